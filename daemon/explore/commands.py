@@ -101,7 +101,7 @@ async def select_for_person(session: Session, choice: Sequence[str], by: str = "
 async def remove_branch(session: Session, branch_id: str, by: str = "") -> None:
     """Remove what a branch that has ended did; its messages stay to be read. Once more does nothing."""
     if session.foreign:
-        raise ToolError(FOREIGN)
+        raise ToolError(t(FOREIGN))
     branch = find_branch(session, branch_id)
     if branch.removed:
         return

@@ -85,7 +85,7 @@ async def merge_selected(
 ) -> Selection:
     """The same, told in full, whoever has chosen; ``by``: the person who did, and the words are for people."""
     if session.foreign:
-        raise ToolError(FOREIGN)
+        raise ToolError(t(FOREIGN))
     parts = parse_choice(session, choice)
     picks, beside = await _picked(session, parts)
     branches = tuple({part.branch.id: part.branch for part in parts}.values())

@@ -25,6 +25,7 @@ from daemon.model.words import cut_line
 from daemon.plan.counting import with_message
 from daemon.plan.exploring import is_given_up, merge_of, plan_counted, plan_explored, plan_given_up
 from daemon.store.ids import parent_of
+from tools.localization import noted, t
 
 if TYPE_CHECKING:
     from daemon.explore.copies.base import LeftBehind, WorkingCopies
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from daemon.loop.session import Session
     from daemon.store.base import TraceStore
 
-STOPPED = "Goalwright was stopped in the middle of this branch"
-WHY = "Goalwright was stopped before the branches had ended."
+STOPPED = noted("Goalwright was stopped in the middle of this branch")
+WHY = noted("Goalwright was stopped before the branches had ended.")
 _WORDS = 1_000
 _LAST_EVENTS = 20
 """Behind the end of a branch in its own log there are few."""
@@ -71,7 +72,7 @@ async def settle_branches(session: Session) -> None:
     for start_id in session.state.children.unended():
         # Its goal had ended, or was taken away; only to say so was missing.
         merge, goal = merge_of(plan, start_id), plan.goals.get(start_id)
-        text = (merge.merge_summary if merge else None) or (goal.summary if goal else None) or WHY
+        text = (merge.merge_summary if merge else None) or (goal.summary if goal else None) or t(WHY)
         _completed(session, start_id, text)
     for start_id in session.state.children.choices:
         carry_over(session, start_id)
@@ -128,7 +129,7 @@ def _end(session: Session, start: Goal, *, whole: bool) -> None:
         text = results_text(branches, score_table(branches), (), decided_early(session, start.id))
         changes = plan_explored(session.state.plan, start.id, short, text)
     else:
-        text = f"{WHY}\n\n{short}".strip()
+        text = f"{t(WHY)}\n\n{short}".strip()
         changes = plan_given_up(session.state.plan, start.id, text)
     for change in changes:
         record(change)
@@ -186,6 +187,6 @@ def _exploring(session: Session) -> list[BranchMeta]:
 
 async def _summary(folder: Path, words: str) -> str:
     kept = await asyncio.to_thread((folder / "result").is_dir)
-    end = "; what it had changed is kept." if kept else "; nothing that it had changed is kept."
+    end = t("; what it had changed is kept.") if kept else t("; nothing that it had changed is kept.")
     said = f" What it said last: {cut_line(words, _WORDS)}" if words.strip() else ""
-    return f"{STOPPED}{end}{said}"
+    return f"{t(STOPPED)}{end}{said}"

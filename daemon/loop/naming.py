@@ -9,6 +9,7 @@ from daemon.model.traces import Trace
 from daemon.model.words import cut_line
 from daemon.plan.tree import PlanTree
 from tools.cutting import head
+from tools.localization import t
 
 TITLE_LENGTH = 60
 SUMMARY_LENGTH = 200
@@ -20,7 +21,7 @@ def names_after(prompt: str, trace: Trace, plan: PlanTree) -> dict[str, str]:
     """What the first prompt of a session settles: its title and its mission."""
     names: dict[str, str] = {}
     if not trace.title:
-        names["title"] = cut_line(prompt, TITLE_LENGTH) or "Untitled"
+        names["title"] = cut_line(prompt, TITLE_LENGTH) or t("Untitled")
     if not plan.mission:
         names["mission"] = head(prompt.strip(), MISSION_LENGTH)
     return names

@@ -26,6 +26,7 @@ from daemon.plan.tree import PlanTree
 from daemon.redaction import is_redacted
 from daemon.store.base import NewerFormat, StoreError, TraceStore, UnknownTrace
 from daemon.store.beginning import MixedUp, begun, check_id
+from tools.localization import t
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -81,7 +82,9 @@ def replayed(store: TraceStore, trace_id: str) -> SessionState:
     # In pages: the whole at once would be let go of at once, too, and nothing else can run meanwhile.
     events = store.events(trace_id, limit=_PAGE)
     if not events:
-        raise StoreError(f"The log of session {trace_id} is missing or empty: it cannot be opened.")
+        raise StoreError(
+            t("The log of session {trace_id} is missing or empty: it cannot be opened.", trace_id=trace_id)
+        )
     state = SessionState(begun(store, trace_id, events[0]))
     while events:
         for event in events:

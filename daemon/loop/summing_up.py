@@ -27,6 +27,7 @@ from daemon.context.windowing.notes import GO_ON
 from daemon.model.events import ModelRetry
 from daemon.model.messages import NotePart, ReasoningPart, TextPart, Usage, added
 from daemon.provider.base import Complete, ModelRequest, PromptMessage, ProviderError, Retry, SystemBlock
+from tools.localization import t
 
 if TYPE_CHECKING:
     from daemon.loop.assembly import Assembly
@@ -123,7 +124,13 @@ class SummingUp:
             text, problem = "", str(error)
         if not text:
             session.tell_once(
-                f"The model of the agent {COMPACTION}, {model}, could not sum up; {session.model} does. {problem}"
+                t(
+                    "The model of the agent {compaction}, {model}, could not sum up; {model2} does. {problem}",
+                    compaction=COMPACTION,
+                    model=model,
+                    model2=session.model,
+                    problem=problem,
+                )
             )
         self._model, self._system = session.model, ()
         return text, ""
@@ -169,7 +176,7 @@ class SummingUp:
                 return summary_text(read), ""
             asked += 1
             if asked == 2:
-                return "", f"its answer could not be used: {read}"
+                return "", t("its answer could not be used: {read}", read=read)
             question = _again(prompt, answer, read)
 
     def _takes(self, profile: ContextProfile) -> int:
@@ -208,7 +215,7 @@ class SummingUp:
             # The HTTP request must not outlive a turn that is canceled.
             if isinstance(stream, AsyncGenerator):
                 await stream.aclose()
-        raise ProviderError("malformed", "The model's answer ended before it was complete.")
+        raise ProviderError("malformed", t("The model's answer ended before it was complete."))
 
     def _count(self, complete: Complete) -> None:
         spent = self._spent

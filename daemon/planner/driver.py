@@ -40,6 +40,7 @@ from daemon.planner.words import (
     where_it_stands,
     work_text,
 )
+from tools.localization import t
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -184,7 +185,8 @@ class Driver:
         if tool := self._circle.tool:
             self._circle.tool = ""
             return Paused(
-                "circle", f"The same calls were made again and again, with {tool}: that leads nowhere."
+                "circle",
+                t("The same calls were made again and again, with {tool}: that leads nowhere.", tool=tool),
             )
         failing, self._failing = self._failing, ""
         return Paused("failures", failing)
@@ -249,7 +251,7 @@ class Driver:
         answer = next(m for m in reversed(messages) if m.role == "assistant" and m.compaction() is None)
         most = MAX_SIGNPOSTS if light else MAX_LAYERED
         steps = read_plan(answer.text(), answer.tool_calls(), most=most, nested=not light, any_list=any_list)
-        why = f"Given up with a new plan. {ask.why}" if ask.why else ""
+        why = t("Given up with a new plan. {why}", why=ask.why) if ask.why else ""
         revision = revised(self._tree, steps, revise=ask.revise, why=why, failed=ask.failed)
         self._record(revision.changes)
         return Planned(revision.steps, revision.aside)

@@ -10,8 +10,9 @@ from daemon.plan.forest import ENDED
 from daemon.plan.tree import MAX_SUMMARY, Added, Change, PlanError, PlanTree
 from daemon.planner.reading import BadPlan, PlanStep
 from tools.cutting import head
+from tools.localization import noted, t
 
-REPLACED = "Given up with a new plan, which does not have it."
+REPLACED = noted("Given up with a new plan, which does not have it.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def revised(
     # Added first: then a goal above the given up ones has something open below it, and does not end with them.
     _place(work, rows, inner, home if revise else None)
     if revise:
-        _give_up(work, untouched, why.strip() or REPLACED)
+        _give_up(work, untouched, why.strip() or t(REPLACED))
     return Revision(tuple(work.changes), len(rows), aside)
 
 
@@ -189,7 +190,11 @@ def _end_half_done(work: _Work, goal: Goal, why: str) -> None:
         done = tree.summary_of_children(goal.id)
         work.do(
             tree.plan_done(
-                f"{head(done, MAX_SUMMARY - 300)}\nThe rest was given up: {head(why, 250)}",
+                t(
+                    "{done}\nThe rest was given up: {why}",
+                    done=head(done, MAX_SUMMARY - 300),
+                    why=head(why, 250),
+                ),
                 tree.goals[goal.id],
             )
         )

@@ -34,6 +34,7 @@ from tools.base import (
 from tools.diagnostics_text import describe, problems_metadata
 from tools.diff import limited, shown_name, without_head
 from tools.hashing import sha256
+from tools.localization import t
 from tools.paths import Target, explain_os_error, folder_patterns, rule_target
 from tools.shielding import finish
 from tools.writing import atomic, buffers
@@ -180,7 +181,9 @@ async def on_base(
     seen = ctx.files.last_read(target.path)
     if seen is None and ctx.permission.decide("edit", target.rule) == "deny":
         # What must not be changed is not to be read first: the refusal says what to do instead.
-        await ctx.permission.ask(PermissionAsk("edit", (target.rule,), f"Edit {shown_name(target.rule)}"))
+        await ctx.permission.ask(
+            PermissionAsk("edit", (target.rule,), t("Edit {rule}", rule=shown_name(target.rule)))
+        )
 
     def work() -> tuple[bytes | None, MadeT]:
         open_file = ctx.files.editors.opened(target.path)

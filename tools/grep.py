@@ -13,6 +13,7 @@ from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, T
 from tools.cutting import head
 from tools.glob import newest_first
 from tools.glob_pattern import compile_glob
+from tools.localization import t
 from tools.paths import ask_outside, ask_read, may_read, resolve, rule_target
 
 MAX_RESULTS = 100
@@ -44,7 +45,9 @@ class GrepTool(Tool[GrepInput]):
         if not is_file:
             await ask_outside(target, ctx, is_dir=True)
         everything = suggestions(self.permission, ("*",))
-        ask = PermissionAsk(self.permission, (args.pattern,), f"Search {args.pattern}", everything)
+        ask = PermissionAsk(
+            self.permission, (args.pattern,), t("Search {pattern}", pattern=args.pattern), everything
+        )
         await ctx.permission.ask(ask)
         if is_file:
             await ask_read(target, ctx)

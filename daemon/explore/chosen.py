@@ -29,7 +29,7 @@ _MAX_SUMMARY = 2_400
 
 def who_chose(by: str) -> str:
     """E.g. ``The person (VS Code)``."""
-    return "The person" if by in ("", PERSON) else f"The person ({by})"
+    return t("The person") if by in ("", PERSON) else t("The person ({by})", by=by)
 
 
 def note_choice(session: LiveSession, explore_start_id: str, choice: Choice) -> None:

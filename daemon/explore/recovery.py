@@ -188,5 +188,5 @@ def _exploring(session: Session) -> list[BranchMeta]:
 async def _summary(folder: Path, words: str) -> str:
     kept = await asyncio.to_thread((folder / "result").is_dir)
     end = t("; what it had changed is kept.") if kept else t("; nothing that it had changed is kept.")
-    said = f" What it said last: {cut_line(words, _WORDS)}" if words.strip() else ""
+    said = t(" What it said last: {words}", words=cut_line(words, _WORDS)) if words.strip() else ""
     return f"{t(STOPPED)}{end}{said}"

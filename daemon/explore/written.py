@@ -59,7 +59,7 @@ def short_names(files: Sequence[BranchChange]) -> str:
     """The first of them, and how many more there are."""
     shown = ", ".join(head(shown_name(change.name), 120) for change in files[:_NAMED])
     more = len(files) - _NAMED
-    return f"{shown} and {more} more" if more > 0 else shown
+    return t("{shown} and {more} more", shown=shown, more=more) if more > 0 else shown
 
 
 def left_out(history: SessionHistory, root: Path, origin: Path, changes: Collection[BranchChange]) -> LeftOut:

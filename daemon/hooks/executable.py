@@ -94,7 +94,7 @@ class Executable:
         if ended.exit_code == _DENIES and may_deny(name):
             return denial(said)
         if ended.exit_code < 0:
-            raise HookFailed("crash", f"was killed by signal {-ended.exit_code}")
+            raise HookFailed("crash", t("was killed by signal {value}", value=-ended.exit_code))
         if ended.exit_code:
             why = f": {cut_line(said, 300)}" if said else ""
             raise HookFailed(

@@ -212,7 +212,7 @@ def _texts(base: bytes | None, branch: bytes | None) -> p.BranchContentResult:
 def _agent(agent: AgentProfile, models: Mapping[str, str]) -> p.AgentInfo:
     return p.AgentInfo(
         name=agent.name,
-        description=agent.description,
+        description=t(agent.description),
         source=agent.source,
         file=agent.file,
         model=agent.model_by(models) or None,

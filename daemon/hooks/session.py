@@ -212,7 +212,7 @@ class SessionHooks:
         if said.refusal:
             return ToolResult(
                 f"Permission denied. {said.refusal}",
-                title="denied",
+                title=t("denied"),
                 metadata={"denied": True, "hook": {"denied_by": said.by}},
                 is_error=True,
             )

@@ -156,7 +156,7 @@ def close_what_is_open(session: Session, why: str = STOPPED) -> None:
                 content=f"Interrupted: {why} {how_far}",
                 is_error=True,
                 metadata={"not_run": True},
-                title="interrupted",
+                title=t("interrupted"),
             )
         )
     for request in list(state.pending.values()):

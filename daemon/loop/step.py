@@ -351,7 +351,7 @@ def _canceled(host: StepHost, call: ToolCallPart) -> ToolResultPart:
         content=f"Canceled by the person. {how_far}",
         is_error=True,
         metadata={"canceled": True},
-        title="canceled",
+        title=t("canceled"),
     )
 
 

@@ -447,7 +447,7 @@ class Turn:
         if not self._session.rules.offered(tool.permission):
             return ToolResult(
                 f"Permission denied. {call.name} cannot be used now: {self._why_not(tool.permission)}",
-                title="denied",
+                title=t("denied"),
                 is_error=True,
                 metadata={"denied": True},
             )

@@ -32,7 +32,7 @@ from daemon.plan.changes import (
 from daemon.plan.counting import extended_preview, joined, joined_preview, parted
 from daemon.plan.forest import ENDED, GoalForest
 from tools.cutting import short
-from tools.localization import t
+from tools.localization import noted, t
 
 __all__ = [
     "MAX_DEPTH", "MAX_DESCRIPTION", "MAX_GOALS_AT_ONCE", "MAX_SUMMARY", "Added", "Change", "Focus", "Moved",
@@ -252,7 +252,7 @@ class PlanTree(GoalForest):
                 t(
                     "Goal {id} is {what}{where}: {otherwise}.",
                     id=self.title(goal.id),
-                    what=what,
+                    what=t(_ENDED_WORDS.get(what, what)),
                     where=where,
                     otherwise=otherwise,
                 )
@@ -377,6 +377,9 @@ def _check_description(text: str) -> None:
                 max_description=MAX_DESCRIPTION,
             )
         )
+
+
+_ENDED_WORDS = {"completed": noted("completed"), "abandoned": noted("abandoned")}
 
 
 def _checked_summary(text: str, operation: str, what: str) -> str:

@@ -16,7 +16,7 @@ from lsp_bridge.launch import Clock, Greeting, Launcher, LaunchError, SystemCloc
 from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.loose import integer, mapping, mappings, number, string
 from lsp_bridge.terminal.run import CLIENT_NAME, EXIT_FAILED, EXIT_OK
-from lsp_bridge.terminal.text import clean, fit, one_line, pad
+from lsp_bridge.terminal.text import clean, fit, one_line, pad, state, width
 from tools.localization import t
 
 _REQUEST_S = 10.0
@@ -103,9 +103,9 @@ async def sessions(workspace: Path, launcher: Launcher, console: Console, *, as_
     if not rows:
         console.write(t("No sessions in {workspace} yet.\n", workspace=workspace))
         return EXIT_OK
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    widths = [max(width(row[column]) for row in rows) for column in range(3)]
     for row in rows:
-        start = "  ".join(cell.ljust(width) for cell, width in zip(row[:3], widths, strict=True))
+        start = "  ".join(pad(cell, room) for cell, room in zip(row[:3], widths, strict=True))
         line = f"{start}  {row[3]}"
         console.write((fit(line, console.columns) if console.live else line) + "\n")
     if found.get("more") is True:
@@ -119,7 +119,7 @@ def _session_row(info: dict[str, Any]) -> tuple[str, str, str, str]:
     title = one_line(string(trace.get("title")) or string(trace.get("summary"))) or t("(no title)")
     if info.get("foreign") is True:
         title += t(" (came with the folder)")
-    return one_line(string(trace.get("traceId"))), when, one_line(string(info.get("status"))), title
+    return one_line(string(trace.get("traceId"))), when, state(one_line(string(info.get("status")))), title
 
 
 async def stop(

@@ -12,7 +12,7 @@ from lsp_bridge.terminal.amounts import share, tokens
 from lsp_bridge.terminal.asking import Asked, about_session
 from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.loose import integer, mapping, mappings, string, strings
-from lsp_bridge.terminal.text import fit, one_line, shown, shown_line
+from lsp_bridge.terminal.text import fit, one_line, pad, shown, shown_line, width
 from tools.cutting import short
 from tools.localization import n, noted, t
 
@@ -53,6 +53,30 @@ async def context(options: ContextOptions, launcher: Launcher, console: Console)
     )
 
 
+_LAYERS = {
+    "system": noted("system"),
+    "tools": noted("tools"),
+    "messages": noted("messages"),
+    "plan": noted("plan"),
+}
+_NAMES = {
+    "agent": noted("agent"),
+    "provider": noted("provider"),
+    "environment": noted("environment"),
+    "project": noted("project"),
+    "no goal": noted("no goal"),
+    "plan": noted("plan"),
+}
+
+
+def _named(part: dict[str, Any]) -> str:
+    """The name of a part; those of the daemon's own parts in the user's language."""
+    name = string(part.get("name"))
+    if part.get("layer") == "tools" and (count := name.partition(" ")[0]).isdecimal():
+        return n("{count} tool", "{count} tools", int(count))
+    return t(_NAMES.get(name, name))
+
+
 class _Page:
     """The readable form. Texts are shown as they are, with what has no shape made visible."""
 
@@ -89,7 +113,7 @@ class _Page:
         layers = [part for part in mappings(found.get("parts")) if part.get("layer") == "system"]
         for number, text in enumerate(strings(found.get("system"))):
             # Behind the layers only the plan can stand there.
-            name = one_line(string(layers[number].get("name"))) if number < len(layers) else t("plan")
+            name = one_line(_named(layers[number])) if number < len(layers) else t("plan")
             self._heading(t("system · {name}", name=name))
             self._text(text)
         self._tools()
@@ -103,8 +127,8 @@ class _Page:
     def _table(self, total: int) -> None:
         rows = [
             (
-                string(part.get("layer")),
-                one_line(string(part.get("name")), 80),
+                t(_LAYERS.get(string(part.get("layer")), string(part.get("layer")))),
+                one_line(_named(part), 80),
                 f"{integer(part.get('tokens')):,}",
                 share(integer(part.get("tokens")), total),
             )
@@ -113,20 +137,20 @@ class _Page:
         if not rows:
             return
         self._line("")
-        widths = [max(len(row[column]) for row in rows) for column in range(4)]
+        widths = [max(width(row[column]) for row in rows) for column in range(4)]
         room = self._columns - widths[0] - widths[2] - widths[3] - 6 if self._columns else widths[1]
         widths[1] = max(10, min(widths[1], room))
         for layer, name, count, part in rows:
             short = fit(name, widths[1])
             self._line(
-                f"{layer.ljust(widths[0])}  {short.ljust(widths[1])}  {count.rjust(widths[2])}  {part.rjust(widths[3])}"
+                f"{pad(layer, widths[0])}  {pad(short, widths[1])}  {count.rjust(widths[2])}  {part.rjust(widths[3])}"
             )
 
     def _tools(self) -> None:
         tools = mappings(self._found.get("tools"))
         if not tools:
             return
-        self._heading(t("{count} tools", count=len(tools)))
+        self._heading(n("{count} tool", "{count} tools", len(tools)))
         for tool in tools:
             schema = json.dumps(tool.get("inputSchema"), ensure_ascii=False)
             name, description = string(tool.get("name")), string(tool.get("description"))
@@ -141,7 +165,7 @@ class _Page:
         words = [
             f"{number} {string(message.get('role'))}",
             t("goal {goals}", goals=one_line(self._goals.get(goal_id, goal_id), 80)) if goal_id else "",
-            _KINDS.get(string(message.get("kind")), ""),
+            t(_KINDS.get(string(message.get("kind")), "")),
             tokens(integer(message.get("tokens"))),
         ]
         self._heading(" · ".join(word for word in words if word))

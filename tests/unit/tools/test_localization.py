@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
@@ -12,6 +13,7 @@ import pytest
 
 from tools import localization
 from tools.localization import LANGUAGES, Language, catalogue, language, n, noted, set_language, t
+from tools.shell import harm
 
 ROOT = Path(__file__).parents[3]
 SOURCES = [
@@ -82,6 +84,16 @@ def _literals(node: ast.expr) -> list[ast.Constant]:
     return [node] if isinstance(node, ast.Constant) else []
 
 
+def texts_in_data() -> dict[str, str]:
+    """Texts that stand in rows of data and in the front matter of agents."""
+    found = {words: "tools/shell/harm.py" for rows in harm._rows().values() for *_, words in rows}
+    for file in sorted((ROOT / "daemon" / "agents").glob("*.md")):
+        for line in file.read_text(encoding="utf-8").splitlines()[:10]:
+            if line.startswith("description: "):
+                found[line.removeprefix("description: ").strip("\"'")] = file.name
+    return found
+
+
 def placeholders(text: str) -> set[str]:
     return {name for _, name, _, _ in Formatter().parse(text) if name is not None}
 
@@ -94,7 +106,7 @@ def formatted(node: ast.Call) -> bool:
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_text_has_a_translation_and_every_translation_is_used(name: Language) -> None:
     known = catalogue(name)
-    used = {text: place for place, _, texts in calls() for text in texts}
+    used = {text: place for place, _, texts in calls() for text in texts} | texts_in_data()
     assert {text: place for text, place in used.items() if text not in known} == {}
     assert sorted(set(known) - set(used)) == []
 
@@ -129,6 +141,14 @@ def test_a_catalogue_is_sorted_and_says_something(name: str) -> None:
     known = json.loads(raw)
     assert raw == json.dumps(dict(sorted(known.items())), ensure_ascii=False, indent=1) + "\n"
     assert [text for text, told in known.items() if not told.strip()] == []
+    # Lines that begin indented or with an empty line stay so, and lines end where they end.
+    begins, ends = re.compile(r"\A(?:\n\s*|\s{2,}|)"), re.compile(r"\n*\Z")
+    for text, told in known.items():
+        for edge in (begins, ends):
+            there, here = edge.search(text), edge.search(told)
+            assert there is not None
+            assert here is not None
+            assert there[0] == here[0], text
 
 
 def test_no_chinese_stands_in_the_code() -> None:

@@ -362,5 +362,5 @@ def _refused(call: ToolCallPart, content: str, *, denied: bool = False) -> ToolR
         content=content,
         is_error=True,
         metadata={"denied": True} if denied else {"not_run": True},
-        title="denied" if denied else t("not run"),
+        title=t("denied") if denied else t("not run"),
     )

@@ -17,11 +17,16 @@ register_profile()
 
 
 @pytest.fixture
-def chinese() -> Generator[None]:
-    """Everything that users read is Chinese while the test runs."""
-    set_language("zh-CN")
+def english_again() -> Generator[None]:
+    """For a test in which a daemon of this process changes the language."""
     yield
     set_language(DEFAULT)
+
+
+@pytest.fixture
+def chinese(english_again: None) -> None:
+    """Everything that users read is Chinese while the test runs."""
+    set_language("zh-CN")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -97,8 +97,8 @@ class Settings(BaseModel):
     )
     language: Language = Field(
         default=DEFAULT,
-        description="The language of everything that you read: en (English) or zh-CN (简体中文). Counts in your own "
-        "file and the editor's settings. What the model reads stays English.",
+        description="The language of everything that you read: en (English) or zh-CN (Simplified Chinese). Counts "
+        "in your own file and the editor's settings. What the model reads stays English.",
     )
     mode: Mode = Field(
         default="ask",

@@ -42,20 +42,44 @@ def main() -> int:
 
     from pathlib import Path
 
+    _set_language()
     from daemon.cli import parse
+    from tools.localization import t
 
     args = parse(sys.argv[1:])
     if "workspace" in args:
         try:
             args.workspace = (args.workspace or Path(current)).expanduser().absolute()
         except RuntimeError as error:
-            return _say(f"The workspace cannot be found: {error}")
+            return _say(t("The workspace cannot be found: {error}", error=error))
         if problem := protect(str(args.workspace), through_current_folder=THROUGH_CURRENT_FOLDER):
             return _say(problem)
     try:
         return _dispatch(args)
     except KeyboardInterrupt:
         return 130
+
+
+def _set_language() -> None:
+    """Speak the language of the user's ``config.json``, which nothing else of the command line reads so early."""
+    from daemon.runtime import state_dir
+    from daemon.store.regular import read_regular
+
+    try:
+        data = read_regular(state_dir() / "config.json", 1_000_000, follow=True)
+        if b'"language"' not in data:
+            return
+        import json
+
+        wanted = json.loads(data.decode("utf-8-sig"))["language"]
+    except (OSError, ValueError, RuntimeError, RecursionError, LookupError, TypeError):
+        return  # it is reported where the settings are read
+    from tools.localization import set_language
+
+    try:
+        set_language(wanted)
+    except ValueError as error:
+        _say(f"config.json: language: {error}")
 
 
 def _say(problem: object, code: int = 1) -> int:
@@ -104,10 +128,11 @@ def _serve_command(args: argparse.Namespace) -> int:
     from daemon.store.base import StoreError
     from lsp_bridge.launch import passed_on
     from tools.environment import PASSED_ON
+    from tools.localization import t
     from tools.redaction import SECRETS
 
     if not args.workspace.is_dir():
-        return _say(f"The workspace {args.workspace} is not a folder.")
+        return _say(t("The workspace {workspace} is not a folder.", workspace=args.workspace))
     keep_memory_private()
     os.environ[PASSED_ON] = " ".join(passed_on())  # also when nobody but the user started it
     paths = RuntimePaths.for_workspace(args.workspace)
@@ -132,7 +157,14 @@ def _serve_command(args: argparse.Namespace) -> int:
         return 1
     except Exception as error:
         if not args.foreground and not os.path.samestat(os.fstat(stderr), os.fstat(2)):
-            say(f"The daemon failed ({type(error).__name__}: {error}). Its log says more: {paths.log_file}")
+            say(
+                t(
+                    "The daemon failed ({kind}: {error}). Its log says more: {log_file}",
+                    kind=type(error).__name__,
+                    error=error,
+                    log_file=paths.log_file,
+                )
+            )
         raise
     finally:
         os.close(stderr)
@@ -208,6 +240,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         from lsp_bridge.lazy_navigation import LazyNavigation
         from lsp_bridge.listen import Listener
         from lsp_bridge.server import Bridge
+        from tools.localization import set_language
 
     log = logging.getLogger("goalwright")
     loop = asyncio.get_running_loop()
@@ -232,6 +265,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     bridge = Bridge(product_version(), models.choose, warm)
     trusted = TrustedFolders(user_folder).trust(workspace) == "trusted"
     settings = load_config(workspace, user_folder / "config.json", trusted=trusted).settings
+    set_language(settings.language)
     wanted = settings.diagnostics
 
     def trusts() -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from daemon.cli_branches import branch_commands
 from daemon.cli_traces import trace_commands
+from tools.localization import DEFAULT, language, noted, t
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage] - has no public name
@@ -20,7 +21,7 @@ NO_LIMIT = "none"
 """In place of an amount: there is to be no such limit."""
 
 
-_EXIT_CODES = """\
+_EXIT_CODES = noted("""\
 exit codes:
   0    the agent ended its work by itself
   1    an error, or the answer was cut off
@@ -29,31 +30,62 @@ exit codes:
   4    nothing was done: no model is set up, or the model wrote its tool calls as text
   5    stopped at a limit (--max-..., goalwright budget), or because the model repeated itself
   130  canceled
-"""
+""")
+
+ARGPARSE = (
+    noted("usage: "),
+    noted("positional arguments"),
+    noted("options"),
+    noted("show this help message and exit"),
+    noted("%(prog)s: error: %(message)s\n"),
+    noted("the following arguments are required: %s"),
+    noted("one of the arguments %s is required"),
+    noted("unrecognized arguments: %s"),
+    noted("unknown parser %(parser_name)r (choices: %(choices)s)"),
+    noted("not allowed with argument %s"),
+    noted("argument %(argument_name)s: %(message)s"),
+    noted("expected one argument"),
+    noted("expected at most one argument"),
+    noted("expected at least one argument"),
+    noted("expected %s argument"),
+    noted("expected %s arguments"),
+    noted("ignored explicit argument %r"),
+    noted("ambiguous option: %(option)s could match %(matches)s"),
+    noted("invalid %(type)s value: %(value)r"),
+    noted("invalid choice: %(value)r (choose from %(choices)s)"),
+    noted("invalid choice: %(value)r, maybe you meant %(suggestion)r? (choose from %(choices)s)"),
+)
+"""What argparse itself says."""
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The parsed command line. Exits with code 2 and a usage message when it is wrong."""
+    if language() != DEFAULT:
+        # argparse looks up its own texts under these names, and offers no other way to translate them.
+        for name, function in (("_", t), ("ngettext", _ngettext)):
+            setattr(argparse, name, function)
     parser = argparse.ArgumentParser(
         prog="goalwright",
-        description="A coding agent whose plan is a tree of goals, and that asks before it writes.",
+        description=t("A coding agent whose plan is a tree of goals, and that asks before it writes."),
     )
     commands = parser.add_subparsers(dest="command", metavar="command", required=True)
 
     run = commands.add_parser(
         "run",
-        help="give the agent a task and follow it in this terminal",
-        epilog=_EXIT_CODES,
+        help=t("give the agent a task and follow it in this terminal"),
+        epilog=t(_EXIT_CODES),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    run.add_argument("task", nargs="?", help="what to do; - or nothing reads it from stdin")
+    run.add_argument("task", nargs="?", help=t("what to do; - or nothing reads it from stdin"))
     _workspace(run)
     _model(run)
-    run.add_argument("--agent", metavar="NAME", help="the agent of a new session (see: goalwright agents)")
+    run.add_argument("--agent", metavar="NAME", help=t("the agent of a new session (see: goalwright agents)"))
     which = run.add_mutually_exclusive_group()
-    which.add_argument("--session", metavar="ID", help="go on with this session (see: goalwright sessions)")
     which.add_argument(
-        "--continue", dest="resume_last", action="store_true", help="go on with the session used last"
+        "--session", metavar="ID", help=t("go on with this session (see: goalwright sessions)")
+    )
+    which.add_argument(
+        "--continue", dest="resume_last", action="store_true", help=t("go on with the session used last")
     )
     run.add_argument(
         "--file",
@@ -61,65 +93,67 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         metavar="PATH",
         action="append",
         default=[],
-        help="attach a text file, an image or a PDF; also @PATH in the task (repeatable)",
+        help=t("attach a text file, an image or a PDF; also @PATH in the task (repeatable)"),
     )
-    run.add_argument("--yes", action="store_true", help="allow everything the agent asks for, once each")
+    run.add_argument("--yes", action="store_true", help=t("allow everything the agent asks for, once each"))
     limits = run.add_argument_group(
-        "limits", "of a run that nobody watches: with --yes, or without a terminal; 0: no limit"
+        t("limits"), t("of a run that nobody watches: with --yes, or without a terminal; 0: no limit")
     )
-    limits.add_argument("--max-steps", metavar="COUNT", type=_count, help="model calls (default: 200)")
-    limits.add_argument("--max-usd", metavar="AMOUNT", type=_amount, help="US dollars (default: 10)")
-    limits.add_argument("--max-minutes", metavar="MINUTES", type=_amount, help="time (default: 120)")
-    run.add_argument("--mode", choices=MODES, help="what passes unasked (default: as the session has it)")
+    limits.add_argument("--max-steps", metavar="COUNT", type=_count, help=t("model calls (default: 200)"))
+    limits.add_argument("--max-usd", metavar="AMOUNT", type=_amount, help=t("US dollars (default: 10)"))
+    limits.add_argument("--max-minutes", metavar="MINUTES", type=_amount, help=t("time (default: 120)"))
+    run.add_argument("--mode", choices=MODES, help=t("what passes unasked (default: as the session has it)"))
     run.add_argument(
-        "--planner", choices=PLANNERS, help="how the task is planned (default: the setting planner)"
+        "--planner", choices=PLANNERS, help=t("how the task is planned (default: the setting planner)")
     )
     run.add_argument(
         "--steer",
         action="store_true",
-        help="when a turn runs, give it the task at its next step, not after its end",
+        help=t("when a turn runs, give it the task at its next step, not after its end"),
     )
-    run.add_argument("--json", action="store_true", help="one JSON object a line on stdout, the result last")
-    run.add_argument("--no-color", action="store_true", help="plain text (NO_COLOR does the same)")
-    run.add_argument("-v", "--verbose", action="store_true", help="show the model's reasoning, too")
+    run.add_argument(
+        "--json", action="store_true", help=t("one JSON object a line on stdout, the result last")
+    )
+    run.add_argument("--no-color", action="store_true", help=t("plain text (NO_COLOR does the same)"))
+    run.add_argument("-v", "--verbose", action="store_true", help=t("show the model's reasoning, too"))
 
-    start = commands.add_parser("start", help="make sure that the daemon runs, and print how to reach it")
+    start = commands.add_parser("start", help=t("make sure that the daemon runs, and print how to reach it"))
     _workspace(start)
     _idle_timeout(start)
     _json(start)
 
-    status = commands.add_parser("status", help="what the daemon is and does")
+    status = commands.add_parser("status", help=t("what the daemon is and does"))
     _workspace(status)
     _json(status)
 
-    sessions = commands.add_parser("sessions", help="list the sessions of this workspace")
+    sessions = commands.add_parser("sessions", help=t("list the sessions of this workspace"))
     _workspace(sessions)
     _json(sessions)
 
-    history = commands.add_parser("history", help="list what a session changed in your files")
+    history = commands.add_parser("history", help=t("list what a session changed in your files"))
     _session(history)
     _workspace(history)
     _json(history)
 
-    undo = commands.add_parser("undo", help="take the agent's last change back; your own edits stay")
-    redo = commands.add_parser("redo", help="do again what was undone")
+    undo = commands.add_parser("undo", help=t("take the agent's last change back; your own edits stay"))
+    redo = commands.add_parser("redo", help=t("do again what was undone"))
     for step in (undo, redo):
         _session(step)
         step.add_argument(
-            "--change", metavar="ID", help="this change (see: goalwright history), not the next"
+            "--change", metavar="ID", help=t("this change (see: goalwright history), not the next")
         )
         _dry_run(step)
         _workspace(step)
         _json(step)
 
     restore = commands.add_parser(
-        "restore", help="take back all changes since a message, or those of a goal; your own edits stay"
+        "restore", help=t("take back all changes since a message, or those of a goal; your own edits stay")
     )
-    restore.add_argument("session", metavar="SESSION", help="the session (see: goalwright sessions)")
+    restore.add_argument("session", metavar="SESSION", help=t("the session (see: goalwright sessions)"))
     since = restore.add_mutually_exclusive_group(required=True)
-    since.add_argument("--message", metavar="ID", help="since this message, it included")
+    since.add_argument("--message", metavar="ID", help=t("since this message, it included"))
     since.add_argument(
-        "--goal", metavar="NUMBER", help="for this goal of the plan and those below it, e.g. 2.1"
+        "--goal", metavar="NUMBER", help=t("for this goal of the plan and those below it, e.g. 2.1")
     )
     _dry_run(restore)
     _workspace(restore)
@@ -133,186 +167,209 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
     doctor = commands.add_parser(
         "doctor",
-        help="what is found here, what is missing and how to install it: language servers and the rest",
+        help=t("what is found here, what is missing and how to install it: language servers and the rest"),
     )
     _workspace(doctor)
-    doctor.add_argument("--start", action="store_true", help="really start each language server, and time it")
+    doctor.add_argument(
+        "--start", action="store_true", help=t("really start each language server, and time it")
+    )
     _json(doctor)
 
-    stop = commands.add_parser("stop", help="end the daemon of this workspace")
+    stop = commands.add_parser("stop", help=t("end the daemon of this workspace"))
     _workspace(stop)
-    stop.add_argument("--force", action="store_true", help="kill it when it does not end by itself")
+    stop.add_argument("--force", action="store_true", help=t("kill it when it does not end by itself"))
 
-    serve = commands.add_parser("serve", help="be the daemon (others start it when they need it)")
+    serve = commands.add_parser("serve", help=t("be the daemon (others start it when they need it)"))
     _workspace(serve)
     _idle_timeout(serve)
     _model(serve)
-    serve.add_argument("--foreground", action="store_true", help="log to stderr")
+    serve.add_argument("--foreground", action="store_true", help=t("log to stderr"))
     serve.add_argument(
         "--http",
         metavar="PORT",
         type=_port,
-        help="serve the traces (REST, WebSocket, page) on this port of 127.0.0.1, 0: any free one; prints "
-        '{"url", "token"} as one line of JSON when it is ready',
+        help=t(
+            "serve the traces (REST, WebSocket, page) on this port of 127.0.0.1, 0: any free one; "
+            'prints {"url", "token"} as one line of JSON when it is ready'
+        ),
     )
 
-    connect = commands.add_parser("connect", help="join an LSP editor to the daemon")
-    connect.add_argument("--stdio", action="store_true", required=True, help="speak LSP on stdin and stdout")
+    connect = commands.add_parser("connect", help=t("join an LSP editor to the daemon"))
+    connect.add_argument(
+        "--stdio", action="store_true", required=True, help=t("speak LSP on stdin and stdout")
+    )
     _workspace(connect)
 
-    demo = commands.add_parser("demo", help="watch a scripted model work in a copy of the sample workspace")
-    demo.add_argument("--no-color", action="store_true", help="plain text")
+    demo = commands.add_parser(
+        "demo", help=t("watch a scripted model work in a copy of the sample workspace")
+    )
+    demo.add_argument("--no-color", action="store_true", help=t("plain text"))
 
-    commands.add_parser("version", help="print the version")
+    commands.add_parser("version", help=t("print the version"))
 
     args = parser.parse_args(argv)
     if args.command == "run" and args.agent and (args.session or args.resume_last):
-        run.error("--agent is for a new session; one that goes on keeps its agent")
+        run.error(t("--agent is for a new session; one that goes on keeps its agent"))
     if args.command == "run":
         args.task = _task(run, args.task)
     return args
 
 
+def _ngettext(one: str, many: str, count: int) -> str:
+    return t(one if count == 1 else many)
+
+
 def _plan_commands(commands: _Commands) -> None:
-    goals = commands.add_parser("goals", help="show the plan: goals with numbers, states, tokens and cost")
+    goals = commands.add_parser("goals", help=t("show the plan: goals with numbers, states, tokens and cost"))
     _session(goals)
     _workspace(goals)
     _json(goals)
 
-    goal = commands.add_parser("goal", help="change the plan; the model is told")
+    goal = commands.add_parser("goal", help=t("change the plan; the model is told"))
     actions = goal.add_subparsers(dest="action", metavar="action", required=True)
 
-    add = actions.add_parser("add", help="a new goal")
-    add.add_argument("text", metavar="DESCRIPTION", help="what will be achieved, in a line")
-    add.add_argument("--reason", metavar="TEXT", default="", help="why")
-    add.add_argument("--under", metavar="NUMBER", help="below this goal (default: at the top level)")
-    add.add_argument("--before", metavar="NUMBER", help="before this goal (default: last)")
+    add = actions.add_parser("add", help=t("a new goal"))
+    add.add_argument("text", metavar="DESCRIPTION", help=t("what will be achieved, in a line"))
+    add.add_argument("--reason", metavar="TEXT", default="", help=t("why"))
+    add.add_argument("--under", metavar="NUMBER", help=t("below this goal (default: at the top level)"))
+    add.add_argument("--before", metavar="NUMBER", help=t("before this goal (default: last)"))
 
-    rename = actions.add_parser("rename", help="another description for an open goal")
+    rename = actions.add_parser("rename", help=t("another description for an open goal"))
     _goal(rename)
-    rename.add_argument("text", metavar="DESCRIPTION", help="what will be achieved, in a line")
+    rename.add_argument("text", metavar="DESCRIPTION", help=t("what will be achieved, in a line"))
 
-    move = actions.add_parser("move", help="put an open goal, and all below it, elsewhere")
+    move = actions.add_parser("move", help=t("put an open goal, and all below it, elsewhere"))
     _goal(move)
-    move.add_argument("--under", metavar="NUMBER", help="below this goal (default: to the top level)")
-    move.add_argument("--before", metavar="NUMBER", help="before this goal (default: last)")
+    move.add_argument("--under", metavar="NUMBER", help=t("below this goal (default: to the top level)"))
+    move.add_argument("--before", metavar="NUMBER", help=t("before this goal (default: last)"))
 
-    focus = actions.add_parser("focus", help="what the model is to work on")
+    focus = actions.add_parser("focus", help=t("what the model is to work on"))
     _goal(focus)
 
-    done = actions.add_parser("done", help="call a goal reached")
+    done = actions.add_parser("done", help=t("call a goal reached"))
     _goal(done)
     done.add_argument(
         "--summary",
         dest="text",
         metavar="TEXT",
         required=True,
-        help="what was found or changed: it replaces the details in what the model sees",
+        help=t("what was found or changed: it replaces the details in what the model sees"),
     )
 
-    abandon = actions.add_parser("abandon", help="give a goal up, and what is open below it")
+    abandon = actions.add_parser("abandon", help=t("give a goal up, and what is open below it"))
     _goal(abandon)
     abandon.add_argument(
-        "--reason", dest="text", metavar="TEXT", required=True, help="why: the model must not try it again"
+        "--reason", dest="text", metavar="TEXT", required=True, help=t("why: the model must not try it again")
     )
     abandon.add_argument(
-        "--revert-files", action="store_true", help="take back what was changed for it; your own edits stay"
+        "--revert-files",
+        action="store_true",
+        help=t("take back what was changed for it; your own edits stay"),
     )
     abandon.add_argument(
-        "--dry-run", action="store_true", help="only show what --revert-files would take back"
+        "--dry-run", action="store_true", help=t("only show what --revert-files would take back")
     )
 
     for action in (add, rename, move, focus, done, abandon):
         action.add_argument(
-            "--session", metavar="ID", help="the session (see: goalwright sessions; default: the newest)"
+            "--session", metavar="ID", help=t("the session (see: goalwright sessions; default: the newest)")
         )
         _workspace(action)
         _json(action)
 
 
 def _context_commands(commands: _Commands) -> None:
-    context = commands.add_parser("context", help="print exactly what the model would be sent now")
+    context = commands.add_parser("context", help=t("print exactly what the model would be sent now"))
     _session(context)
-    context.add_argument("--tools", action="store_true", help="with the tools' descriptions and schemas")
-    context.add_argument("--brief", action="store_true", help="only the beginning of each text")
+    context.add_argument("--tools", action="store_true", help=t("with the tools' descriptions and schemas"))
+    context.add_argument("--brief", action="store_true", help=t("only the beginning of each text"))
     _workspace(context)
     _json(context)
 
     handover = commands.add_parser(
-        "handover", help="begin a session of the init or execute agent with what a session knows"
+        "handover", help=t("begin a session of the init or execute agent with what a session knows")
     )
-    handover.add_argument("agent", choices=("init", "execute"), help="the agent that takes over")
+    handover.add_argument("agent", choices=("init", "execute"), help=t("the agent that takes over"))
     _session(handover)
     _workspace(handover)
     _json(handover)
 
-    compact = commands.add_parser("compact", help="replace the conversation so far by a summary of it, now")
+    compact = commands.add_parser(
+        "compact", help=t("replace the conversation so far by a summary of it, now")
+    )
     _session(compact)
-    compact.add_argument("--keep", metavar="TEXT", default="", help="what the summary must not leave out")
+    compact.add_argument("--keep", metavar="TEXT", default="", help=t("what the summary must not leave out"))
     _workspace(compact)
     _json(compact)
 
     budget = commands.add_parser(
-        "budget", help="show or set the limits at which a session stops with a question"
+        "budget", help=t("show or set the limits at which a session stops with a question")
     )
     _session(budget)
-    budget.add_argument("--usd", metavar="AMOUNT", type=_usd, help="US dollars for the session, or none")
-    budget.add_argument("--tokens", metavar="COUNT", type=_tokens, help="tokens for the session, or none")
-    budget.add_argument("--goal-usd", metavar="AMOUNT", type=_usd, help="US dollars for each goal, or none")
-    budget.add_argument("--goal-tokens", metavar="COUNT", type=_tokens, help="tokens for each goal, or none")
-    budget.add_argument("--none", action="store_true", help="no limits but those given with it")
+    budget.add_argument("--usd", metavar="AMOUNT", type=_usd, help=t("US dollars for the session, or none"))
+    budget.add_argument("--tokens", metavar="COUNT", type=_tokens, help=t("tokens for the session, or none"))
+    budget.add_argument(
+        "--goal-usd", metavar="AMOUNT", type=_usd, help=t("US dollars for each goal, or none")
+    )
+    budget.add_argument(
+        "--goal-tokens", metavar="COUNT", type=_tokens, help=t("tokens for each goal, or none")
+    )
+    budget.add_argument("--none", action="store_true", help=t("no limits but those given with it"))
     _workspace(budget)
     _json(budget)
 
 
 def _permission_commands(commands: _Commands) -> None:
     permissions = commands.add_parser(
-        "permissions", help="show what was granted and which rules hold; take grants back; explain a decision"
+        "permissions",
+        help=t("show what was granted and which rules hold; take grants back; explain a decision"),
     )
-    permissions.add_argument("--session", metavar="ID", help="the session (default: the newest, if any)")
+    permissions.add_argument("--session", metavar="ID", help=t("the session (default: the newest, if any)"))
     _workspace(permissions)
     _json(permissions)
     actions = permissions.add_subparsers(dest="action", metavar="action")
-    forget = actions.add_parser("forget", help="take grants back")
-    forget.add_argument("ids", metavar="NUMBER", nargs="+", help="as the list shows them, or their ids")
-    explain = actions.add_parser("explain", help="what would happen, and which rule of which file decides")
-    explain.add_argument("permission", metavar="PERMISSION", help="read, edit, bash, …")
-    explain.add_argument("target", metavar="TARGET", help="a path, or a command line in one argument")
+    forget = actions.add_parser("forget", help=t("take grants back"))
+    forget.add_argument("ids", metavar="NUMBER", nargs="+", help=t("as the list shows them, or their ids"))
+    explain = actions.add_parser("explain", help=t("what would happen, and which rule of which file decides"))
+    explain.add_argument("permission", metavar="PERMISSION", help=t("read, edit, bash, …"))
+    explain.add_argument("target", metavar="TARGET", help=t("a path, or a command line in one argument"))
     for action in (forget, explain):
         # Without a default of their own, which would undo what stands before the action.
-        action.add_argument("--session", metavar="ID", default=argparse.SUPPRESS, help="the session")
+        action.add_argument("--session", metavar="ID", default=argparse.SUPPRESS, help=t("the session"))
         action.add_argument(
-            "--workspace", metavar="FOLDER", type=Path, default=argparse.SUPPRESS, help="the folder"
+            "--workspace", metavar="FOLDER", type=Path, default=argparse.SUPPRESS, help=t("the folder")
         )
-        action.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="for programs")
+        action.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=t("for programs"))
 
-    mode = commands.add_parser("mode", help="show or set what passes unasked in a session")
+    mode = commands.add_parser("mode", help=t("show or set what passes unasked in a session"))
     mode.add_argument("mode", nargs="?", choices=MODES)
-    mode.add_argument("--session", metavar="ID", help="the session (default: the newest)")
+    mode.add_argument("--session", metavar="ID", help=t("the session (default: the newest)"))
     _workspace(mode)
     _json(mode)
 
     trust = commands.add_parser(
-        "trust", help="let this folder's own settings, hooks and instructions (AGENTS.md) count"
+        "trust", help=t("let this folder's own settings, hooks and instructions (AGENTS.md) count")
     )
-    trust.add_argument("--remove", action="store_true", help="trust it no longer")
+    trust.add_argument("--remove", action="store_true", help=t("trust it no longer"))
     _workspace(trust)
     _json(trust)
 
-    jobs = commands.add_parser("jobs", help="list what the agent's commands left running in the background")
-    jobs.add_argument("--kill", metavar="ID", help="stop this one")
-    jobs.add_argument("--session", metavar="ID", help="the session (default: the newest, if any)")
+    jobs = commands.add_parser(
+        "jobs", help=t("list what the agent's commands left running in the background")
+    )
+    jobs.add_argument("--kill", metavar="ID", help=t("stop this one"))
+    jobs.add_argument("--session", metavar="ID", help=t("the session (default: the newest, if any)"))
     _workspace(jobs)
     _json(jobs)
 
 
 def _task(parser: argparse.ArgumentParser, task: str | None) -> str:
     if task is None and _is_terminal():
-        parser.error('what should be done? For example: goalwright run "add a test for cart.py"')
+        parser.error(t('what should be done? For example: goalwright run "add a test for cart.py"'))
     # The bytes, because the encoding of sys.stdin is the locale's.
     text = sys.stdin.buffer.read().decode("utf-8", "replace") if task in (None, "-") else task
     if not text or not text.strip():
-        parser.error("the task is empty")
+        parser.error(t("the task is empty"))
     return text
 
 
@@ -327,7 +384,7 @@ def _workspace(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         type=Path,
         default=None,
-        help="the folder to work in (default: this one)",
+        help=t("the folder to work in (default: this one)"),
     )
 
 
@@ -336,26 +393,26 @@ def _session(parser: argparse.ArgumentParser) -> None:
         "session",
         metavar="SESSION",
         nargs="?",
-        help="the session (see: goalwright sessions; default: the newest)",
+        help=t("the session (see: goalwright sessions; default: the newest)"),
     )
 
 
 def _goal(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "goal", metavar="NUMBER", help="as the plan shows it, e.g. 2.1 (see: goalwright goals)"
+        "goal", metavar="NUMBER", help=t("as the plan shows it, e.g. 2.1 (see: goalwright goals)")
     )
 
 
 def _dry_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dry-run", action="store_true", help="only show what would be written")
+    parser.add_argument("--dry-run", action="store_true", help=t("only show what would be written"))
 
 
 def _model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--model", metavar="PROVIDER/MODEL", type=_model_name, help="e.g. ollama/qwen3")
+    parser.add_argument("--model", metavar="PROVIDER/MODEL", type=_model_name, help=t("e.g. ollama/qwen3"))
 
 
 def _json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help=t("for programs"))
 
 
 def _idle_timeout(parser: argparse.ArgumentParser) -> None:
@@ -363,7 +420,7 @@ def _idle_timeout(parser: argparse.ArgumentParser) -> None:
         "--idle-timeout",
         metavar="SECONDS",
         type=_seconds,
-        help="the daemon ends when nobody used it for so long; 0: never (default: the configuration's)",
+        help=t("the daemon ends when nobody used it for so long; 0: never (default: the configuration's)"),
     )
 
 
@@ -373,13 +430,13 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < 10**9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+        raise argparse.ArgumentTypeError(t("{text!r} is not a number of seconds", text=text))
     return value
 
 
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= 9):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a count, e.g. 50; 0: no limit")
+        raise argparse.ArgumentTypeError(t("{text!r} is not a count, e.g. 50; 0: no limit", text=text))
     return int(text)
 
 
@@ -389,13 +446,15 @@ def _amount(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < 10**9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an amount, e.g. 2.50; 0: no limit")
+        raise argparse.ArgumentTypeError(t("{text!r} is not an amount, e.g. 2.50; 0: no limit", text=text))
     return value
 
 
 def _port(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) <= 65535):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: 0 to 65535, 0 for any free one")
+        raise argparse.ArgumentTypeError(
+            t("{text!r} is not a port: 0 to 65535, 0 for any free one", text=text)
+        )
     return int(text)
 
 
@@ -408,7 +467,9 @@ def _usd(text: str) -> float | str:
     except ValueError:
         value = -1.0
     if not 0 <= value < 10**9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an amount of US dollars, e.g. 2.50, or none")
+        raise argparse.ArgumentTypeError(
+            t("{text!r} is not an amount of US dollars, e.g. 2.50, or none", text=text)
+        )
     return value
 
 
@@ -423,12 +484,14 @@ def _tokens(text: str) -> int | str:
     except ValueError:
         value = -1.0
     if not 0 <= value < 10**15 or value != int(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of tokens, e.g. 500000 or 500k, or none")
+        raise argparse.ArgumentTypeError(
+            t("{text!r} is not a number of tokens, e.g. 500000 or 500k, or none", text=text)
+        )
     return int(value)
 
 
 def _model_name(text: str) -> str:
     provider, slash, model = text.partition("/")
     if not (provider and slash and model):
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form provider/model")
+        raise argparse.ArgumentTypeError(t("{text!r} is not of the form provider/model", text=text))
     return text

@@ -20,6 +20,7 @@ from daemon.model.goals import PlanFront
 from daemon.model.permissions import Mode, Rule, RuleSource
 from daemon.permission.rules import SHIPPED, rules_from_config
 from daemon.store.regular import read_regular
+from tools.localization import DEFAULT, Language, language, noted, t, unknown_language
 from tools.sandbox.policy import Setting
 
 WORKSPACE_FILE = Path(".goalwright") / "config.json"
@@ -94,6 +95,11 @@ class Settings(BaseModel):
         default=None,
         description='Rules: {"bash": "ask", "edit": {"*.lock": "deny"}}. The last rule that matches decides; the '
         "file of a workspace that is not trusted can only make things stricter.",
+    )
+    language: Language = Field(
+        default=DEFAULT,
+        description="The language of everything that you read: en (English) or zh-CN (Simplified Chinese). Counts "
+        "in your own file and the editor's settings. What the model reads stays English.",
     )
     mode: Mode = Field(
         default="ask",
@@ -315,12 +321,17 @@ class Config:
         rules, blocking = _rules(values, "workspace", name, name)
         if trusted:
             settings, problems = self._settings_with(
-                {k: v for k, v in values.items() if k != "environment"}, name
+                {k: v for k, v in values.items() if k not in _USERS_OWN}, name
             )
-            if "environment" in values:
-                problems.append(
-                    f"{name}: environment: counts only in your own file, ~/.goalwright/config.json"
+            problems += [
+                t(
+                    "{name}: {key}: counts only in your own file, ~/.goalwright/config.json",
+                    name=name,
+                    key=key,
                 )
+                for key in _USERS_OWN
+                if key in values
+            ]
         else:
             settings = self._tightened(values)
             problems = _ignored(values, rules, name, settings.mode)
@@ -355,6 +366,8 @@ class Config:
         return self.settings.model_copy(update={"mode": wanted})
 
 
+_USERS_OWN = ("environment", "language")
+"""Settings that the workspace's file cannot set, trusted or not."""
 _MODES: tuple[Mode, ...] = ("plan", "ask", "accept-edits", "auto")
 """The strictest first."""
 
@@ -387,38 +400,44 @@ def _ignored(values: Mapping[str, Any], rules: Sequence[Rule], name: str, mode: 
     if values.get("mode") not in (None, mode):
         ignored.append("mode")
     if any(rule.action == "allow" for rule in rules):
-        ignored.append("rules that allow")
+        ignored.append(t("rules that allow"))
     if not ignored:
         return []
     return [
-        f"{name}: {', '.join(ignored)} ignored: this folder is not trusted, so its file can only tighten permissions. "
-        "If it is yours, run `goalwright trust` in it, or trust it in the editor."
+        t(
+            "{name}: {ignored} ignored: this folder is not trusted, so its file can only tighten "
+            "permissions. If it is yours, run `goalwright trust` in it, or trust it in the editor.",
+            name=name,
+            ignored=", ".join(ignored),
+        )
     ]
 
 
 def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
     try:
         if path.exists() and not path.is_file():
-            return {}, [f"{path} is not used: it is not a file."]
+            return {}, [t("{path} is not used: it is not a file.", path=path)]
         data = read_regular(path, MAX_FILE, follow=True)
         value: object = json.loads(data.decode("utf-8-sig"))
     except FileNotFoundError:
         return {}, []
     except OSError as error:
         if error.errno == errno.EFBIG:
-            return {}, [f"{path} is not used: it has more than {MAX_FILE:,} bytes."]
-        return {}, [f"{path} is not used: {error}"]
+            return {}, [
+                t("{path} is not used: it has more than {max_file:,} bytes.", path=path, max_file=MAX_FILE)
+            ]
+        return {}, [t("{path} is not used: {error}", path=path, error=error)]
     except (ValueError, RecursionError) as error:
-        return {}, [f"{path} is not used: {error}"]
+        return {}, [t("{path} is not used: {error}", path=path, error=error)]
     if not isinstance(value, dict):
-        return {}, [f"{path} is not used: it must hold a JSON object."]
+        return {}, [t("{path} is not used: it must hold a JSON object.", path=path)]
     return cast("dict[str, Any]", value), []
 
 
 def _misnamed(values: Mapping[str, Any], name: str) -> list[str]:
     """Keys that were probably meant to be ``permission``."""
     return [
-        f"{name}: {key}: is not a setting; did you mean permission?"
+        t("{name}: {key}: is not a setting; did you mean permission?", name=name, key=key)
         for key in values
         if key not in Settings.model_fields and key.lower().startswith(("permission", "rule"))
     ]
@@ -439,12 +458,45 @@ def _valid(values: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[s
         try:
             parsed = Settings.model_validate({key: value})
         except ValidationError as error:
-            first = error.errors()[0]
-            what = "is not a setting" if first["type"] == "extra_forbidden" else first["msg"].lower()
+            what = unknown_language(value) if key == "language" else _wrong(error)
             problems.append(f"{name}: {key}: {what}")
         else:
             valid[key] = getattr(parsed, key)
     return valid, problems
+
+
+def _wrong(error: ValidationError) -> str:
+    """Say what is wrong with a value."""
+    first = error.errors()[0]
+    known = _WRONG.get(first["type"])
+    if known is None:
+        # The words of pydantic are English only.
+        return first["msg"].lower() if language() == DEFAULT else t("the value is not possible")
+    context = {name: value for name, value in first.get("ctx", {}).items() if name != "error"}
+    if "expected" in context:
+        context["expected"] = str(context["expected"]).replace(" or ", t(" or "))
+    return t(known, **context)
+
+
+_WRONG = {
+    "extra_forbidden": noted("is not a setting"),
+    "literal_error": noted("input should be {expected}"),
+    "bool_parsing": noted("input should be a valid boolean"),
+    "bool_type": noted("input should be a valid boolean"),
+    "int_parsing": noted("input should be a valid integer"),
+    "int_type": noted("input should be a valid integer"),
+    "int_from_float": noted("input should be a valid integer"),
+    "float_parsing": noted("input should be a valid number"),
+    "float_type": noted("input should be a valid number"),
+    "string_type": noted("input should be a valid string"),
+    "dict_type": noted("input should be a valid dictionary"),
+    "tuple_type": noted("input should be a valid list"),
+    "greater_than": noted("input should be greater than {gt}"),
+    "greater_than_equal": noted("input should be greater than or equal to {ge}"),
+    "less_than": noted("input should be less than {lt}"),
+    "less_than_equal": noted("input should be less than or equal to {le}"),
+}
+"""What pydantic calls an error, and how it is said."""
 
 
 def _valid_servers(servers: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[str]]:
@@ -455,10 +507,8 @@ def _valid_servers(servers: Mapping[str, Any], name: str) -> tuple[dict[str, Any
         try:
             valid[server] = LanguageServerSetting.model_validate(value)
         except ValidationError as error:
-            first = error.errors()[0]
-            what = "is not a setting" if first["type"] == "extra_forbidden" else first["msg"].lower()
-            where = ": ".join(("language_servers", server, *map(str, first["loc"])))
-            problems.append(f"{name}: {where}: {what}")
+            where = ": ".join(("language_servers", server, *map(str, error.errors()[0]["loc"])))
+            problems.append(f"{name}: {where}: {_wrong(error)}")
     return valid, problems
 
 
@@ -471,8 +521,13 @@ def _valid_models(models: Mapping[str, Any], name: str) -> tuple[dict[str, str],
             valid[agent] = model.strip()
         elif model not in ("", None):
             problems.append(
-                f"{name}: models: {agent}: {model!r} is not a model. Write provider/model, for example "
-                "anthropic/claude-sonnet-5-5."
+                t(
+                    "{name}: models: {agent}: {model!r} is not a model. Write provider/model, for example "
+                    "anthropic/claude-sonnet-5-5.",
+                    name=name,
+                    agent=agent,
+                    model=model,
+                )
             )
     return valid, problems
 

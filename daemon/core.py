@@ -49,6 +49,7 @@ from daemon.trust import TrustedFolders
 from daemon.workspace_key import workspace_key
 from tools.base import Diagnostics, ToolContext, ToolResult
 from tools.language import Navigation, NoNavigation
+from tools.localization import noted, t
 from tools.open_files import Editors, NoEditors
 from tools.registry import AnyTool, BuiltinTools, run_tool
 from tools.writing.recovery import recover
@@ -61,17 +62,18 @@ log = logging.getLogger(__name__)
 _LOOK_S = 0.5
 """Between two looks whether the workspace is still there, while somebody works."""
 
-TORN = (
-    "The last line of this session's log was half written when Goalwright was stopped: its {size} bytes were cut off. "
-    "Everything before it is there."
+TORN = noted(
+    "The last line of this session's log was half written when Goalwright was stopped: its "
+    "{size} bytes were cut off. Everything before it is there."
 )
-HEADLESS = (
-    "The first event of this session's log is damaged. All others are there, and what it said is taken from meta.json: "
-    "keep a copy of the session's folder."
+HEADLESS = noted(
+    "The first event of this session's log is damaged. All others are there, and what it "
+    "said is taken from meta.json: keep a copy of the session's folder."
 )
-FOREIGN = (
-    "This session was not begun by you on this machine: it came with the folder. What it allowed, what waited in it "
-    "and the model it names do not count, and its prompts may be anybody's."
+FOREIGN = noted(
+    "This session was not begun by you on this machine: it came with the folder. What it "
+    "allowed, what waited in it and the model it names do not count, and its prompts may be "
+    "anybody's."
 )
 
 
@@ -239,7 +241,7 @@ class Daemon:
             trusted = self.trust() == "trusted"
         if trusted not in self._configs:
             files = load_config(self.workspace, self.state_folder / "config.json", trusted=trusted)
-            self._configs[trusted] = files.overlaid(self._command_line, "user", "command line")
+            self._configs[trusted] = files.overlaid(self._command_line, "user", t("command line"))
         return self._configs[trusted]
 
     def reload_config(self) -> Config:
@@ -415,7 +417,11 @@ class Daemon:
         if not profile.begins:
             known = ", ".join(agent.name for agent in self._agents.all(trust).beginning())
             raise UnknownAgent(
-                f"The agent {name} only works for other agents; a session begins with: {known}."
+                t(
+                    "The agent {name} only works for other agents; a session begins with: {known}.",
+                    name=name,
+                    known=known,
+                )
             )
         return profile
 
@@ -439,16 +445,17 @@ class Daemon:
         if foreign or child or not waits_for_answer(state):
             close_what_is_open(session)
         if child:
-            session.sealed = (
-                f"This is the record of {child}, which has ended: go on in the session that started it."
+            session.sealed = t(
+                "This is the record of {child}, which has ended: go on in the session that started it.",
+                child=child,
             )
         session.restore_queue(state.queue)
         if foreign:
-            session.notice("warning", FOREIGN, "foreign")
+            session.notice("warning", t(FOREIGN), "foreign")
         if headless:
-            session.notice("warning", HEADLESS, "torn")
+            session.notice("warning", t(HEADLESS), "torn")
         if torn:
-            session.notice("warning", TORN.format(size=torn), "torn")
+            session.notice("warning", t(TORN, size=torn), "torn")
         session.jobs_lost()
         if not foreign:
             await self._branch_copies.settle(session)

@@ -17,6 +17,7 @@ from tools import process
 from tools.cutting import tail
 from tools.errors import ToolError
 from tools.jobs import Job
+from tools.localization import t
 from tools.output import HeadTail, Output
 from tools.shielding import finish
 
@@ -144,7 +145,9 @@ class SessionJobs:
         entry = self._jobs.get(job_id)
         if entry is None:
             known = ", ".join(self._jobs) or "none"
-            raise ToolError(f"There is no job {job_id}. Jobs of this session: {known}.")
+            raise ToolError(
+                t("There is no job {job_id}. Jobs of this session: {known}.", job_id=job_id, known=known)
+            )
         return entry
 
     async def _stop(self, entry: _Running) -> None:

@@ -20,6 +20,7 @@ from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
 from daemon.store.left_out import Unreadable, last_used, left_out
 from daemon.store.own import OwnSessions
+from tools.localization import t
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -67,7 +68,12 @@ class Keeping:
     def refuse_held(self, session_id: str) -> None:
         """Before a session is opened. Raises InUse while its record is being rebuilt or deleted."""
         if root_of(session_id) in self._held:
-            raise InUse(f"The record of session {session_id} is being tidied up: try again in a moment.")
+            raise InUse(
+                t(
+                    "The record of session {session_id} is being tidied up: try again in a moment.",
+                    session_id=session_id,
+                )
+            )
 
     def never_began(self, trace_id: str) -> None:
         """The disk refused in the middle: what there is of the session would be the newest one, and hold nothing."""
@@ -105,7 +111,12 @@ class Keeping:
         from daemon.store.rebuild import rebuild
 
         if trace_id != root_of(trace_id):
-            raise StoreError(f"{trace_id} is a branch or sub-agent: rebuild the session it belongs to.")
+            raise StoreError(
+                t(
+                    "{trace_id} is a branch or sub-agent: rebuild the session it belongs to.",
+                    trace_id=trace_id,
+                )
+            )
         async with self._one, self._hold(trace_id):
             return await asyncio.to_thread(_rebuild, self._store, trace_id, rebuild)
 
@@ -116,7 +127,12 @@ class Keeping:
         def coming(trace_id: str) -> None:
             if any(root_of(session_id) == trace_id for session_id in list(self._sessions)):
                 # Its folder was deleted under it. What it still writes must not land in the one that comes.
-                raise InUse(f"Session {trace_id} is open in the daemon: `goalwright stop`, and try again.")
+                raise InUse(
+                    t(
+                        "Session {trace_id} is open in the daemon: `goalwright stop`, and try again.",
+                        trace_id=trace_id,
+                    )
+                )
             self._own.forget(trace_id)
 
         async with self._one:
@@ -189,8 +205,11 @@ class Keeping:
         """Nobody opens it meanwhile, and no session has its files open. Raises InUse when somebody needs it."""
         if self.in_use(trace_id):
             raise InUse(
-                f"Session {trace_id} is open: somebody works on it or looks at it. Close it there, or end the daemon "
-                "by `goalwright stop`, and try again."
+                t(
+                    "Session {trace_id} is open: somebody works on it or looks at it. Close it there, or end "
+                    "the daemon by `goalwright stop`, and try again.",
+                    trace_id=trace_id,
+                )
             )
         # In one go with the look: who comes later finds it held, and opens it anew afterwards.
         self._held.add(trace_id)

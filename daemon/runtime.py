@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from daemon import lock
+from tools.localization import t
 
 _PR_SET_DUMPABLE = 4
 """Of ``prctl``, see linux/prctl.h."""
@@ -42,10 +43,18 @@ class AlreadyRunning(Exception):
     """Another daemon has the lock of this workspace. ``address`` is None while it is still starting."""
 
     def __init__(self, workspace: Path, address: Address | None) -> None:
-        who = f"process {address.pid}" if address else "a process that is starting or stopping just now"
+        who = (
+            t("process {pid}", pid=address.pid)
+            if address
+            else t("a process that is starting or stopping just now")
+        )
         super().__init__(
-            f"A Goalwright daemon for {workspace} is running already ({who}). "
-            "Use it, or end it with `goalwright stop`."
+            t(
+                "A Goalwright daemon for {workspace} is running already ({who}). Use it, or end it with "
+                "`goalwright stop`.",
+                workspace=workspace,
+                who=who,
+            )
         )
         self.address = address
 
@@ -167,7 +176,7 @@ class RuntimePaths:
             if len(os.fsencode(path)) < SOCKET_PATH_LIMIT:
                 return path
         raise RuntimeFolderError(
-            f"No folder has a path short enough for a socket; {self.folder} is too long."
+            t("No folder has a path short enough for a socket; {folder} is too long.", folder=self.folder)
         )
 
     def _socket_folders(self) -> Iterator[Path]:
@@ -239,7 +248,13 @@ class RuntimePaths:
                     raise AlreadyRunning(self.workspace, self.read_address())
                 time.sleep(_LOCK_POLL_S)
         except OSError as error:
-            raise RuntimeFolderError(f"Cannot lock {self.lock_file}: {error.strerror or error}") from error
+            raise RuntimeFolderError(
+                t(
+                    "Cannot lock {lock_file}: {strerror}",
+                    lock_file=self.lock_file,
+                    strerror=error.strerror or error,
+                )
+            ) from error
         try:
             self.clear()
             write_private(self.pid_file, b"%d\n" % os.getpid())
@@ -271,7 +286,7 @@ def private_folder(path: Path) -> None:
     Raises RuntimeFolderError when it cannot be made, is not a folder, or belongs to somebody else (who could
     offer a socket of their own there, and would be sent our keys).
     """
-    hint = "set GOALWRIGHT_HOME to a folder of yours"
+    hint = t("set GOALWRIGHT_HOME to a folder of yours")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
@@ -280,22 +295,38 @@ def private_folder(path: Path) -> None:
         info = path.lstat()
     except OSError as error:
         raise RuntimeFolderError(
-            f"Cannot make the folder {path} ({error.strerror or error}): {hint}."
+            t(
+                "Cannot make the folder {path} ({strerror}): {hint}.",
+                path=path,
+                strerror=error.strerror or error,
+                hint=hint,
+            )
         ) from error
     if not stat.S_ISDIR(info.st_mode):
-        raise RuntimeFolderError(f"{path} is not a folder: remove it, or {hint}.")
+        raise RuntimeFolderError(t("{path} is not a folder: remove it, or {hint}.", path=path, hint=hint))
     if sys.platform == "win32":
         return  # Profiles are private by their access lists; the mode bits say nothing there.
     if info.st_uid != _uid():
-        owner = f"another user (id {info.st_uid})"
-        raise RuntimeFolderError(f"The folder {path} belongs to {owner}: remove it, or {hint}.")
+        owner = t("another user (id {st_uid})", st_uid=info.st_uid)
+        raise RuntimeFolderError(
+            t(
+                "The folder {path} belongs to {owner}: remove it, or {hint}.",
+                path=path,
+                owner=owner,
+                hint=hint,
+            )
+        )
     if info.st_mode & 0o077:
         try:
             path.chmod(0o700)
         except OSError as error:
             problem = error.strerror or error
             raise RuntimeFolderError(
-                f"Others can enter {path}, and that cannot be changed: {problem}"
+                t(
+                    "Others can enter {path}, and that cannot be changed: {problem}",
+                    path=path,
+                    problem=problem,
+                )
             ) from error
 
 

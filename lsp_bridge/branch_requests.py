@@ -19,6 +19,7 @@ from lsp_bridge import protocol as p
 from lsp_bridge.context_requests import Hands
 from lsp_bridge.request_error import RequestError
 from tools.errors import PermissionDenied, ToolError
+from tools.localization import t
 from tools.text import decode
 
 T = TypeVar("T")
@@ -61,7 +62,9 @@ class BranchRequests:
         found = explorations(session)
         wanted = params.explore_start_id
         if wanted is not None and not any(one.explore_start_id == wanted for one in found):
-            raise RequestError(p.UNKNOWN_BRANCH, f"The goal {wanted} began no exploration in this session.")
+            raise RequestError(
+                p.UNKNOWN_BRANCH, t("The goal {wanted} began no exploration in this session.", wanted=wanted)
+            )
         return p.ExploreListResult(
             explorations=tuple(one for one in found if wanted in (None, one.explore_start_id)),
             subagents=tuple(session.state.children.subagents.values()),
@@ -89,7 +92,7 @@ class BranchRequests:
 
         if not any(item.partition(":")[0].strip() for item in params.choice):
             raise RequestError(
-                p.INVALID_PARAMS, 'Nothing is chosen: name a branch ("A") or a file ("A:a.py").'
+                p.INVALID_PARAMS, t('Nothing is chosen: name a branch ("A") or a file ("A:a.py").')
             )
         for item in params.choice:
             await self._branch(params.session_id, item.partition(":")[0])
@@ -99,7 +102,7 @@ class BranchRequests:
             told = await select_for_person(session, params.choice, self._client_name())
         except PermissionDenied as error:
             return p.ExploreSelectResult(
-                applied=False, title="Not used: the change was rejected.", detail=str(error)
+                applied=False, title=t("Not used: the change was rejected."), detail=str(error)
             )
         except ToolError as error:
             raise RequestError(p.HISTORY_CONFLICT, str(error)) from error
@@ -209,7 +212,7 @@ def _texts(base: bytes | None, branch: bytes | None) -> p.BranchContentResult:
 def _agent(agent: AgentProfile, models: Mapping[str, str]) -> p.AgentInfo:
     return p.AgentInfo(
         name=agent.name,
-        description=agent.description,
+        description=t(agent.description),
         source=agent.source,
         file=agent.file,
         model=agent.model_by(models) or None,

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from daemon.runtime import Address
 from lsp_bridge.handshake import PROTOCOL_VERSION, preamble
+from tools.localization import t
 
 NotificationHandler = Callable[[str, dict[str, Any]], None]
 """Called with method and params, in the order of arrival and before any later response is delivered."""
@@ -65,8 +66,10 @@ class Client:
                 else:
                     reader, writer = await asyncio.open_connection("127.0.0.1", address.port)
         except (OSError, TimeoutError) as error:
-            where = address.socket or f"port {address.port}"
-            raise ConnectionLost(f"No daemon answers at {where}: {error or 'timed out'}") from error
+            where = address.socket or t("port {port}", port=address.port)
+            raise ConnectionLost(
+                t("No daemon answers at {where}: {error}", where=where, error=error or t("timed out"))
+            ) from error
         writer.write(preamble(address.token))
         return cls(reader, writer)
 
@@ -134,7 +137,9 @@ class Client:
                 result = await future
         except TimeoutError:
             await self._give_up(number)
-            raise RequestTimeout(f"The daemon did not answer {method} within {timeout:g} s.") from None
+            raise RequestTimeout(
+                t("The daemon did not answer {method} within {timeout:g} s.", method=method, timeout=timeout)
+            ) from None
         except asyncio.CancelledError:
             await self._give_up(number)
             raise
@@ -157,7 +162,7 @@ class Client:
         self._reading.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._reading
-        self._fail(ConnectionLost("The connection to the daemon was closed."))
+        self._fail(ConnectionLost(t("The connection to the daemon was closed.")))
         self._writer.close()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
@@ -186,7 +191,7 @@ class Client:
                 self._fail(_gone())
                 return
             except (ValueError, asyncio.LimitOverrunError) as error:
-                self._fail(_gone(f"it sent what is not JSON-RPC ({error})"))
+                self._fail(_gone(t("it sent what is not JSON-RPC ({error})", error=error)))
                 return
             try:
                 self._receive(message)
@@ -212,7 +217,7 @@ class Client:
             self._answered(message)
         elif "id" in message:
             # The daemon asks editors things (configuration, registrations) that mean nothing here.
-            error = {"code": _METHOD_NOT_FOUND, "message": "This client answers no requests."}
+            error = {"code": _METHOD_NOT_FOUND, "message": t("This client answers no requests.")}
             self._writer.write(_frame({"id": message["id"], "error": error}))
         else:
             for handler in self._handlers:
@@ -253,6 +258,7 @@ def _frame(message: dict[str, Any]) -> bytes:
 
 def _gone(detail: str = "") -> ConnectionLost:
     return ConnectionLost(
-        "The connection to the daemon broke off" + (f": {detail}" if detail else "") + ". "
-        "What it did so far is stored; try again."
+        t("The connection to the daemon broke off")
+        + (f": {detail}" if detail else "")
+        + t(". What it did so far is stored; try again.")
     )

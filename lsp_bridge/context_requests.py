@@ -17,6 +17,7 @@ from daemon.model.base import Model
 from lsp_bridge import protocol as p
 from lsp_bridge.request_error import RequestError
 from tools.cutting import head
+from tools.localization import t
 
 NO_GOAL = "no goal"
 COMPACTION = "compaction"
@@ -72,7 +73,7 @@ class ContextRequests:
             if (task := asyncio.current_task()) is None or task.cancelling():
                 raise  # nobody waits for the answer any more
             held = (await prepared(session)).tokens()
-            return p.CompactResult(before=held, after=held, detail="Canceled: the context is as it was.")
+            return p.CompactResult(before=held, after=held, detail=t("Canceled: the context is as it was."))
         return p.CompactResult(before=done.before, after=done.after, detail=done.detail)
 
     async def handover(self, params: p.SessionHandoverParams) -> p.SessionResult:
@@ -82,16 +83,18 @@ class ContextRequests:
             # What stands in it would become the person's own words in a session of his own.
             raise RequestError(
                 p.INVALID_PARAMS,
-                "This session came with the folder, so its words may be anybody's: nothing is handed over from it. "
-                "Begin a new session and say what is to be done.",
+                t(
+                    "This session came with the folder, so its words may be anybody's: nothing is handed "
+                    "over from it. Begin a new session and say what is to be done."
+                ),
             )
         if giving.running:
             raise RequestError(
-                p.BUSY, "The session is at work. Cancel the turn or wait for its end, then hand it over."
+                p.BUSY, t("The session is at work. Cancel the turn or wait for its end, then hand it over.")
             )
         state = giving.state
         if not state.messages:
-            raise RequestError(p.INVALID_PARAMS, "There is nothing to hand over: the session is empty.")
+            raise RequestError(p.INVALID_PARAMS, t("There is nothing to hand over: the session is empty."))
         text = handover_text(giving_of(state), params.agent)
         config = self._hands.client_config()
         session = self._core.new_session(model=state.trace.model, agent=params.agent, config=config)

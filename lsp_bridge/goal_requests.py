@@ -14,6 +14,7 @@ from daemon.model.permissions import FileDiff
 from daemon.plan.tree import PlanError
 from lsp_bridge import protocol as p
 from lsp_bridge.request_error import RequestError
+from tools.localization import t
 
 _AboutGoal = p.GoalRenameParams | p.GoalMoveParams | p.GoalParams | p.GoalDoneParams
 
@@ -73,12 +74,16 @@ class GoalRequests:
             raise _wrong(error) from error
         except Busy as error:
             raise RequestError(
-                p.BUSY, f"{error} Without revertFiles a goal can be given up at any time."
+                p.BUSY, t("{error} Without revertFiles a goal can be given up at any time.", error=error)
             ) from error
         except Refused as error:
             raise RequestError(
                 p.HISTORY_CONFLICT,
-                f"{error}\n\nThe goal is still open: give it up without revertFiles to keep the files as they are.",
+                t(
+                    "{error}\n\nThe goal is still open: give it up without revertFiles to keep the files as "
+                    "they are.",
+                    error=error,
+                ),
             ) from error
         return _result(session, params.goal_id, files)
 

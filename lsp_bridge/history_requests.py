@@ -13,6 +13,7 @@ from daemon.loop.session import Busy
 from daemon.model.base import Model
 from lsp_bridge import protocol as p
 from lsp_bridge.request_error import RequestError
+from tools.localization import t
 from tools.paths import rule_target
 
 
@@ -60,7 +61,7 @@ class HistoryRequests:
     async def restore(self, params: p.HistoryRestoreParams) -> p.HistoryOutcome:
         """Take back everything since a message, or for a goal."""
         if (params.message_id is None) == (params.goal_id is None):
-            raise RequestError(p.INVALID_PARAMS, "Say either a message or a goal to restore, not both.")
+            raise RequestError(p.INVALID_PARAMS, t("Say either a message or a goal to restore, not both."))
         restorer = await self._restorer(params.session_id)
         return await _answered(
             restorer.restore(

@@ -12,6 +12,7 @@ from daemon.store.pruning import Limits
 from lsp_bridge import keeping_protocol as k
 from lsp_bridge.handshake import BUSY, INVALID_PARAMS
 from lsp_bridge.request_error import RequestError
+from tools.localization import t
 
 if TYPE_CHECKING:
     from daemon.store.rebuild import Rebuilt
@@ -41,7 +42,9 @@ class KeepingRequests:
         """Import an archive. Raises RequestError, StoreError."""
         archive = Path(params.archive)
         if not archive.is_absolute():
-            raise RequestError(INVALID_PARAMS, f"{params.archive} is not an absolute path.")
+            raise RequestError(
+                INVALID_PARAMS, t("{archive} is not an absolute path.", archive=params.archive)
+            )
         try:
             done = await self._keeping().take_in(archive, params.max_mb)
         except InUse as error:

@@ -24,6 +24,7 @@ from lsp_bridge.client import Client, ConnectionLost, RequestTimeout, RpcError
 from lsp_bridge.handshake import INCOMPATIBLE, PROTOCOL_VERSION, UNAUTHORIZED
 from tools.cutting import tail
 from tools.environment import daemon_environment
+from tools.localization import t
 
 EXIT_ALREADY_RUNNING = 3
 """Exit code of ``serve`` when another daemon has the lock."""
@@ -129,7 +130,9 @@ class Launcher:
         if found is None:
             if paths.has_damaged_address() and paths.is_locked():
                 raise _damaged(paths)
-            raise LaunchError("notRunning", f"No Goalwright daemon is running for {paths.workspace}.")
+            raise LaunchError(
+                "notRunning", t("No Goalwright daemon is running for {workspace}.", workspace=paths.workspace)
+            )
         return found
 
     async def _try(
@@ -150,7 +153,12 @@ class Launcher:
         if address.protocol_version != PROTOCOL_VERSION:
             await client.close()
             raise _incompatible(
-                address, f"it speaks protocol {address.protocol_version}, not {PROTOCOL_VERSION}"
+                address,
+                t(
+                    "it speaks protocol {protocol_version}, not {ours}",
+                    protocol_version=address.protocol_version,
+                    ours=PROTOCOL_VERSION,
+                ),
             )
         try:
             await client.initialize(
@@ -224,7 +232,10 @@ class Launcher:
         try:
             descriptor, log_start = _open_log(paths.log_file)
         except OSError as error:
-            raise LaunchError("runtimeFolder", f"Cannot write {paths.log_file}: {error.strerror}") from error
+            raise LaunchError(
+                "runtimeFolder",
+                t("Cannot write {log_file}: {strerror}", log_file=paths.log_file, strerror=error.strerror),
+            ) from error
         flags = 0
         if sys.platform == "win32":
             flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
@@ -241,7 +252,10 @@ class Launcher:
                 creationflags=flags,
             )
         except OSError as error:
-            raise LaunchError("startFailed", f"Cannot run {command[0]}: {error.strerror}") from error
+            raise LaunchError(
+                "startFailed",
+                t("Cannot run {command}: {strerror}", command=command[0], strerror=error.strerror),
+            ) from error
         finally:
             os.close(descriptor)
         return process, log_start
@@ -278,11 +292,15 @@ def runtime_paths(workspace: Path, home: Path | None = None) -> RuntimePaths:
     """The runtime paths of an existing workspace. Raises LaunchError."""
     try:
         if not workspace.is_dir():
-            problem = "is not a folder" if workspace.exists() else "does not exist"
-            raise LaunchError("workspace", f"The workspace {workspace} {problem}.")
+            problem = t("is not a folder") if workspace.exists() else t("does not exist")
+            raise LaunchError(
+                "workspace", t("The workspace {workspace} {problem}.", workspace=workspace, problem=problem)
+            )
         return RuntimePaths.for_workspace(workspace, home)
     except (OSError, RuntimeError) as error:  # RuntimeError: no home folder can be found
-        raise LaunchError("workspace", f"Cannot use the workspace {workspace}: {error}") from error
+        raise LaunchError(
+            "workspace", t("Cannot use the workspace {workspace}: {error}", workspace=workspace, error=error)
+        ) from error
 
 
 def daemon_command() -> list[str]:
@@ -321,30 +339,48 @@ def _tail(path: Path, start: int) -> str:
 
 
 def _failed(paths: RuntimePaths, code: int, log_start: int) -> str:
-    tail = _tail(paths.log_file, log_start) or "It logged nothing."
-    return f"The daemon ended at once (exit code {code}):\n{tail}\nLog: {paths.log_file}"
+    tail = _tail(paths.log_file, log_start) or t("It logged nothing.")
+    return t(
+        "The daemon ended at once (exit code {code}):\n{tail}\nLog: {log_file}",
+        code=code,
+        tail=tail,
+        log_file=paths.log_file,
+    )
 
 
 def _late(paths: RuntimePaths, deadline_s: float, log_start: int) -> str:
     tail = _tail(paths.log_file, log_start)
-    said = f" It logged:\n{tail}\n" if tail else " "
-    return f"The daemon did not answer within {deadline_s:g} s.{said}Log: {paths.log_file}"
+    said = t(" It logged:\n{tail}\n", tail=tail) if tail else " "
+    return t(
+        "The daemon did not answer within {deadline_s:g} s.{said}Log: {log_file}",
+        deadline_s=deadline_s,
+        said=said,
+        log_file=paths.log_file,
+    )
 
 
 def _unresponsive(address: Address) -> LaunchError:
     return LaunchError(
         "unresponsive",
-        f"The daemon (process {address.pid}) takes connections but does not answer. "
-        "End it with `goalwright stop --force` and try again.",
+        t(
+            "The daemon (process {pid}) takes connections but does not answer. End it with "
+            "`goalwright stop --force` and try again.",
+            pid=address.pid,
+        ),
     )
 
 
 def _damaged(paths: RuntimePaths) -> LaunchError:
-    state = "is damaged" if paths.address_file.exists() else "is missing"
+    state = t("is damaged") if paths.address_file.exists() else t("is missing")
     return LaunchError(
         "unresponsive",
-        f"A daemon is running (process {paths.read_pid() or 'unknown'}), but the file that tells how to reach it "
-        f"{state}: {paths.address_file}. End it with `goalwright stop --force` and try again.",
+        t(
+            "A daemon is running (process {read_pid}), but the file that tells how to reach it "
+            "{state}: {address_file}. End it with `goalwright stop --force` and try again.",
+            read_pid=paths.read_pid() or "unknown",
+            state=state,
+            address_file=paths.address_file,
+        ),
     )
 
 
@@ -354,15 +390,25 @@ def _refused(address: Address, error: RpcError) -> LaunchError:
     if error.code == UNAUTHORIZED:
         return LaunchError(
             "unauthorized",
-            f"The daemon (process {address.pid}) does not accept the token in its address file. "
-            "End it with `goalwright stop --force` and try again.",
+            t(
+                "The daemon (process {pid}) does not accept the token in its address file. End it with "
+                "`goalwright stop --force` and try again.",
+                pid=address.pid,
+            ),
         )
-    return LaunchError("startFailed", f"The daemon (process {address.pid}) refused: {error}")
+    return LaunchError(
+        "startFailed", t("The daemon (process {pid}) refused: {error}", pid=address.pid, error=error)
+    )
 
 
 def _incompatible(address: Address, detail: str) -> LaunchError:
     return LaunchError(
         "incompatible",
-        f"The running daemon (version {address.version}, process {address.pid}) does not fit this client: "
-        f"{detail}. End it with `goalwright stop` and try again.",
+        t(
+            "The running daemon (version {version}, process {pid}) does not fit this client: "
+            "{detail}. End it with `goalwright stop` and try again.",
+            version=address.version,
+            pid=address.pid,
+            detail=detail,
+        ),
     )

@@ -22,6 +22,7 @@ from lsp_bridge import protocol as p
 from lsp_bridge.request_error import RequestError
 from tools.base import ProposedFile, ToolError
 from tools.jobs import Job
+from tools.localization import t
 from tools.text import decode
 
 
@@ -99,10 +100,10 @@ class PermissionRequests:
             file = self._core.permissions.proposed(params.request_id, params.path)
         except KeyError as error:
             raise RequestError(
-                p.UNKNOWN_REQUEST, "There is no such request waiting: it was answered or canceled."
+                p.UNKNOWN_REQUEST, t("There is no such request waiting: it was answered or canceled.")
             ) from error
         if file is None:
-            raise RequestError(p.UNKNOWN_REQUEST, f"The request does not touch {params.path}.")
+            raise RequestError(p.UNKNOWN_REQUEST, t("The request does not touch {path}.", path=params.path))
         return await asyncio.to_thread(_both_sides, file)
 
     async def reply(self, params: p.PermissionReplyParams) -> p.PermissionReplyResult:
@@ -128,7 +129,7 @@ class PermissionRequests:
             raise RequestError(p.INVALID_PARAMS, str(error)) from error
         except KeyError as error:
             raise RequestError(
-                p.UNKNOWN_REQUEST, "There is no such request; it may have been canceled with its turn."
+                p.UNKNOWN_REQUEST, t("There is no such request; it may have been canceled with its turn.")
             ) from error
         return p.PermissionReplyResult(accepted=accepted, by=by)
 

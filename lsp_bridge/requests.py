@@ -39,6 +39,7 @@ from lsp_bridge.settable import check_budget, check_mode, check_model, mode_noti
 from lsp_bridge.trace_requests import TraceRequests
 from tools.base import ToolError
 from tools.cutting import head
+from tools.localization import t
 
 
 class ModelChooser(Protocol):
@@ -118,7 +119,7 @@ class Requests:
             return (await self.handlers[method](parsed)).wire()
         except UnknownTrace as error:
             raise RequestError(
-                p.UNKNOWN_SESSION, f"{error} `goalwright/session/list` lists the sessions."
+                p.UNKNOWN_SESSION, t("{error} `goalwright/session/list` lists the sessions.", error=error)
             ) from error
         except StoreError as error:
             raise RequestError(p.STORE_FAILED, str(error)) from error
@@ -254,7 +255,7 @@ class Requests:
     async def prompt(self, params: p.SessionPromptParams) -> p.SessionPromptResult:
         """Work on a prompt; answers when its turn has ended."""
         if not params.text.strip() and not params.attachments:
-            raise RequestError(p.INVALID_PARAMS, "The prompt is empty: write what should be done.")
+            raise RequestError(p.INVALID_PARAMS, t("The prompt is empty: write what should be done."))
         if problem := self._core.workspace_problem():
             raise RequestError(p.STORE_FAILED, problem)
         self.check_rules()
@@ -316,12 +317,14 @@ class Requests:
     async def edit_queue(self, params: p.QueueEditParams) -> p.Empty:
         """Change or remove a waiting prompt."""
         if params.text is not None and not params.text.strip():
-            raise RequestError(p.INVALID_PARAMS, "The prompt is empty: write a text, or null to remove it.")
+            raise RequestError(
+                p.INVALID_PARAMS, t("The prompt is empty: write a text, or null to remove it.")
+            )
         session = await self._core.session(params.session_id)
         if not session.edit_queued(params.prompt_id, params.text):
             raise RequestError(
                 p.UNKNOWN_REQUEST,
-                "This prompt is not waiting any more: it is being worked on or was removed.",
+                t("This prompt is not waiting any more: it is being worked on or was removed."),
             )
         return p.Empty()
 
@@ -343,7 +346,7 @@ class Requests:
         if blocking := self.client_config().blocking:
             # Without its rules a configuration would allow what the person forbade.
             raise RequestError(
-                p.CONFIG_BROKEN, "Nothing is done until this is put right: " + "; ".join(blocking)
+                p.CONFIG_BROKEN, t("Nothing is done until this is put right: ") + "; ".join(blocking)
             )
 
     async def info(self, session: Session) -> p.SessionInfo:

@@ -38,6 +38,7 @@ from lsp_bridge.editor.offer import EditorOffer, SharedDecisions
 from lsp_bridge.editor.peers import EditorPeer, EditorPeers, uri_in
 from lsp_bridge.request_error import RequestError
 from lsp_bridge.requests import ClientState, ModelChooser, Requests
+from tools.localization import set_language, t
 
 log = logging.getLogger(__name__)
 
@@ -282,8 +283,12 @@ class ClientServer:
         if options.protocol_version != p.PROTOCOL_VERSION:
             raise JsonRpcException(
                 message=(
-                    f"The client speaks protocol version {options.protocol_version}, this daemon "
-                    f"{p.PROTOCOL_VERSION}: update the older of the two, then run `goalwright stop` once."
+                    t(
+                        "The client speaks protocol version {protocol_version}, this daemon {protocol_version2}: "
+                        "update the older of the two, then run `goalwright stop` once.",
+                        protocol_version=options.protocol_version,
+                        protocol_version2=p.PROTOCOL_VERSION,
+                    )
                 ),
                 code=p.INCOMPATIBLE,
             )
@@ -304,7 +309,11 @@ class ClientServer:
         if options.diagnostics:
             self._attach()
         env = {**provider_env(os.environ), **self._client.env}
-        self._bridge.client_came(env, self._requests.client_config().settings.model)
+        settings = self._requests.client_config().settings
+        if "language" in self._client.settings:
+            # One language for the whole daemon: that of the editor that came last.
+            set_language(settings.language)
+        self._bridge.client_came(env, settings.model)
 
     def _attach(self) -> None:
         """The daemon may ask this client what its extensions say."""
@@ -355,7 +364,11 @@ def _guarded(method: str, call: Callable[[Any], Awaitable[Any]]) -> Callable[[An
             log.exception("%s failed", method)
             name = error.__class__.__name__
             raise JsonRpcException(
-                message=f"{method}: Goalwright has a bug ({name}); its log has the details."
+                message=t(
+                    "{method}: Goalwright has a bug ({name}); its log has the details.",
+                    method=method,
+                    name=name,
+                )
             ) from None
 
     return handle

@@ -13,10 +13,11 @@ from daemon.provider.choose import parse_model
 from daemon.trust import mode_in_force
 from lsp_bridge import protocol as p
 from lsp_bridge.request_error import RequestError
+from tools.localization import noted, t
 
-_NEEDS_TRUST = (
-    "counts only in a folder that you trust. If this one is yours, run `goalwright trust` in it, or trust it in the "
-    "editor."
+_NEEDS_TRUST = noted(
+    "counts only in a folder that you trust. If this one is yours, run `goalwright trust` in "
+    "it, or trust it in the editor."
 )
 
 
@@ -35,17 +36,22 @@ def check_mode(mode: Mode, trust: Trust) -> None:
     if trust == "restricted":
         raise RequestError(
             p.INVALID_PARAMS,
-            f"The mode {mode} is not possible in a folder that you do not trust: nothing is changed or run there. "
-            "Trust it in the editor first.",
+            t(
+                "The mode {mode} is not possible in a folder that you do not trust: nothing is changed "
+                "or run there. Trust it in the editor first.",
+                mode=mode,
+            ),
         )
-    raise RequestError(p.INVALID_PARAMS, f"The mode {mode} {_NEEDS_TRUST}")
+    raise RequestError(
+        p.INVALID_PARAMS, t("The mode {mode} {needs_trust}", mode=mode, needs_trust=t(_NEEDS_TRUST))
+    )
 
 
 def mode_notice(config: Config, trust: Trust) -> str:
     """Why the mode of the settings is not the one in force."""
     if config.settings.mode != "auto" or trust == "trusted":
         return ""
-    return f"The mode auto {_NEEDS_TRUST}"
+    return t("The mode auto {needs_trust}", needs_trust=t(_NEEDS_TRUST))
 
 
 def check_budget(budget: Budget) -> None:
@@ -55,7 +61,10 @@ def check_budget(budget: Budget) -> None:
         names = ", ".join(to_camel(name) for name in Budget.model_fields)
         raise RequestError(
             p.INVALID_PARAMS,
-            f"Name a limit: {names}. Null is no limit; those that are not named are none, too.",
+            t(
+                "Name a limit: {names}. Null is no limit; those that are not named are none, too.",
+                names=names,
+            ),
         )
     limits = {
         "money": (budget.session_usd, budget.goal_usd),
@@ -66,5 +75,9 @@ def check_budget(budget: Budget) -> None:
             if value is not None and not (math.isfinite(value) and value >= 0):
                 raise RequestError(
                     p.INVALID_PARAMS,
-                    f"A limit of {value:g} ({unit}) is not possible: give 0 or more, or null for no limit.",
+                    t(
+                        "A limit of {value:g} ({unit}) is not possible: give 0 or more, or null for no limit.",
+                        value=value,
+                        unit=unit,
+                    ),
                 )

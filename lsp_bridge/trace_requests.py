@@ -15,6 +15,7 @@ from daemon.model.branches import BRANCH_ID, child_id
 from daemon.plan.forest import GoalForest
 from lsp_bridge import protocol as p
 from lsp_bridge.request_error import RequestError
+from tools.localization import t
 
 
 class TraceRequests:
@@ -41,7 +42,10 @@ class TraceRequests:
         if branch is not None and not BRANCH_ID.fullmatch(branch):
             raise RequestError(
                 p.INVALID_PARAMS,
-                f"{branch[:100]!a} is not the id of a branch (A, B, …) or a sub-agent (s1, A.s1, …).",
+                t(
+                    "{branch!a} is not the id of a branch (A, B, …) or a sub-agent (s1, A.s1, …).",
+                    branch=branch[:100],
+                ),
             )
         session_id = child_id(params.session_id, branch) if branch else params.session_id
         live = self._core.live(session_id)
@@ -98,7 +102,10 @@ def _goals(forest: GoalForest, params: p.TraceMessagesParams) -> frozenset[str |
     if goal is None:
         raise RequestError(
             p.INVALID_PARAMS,
-            f"There is no goal with the internal id {params.goal_id[:100]!a} in this plan any more.",
+            t(
+                "There is no goal with the internal id {goal_id!a} in this plan any more.",
+                goal_id=params.goal_id[:100],
+            ),
         )
     below = forest.descendants(goal.id) if params.descendants else ()
     return frozenset((goal.id, *(one.id for one in below)))

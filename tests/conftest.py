@@ -5,13 +5,28 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from collections.abc import Generator
 
 import pytest
 
 from tests.examples import register_profile
 from tests.part_times import PartTimes, part_of
+from tools.localization import DEFAULT, set_language
 
 register_profile()
+
+
+@pytest.fixture
+def english_again() -> Generator[None]:
+    """For a test in which a daemon of this process changes the language."""
+    yield
+    set_language(DEFAULT)
+
+
+@pytest.fixture
+def chinese(english_again: None) -> None:
+    """Everything that users read is Chinese while the test runs."""
+    set_language("zh-CN")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -27,6 +27,7 @@ from tools.base import (
 )
 from tools.cutting import tail
 from tools.diff import shown_name
+from tools.localization import t
 from tools.output import MAX_OUTPUT as MAX_OUTPUT
 from tools.output import Output
 from tools.paths import rule_target
@@ -130,7 +131,7 @@ class BashTool(Tool[BashInput]):
         try:
             # The first run may have changed which files its wildcards match.
             ask = await self._question(command, args, ctx)
-            ask = replace(ask, leaves=f"it failed in the sandbox: {why}", suggestions=())
+            ask = replace(ask, leaves=t("it failed in the sandbox: {why}", why=why), suggestions=())
             outside = await self._outright(ask, command, args, ctx)
         except ToolError as error:
             return _result(args, done, ctx, _met_line(done, why, str(error)))
@@ -192,7 +193,9 @@ class BashTool(Tool[BashInput]):
             # What rules let pass is to happen, and inside it could not.
             contained = places is not None and (policy.always or not beyond)
         elif leaves:
-            reason = f"the model wants it to run outside of the sandbox: {args.reason.strip()}"
+            reason = t(
+                "the model wants it to run outside of the sandbox: {reason}", reason=args.reason.strip()
+            )
             ask = replace(ask, leaves=reason, suggestions=())
         if not contained:
             return await self._outright(ask, command, args, ctx)

@@ -34,6 +34,7 @@ from tools.base import (
 from tools.diagnostics_text import describe, problems_metadata
 from tools.diff import limited, shown_name, without_head
 from tools.hashing import sha256
+from tools.localization import noted, t
 from tools.paths import Target, explain_os_error, folder_patterns, rule_target
 from tools.shielding import finish
 from tools.writing import atomic, buffers
@@ -180,7 +181,9 @@ async def on_base(
     seen = ctx.files.last_read(target.path)
     if seen is None and ctx.permission.decide("edit", target.rule) == "deny":
         # What must not be changed is not to be read first: the refusal says what to do instead.
-        await ctx.permission.ask(PermissionAsk("edit", (target.rule,), f"Edit {shown_name(target.rule)}"))
+        await ctx.permission.ask(
+            PermissionAsk("edit", (target.rule,), t("Edit {rule}", rule=shown_name(target.rule)))
+        )
 
     def work() -> tuple[bytes | None, MadeT]:
         open_file = ctx.files.editors.opened(target.path)
@@ -316,16 +319,21 @@ def _check_plan(plan: Sequence[FileChange], names: Mapping[Path, str]) -> None:
 def _question(proposal: Sequence[ProposedFile], targets: Iterable[str]) -> PermissionAsk:
     added, removed = _counts(proposal)
     first, targets = proposal[0], tuple(targets)
-    verb = "Change"
-    if len(proposal) == 1:
-        verb = {"create": "Create", "update": "Edit", "delete": "Delete"}[first.change.kind]
-    what = shown_name(first.name) if len(proposal) == 1 else f"{len(proposal)} files"
+    kinds = {
+        "create": noted("Create {name}"),
+        "update": noted("Edit {name}"),
+        "delete": noted("Delete {name}"),
+    }
+    title = t("Change {count} files", count=len(proposal))
     if len(proposal) == 1 and first.source is not None:
-        verb, what = "Move", f"{shown_name(first.source_name)} to {what}"
+        source = shown_name(first.source_name)
+        title = t("Move {source} to {name}", source=source, name=shown_name(first.name))
+    elif len(proposal) == 1:
+        title = t(kinds[first.change.kind], name=shown_name(first.name))
     return PermissionAsk(
         permission="edit",
         targets=targets,
-        title=f"{verb} {what} (+{added} -{removed})",
+        title=f"{title} (+{added} -{removed})",
         suggestions=suggestions("edit", folder_patterns(targets)),
         proposal=tuple(proposal),
     )

@@ -12,6 +12,7 @@ from tools import search, unsaved
 from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.glob_pattern import compile_glob, split_base
+from tools.localization import n, t
 from tools.paths import ask_outside, resolve, rule_target
 
 MAX_RESULTS = 100
@@ -40,7 +41,9 @@ class GlobTool(Tool[GlobInput]):
         await ask_outside(target, ctx, is_dir=True)
         everything = suggestions(self.permission, ("*",))
         await ctx.permission.ask(
-            PermissionAsk(self.permission, (args.pattern,), f"Find files {args.pattern}", everything)
+            PermissionAsk(
+                self.permission, (args.pattern,), t("Find files {pattern}", pattern=args.pattern), everything
+            )
         )
         if not target.path.is_dir():
             raise ToolError(f"{target.rule} is not a folder.")
@@ -79,5 +82,5 @@ def _result(pattern: str, shown: Sequence[str], total: int, cut: bool) -> ToolRe
         lines.append(f"({total} files match; the {len(shown)} newest are shown. Use a narrower pattern.)")
     if cut:
         lines.append("(The search was stopped before its end: too many files, or too long.)")
-    title = f"{pattern} ({total} files)" if total != 1 else f"{pattern} (1 file)"
+    title = n("{pattern} ({count} file)", "{pattern} ({count} files)", total, pattern=pattern)
     return ToolResult("\n".join(lines), title=title, metadata={"count": total})

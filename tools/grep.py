@@ -13,6 +13,7 @@ from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, T
 from tools.cutting import head
 from tools.glob import newest_first
 from tools.glob_pattern import compile_glob
+from tools.localization import n, t
 from tools.paths import ask_outside, ask_read, may_read, resolve, rule_target
 
 MAX_RESULTS = 100
@@ -44,7 +45,9 @@ class GrepTool(Tool[GrepInput]):
         if not is_file:
             await ask_outside(target, ctx, is_dir=True)
         everything = suggestions(self.permission, ("*",))
-        ask = PermissionAsk(self.permission, (args.pattern,), f"Search {args.pattern}", everything)
+        ask = PermissionAsk(
+            self.permission, (args.pattern,), t("Search {pattern}", pattern=args.pattern), everything
+        )
         await ctx.permission.ask(ask)
         if is_file:
             await ask_read(target, ctx)
@@ -95,5 +98,5 @@ async def _result(
         )
     if found.cut:
         lines.append("(The search was stopped before its end: too many matches, or too long.)")
-    title = f"{pattern} ({total} line{'' if total == 1 else 's'})"
+    title = n("{pattern} ({count} line)", "{pattern} ({count} lines)", total, pattern=pattern)
     return ToolResult("\n".join(lines), title=title, metadata={"count": total, "left_out": left_out})

@@ -10,6 +10,7 @@ from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.cutting import head
 from tools.jobs import Job
+from tools.localization import t
 from tools.visible import LONGEST_TITLE, shown_brief
 
 
@@ -35,18 +36,26 @@ class JobTool(Tool[JobInput]):
         what = f"{args.operation} {wanted}".strip()
         everything = suggestions(self.permission, ("*",))
         command = next((job.command for job in ctx.jobs.all() if job.job_id == wanted), "")
-        title = f"Job: {what}: {shown_brief(command, LONGEST_TITLE)}" if command else f"Job: {what}"
+        title = (
+            t("Job: {what}: {command}", what=what, command=shown_brief(command, LONGEST_TITLE))
+            if command
+            else t("Job: {what}", what=what)
+        )
         await ctx.permission.ask(PermissionAsk(self.permission, (what,), title, everything, detail=command))
         if args.operation == "list":
             return ToolResult(_listed(ctx), title="jobs", metadata={"count": len(ctx.jobs.all())})
         if args.operation == "kill":
             job = await ctx.jobs.kill(wanted)
-            return ToolResult(described(job), title=f"killed {wanted}", metadata=_metadata(job))
+            return ToolResult(
+                described(job), title=t("killed {wanted}", wanted=wanted), metadata=_metadata(job)
+            )
         output = ctx.jobs.output(wanted)
         job = next((job for job in ctx.jobs.all() if job.job_id == wanted), None)
         lines = [] if job is None else [described(job)]
         lines.append(output or "(nothing new)")
-        return ToolResult("\n".join(lines), title=f"output of {wanted}", metadata=_metadata(job))
+        return ToolResult(
+            "\n".join(lines), title=t("output of {wanted}", wanted=wanted), metadata=_metadata(job)
+        )
 
 
 def described(job: Job) -> str:

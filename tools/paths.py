@@ -15,6 +15,7 @@ from tools.access import Access, Action, suggestions
 from tools.base import Permission, PermissionAsk, ToolContext, ToolError
 from tools.cutting import head
 from tools.links import has_other_names, other_names
+from tools.localization import noted, t
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +101,13 @@ async def ask_outside(target: Target, ctx: ToolContext, *, is_dir: bool = False)
         PermissionAsk(
             permission="external_directory",
             targets=(pattern,),
-            title=f"Use {target.path.as_posix()}, which is outside of the workspace",
+            title=t("Use {path}, which is outside of the workspace", path=target.path.as_posix()),
             suggestions=suggestions("external_directory", (pattern,) if _is_plain(folder_name) else ()),
         )
     )
+
+
+_VERBS = {"read": noted("Read"), "ls": noted("List")}
 
 
 async def ask_read(target: Target, ctx: Reader, permission: str = "read", verb: str = "") -> None:
@@ -120,11 +124,14 @@ async def ask_read(target: Target, ctx: Reader, permission: str = "read", verb: 
         PermissionAsk(
             permission=permission,
             targets=(target.rule,),
-            title=f"{verb or permission.capitalize()} {target.rule}",
+            title=f"{verb or t(_VERBS.get(permission, permission.capitalize()))} {target.rule}",
             suggestions=suggestions(permission, folder_patterns([target.rule])),
             accesses=tuple(
                 Access(
-                    "read", rule_target(path, ctx.workspace), "the same file under another name", implied=True
+                    "read",
+                    rule_target(path, ctx.workspace),
+                    t("the same file under another name"),
+                    implied=True,
                 )
                 for path in others
             ),

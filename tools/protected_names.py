@@ -6,19 +6,21 @@ them from change.
 
 from __future__ import annotations
 
-_AGENT = "the settings of a coding agent"
-_CI = "what a build server runs"
+from tools.localization import noted
+
+_AGENT = noted("the settings of a coding agent")
+_CI = noted("what a build server runs")
 
 FOLDERS = {
-    ".git": "git's own files",
-    ".goalwright": "Goalwright's settings",
-    ".vscode": "VS Code's settings and tasks",
-    ".trace": "Goalwright's traces",
-    ".husky": "git hooks",
-    ".devcontainer": "the settings of a container",
-    ".idea": "the settings of an editor",
-    ".zed": "the settings of an editor",
-    ".fleet": "the settings of an editor",
+    ".git": noted("git's own files"),
+    ".goalwright": noted("Goalwright's settings"),
+    ".vscode": noted("VS Code's settings and tasks"),
+    ".trace": noted("Goalwright's traces"),
+    ".husky": noted("git hooks"),
+    ".devcontainer": noted("the settings of a container"),
+    ".idea": noted("the settings of an editor"),
+    ".zed": noted("the settings of an editor"),
+    ".fleet": noted("the settings of an editor"),
     **dict.fromkeys(
         (
             ".claude",
@@ -56,21 +58,21 @@ SHELL_FILES = (
 """Start-up files, in lower case."""
 GIT_FILES = (".gitconfig", ".gitmodules", ".gitattributes")
 OTHER_FILES = {
-    ".pre-commit-config.yaml": "git hooks",
-    "lefthook.yml": "git hooks",
-    ".lefthook.yml": "git hooks",
+    ".pre-commit-config.yaml": noted("git hooks"),
+    "lefthook.yml": noted("git hooks"),
+    ".lefthook.yml": noted("git hooks"),
     ".gitlab-ci.yml": _CI,
     ".travis.yml": _CI,
     ".drone.yml": _CI,
     ".woodpecker.yml": _CI,
     "jenkinsfile": _CI,
-    ".devcontainer.json": "the settings of a container",
-    ".exrc": "the settings of an editor",
-    ".nvimrc": "the settings of an editor",
-    ".nvim.lua": "the settings of an editor",
-    "mise.toml": "a start-up file of the shell",
-    ".mise.toml": "a start-up file of the shell",
-    ".yarnrc.yml": "what yarn runs",
+    ".devcontainer.json": noted("the settings of a container"),
+    ".exrc": noted("the settings of an editor"),
+    ".nvimrc": noted("the settings of an editor"),
+    ".nvim.lua": noted("the settings of an editor"),
+    "mise.toml": noted("a start-up file of the shell"),
+    ".mise.toml": noted("a start-up file of the shell"),
+    ".yarnrc.yml": noted("what yarn runs"),
     "azure-pipelines.yml": _CI,
     "bitbucket-pipelines.yml": _CI,
     ".mcp.json": _AGENT,

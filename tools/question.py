@@ -21,6 +21,7 @@ from tools.base import (
     ToolResult,
 )
 from tools.cutting import one_line, short
+from tools.localization import t
 
 MOST_QUESTIONS = 8
 MOST_OPTIONS = 12
@@ -108,7 +109,7 @@ class QuestionTool(Tool[QuestionInput]):
                 PermissionAsk(
                     self.permission,
                     ("user",),
-                    first if asked == 1 else f"{asked} questions: {first}",
+                    first if asked == 1 else t("{asked} questions: {first}", asked=asked, first=first),
                     questions=questions,
                 )
             )
@@ -179,7 +180,7 @@ def _words(answer: Answered) -> str:
 def _unanswered(feedback: str | None) -> ToolResult:
     """The turn goes on: a skipped question is no refusal of the work."""
     if feedback:
-        return ToolResult(f"The question was not answered: {feedback}", "not answered", {"answers": []})
+        return ToolResult(f"The question was not answered: {feedback}", t("not answered"), {"answers": []})
     return ToolResult(
         "The user skipped the question. Choose what fits the task best, and say what you assumed.",
         "skipped",

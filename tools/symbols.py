@@ -16,6 +16,7 @@ from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.glob import newest_first
 from tools.language import CodeSymbol, DefinitionKind, Places, Position, Symbols
+from tools.localization import t
 from tools.paths import Target, ask_read, did_you_mean, explain_os_error, may_read, resolve, rule_target
 from tools.renaming import apply_rename, name_at, plan_rename, preview, still_named
 from tools.symbol_text import Listed, Readable, list_outline, list_places, list_symbols, notes
@@ -169,7 +170,7 @@ async def _places(found: Places, at: Position, args: SymbolsInput, ctx: ToolCont
 async def _outline(target: Target, args: SymbolsInput, ctx: ToolContext) -> ToolResult:
     found = await ctx.navigation.outline(target.path)
     listed = await asyncio.to_thread(list_outline, found.items, _limit(args))
-    title = f"outline {target.rule} ({listed.total})"
+    title = t("outline {path} ({count})", path=target.rule, count=listed.total)
     return _listed(listed, found.silent, "The file defines nothing.", "symbols", title, ctx)
 
 

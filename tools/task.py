@@ -5,6 +5,7 @@ from __future__ import annotations
 from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.cutting import cut_text
+from tools.localization import t
 
 
 class TaskInput(ToolInput):
@@ -32,7 +33,11 @@ class TaskTool(Tool[TaskInput]):
             PermissionAsk(
                 "task",
                 (agent,),
-                f"Have the agent {agent} work on: {cut_text(' '.join(prompt.split()), 100)}",
+                t(
+                    "Have the agent {agent} work on: {split}",
+                    agent=agent,
+                    split=cut_text(" ".join(prompt.split()), 100),
+                ),
                 suggestions=suggestions("task", named),
                 detail=cut_text(prompt, 20_000),
             )

@@ -15,6 +15,7 @@ from daemon.agents.profile import AgentSource
 from daemon.agents.profile_file import MAX_FILE, BadAgent
 from daemon.permission.matching import fold
 from daemon.permission.protected import protected
+from tools.localization import t
 
 WORKSPACE_FOLDER = Path(".goalwright") / "agents"
 MAX_AGENTS = 200
@@ -51,17 +52,17 @@ def read_agent(path: Path, source: AgentSource, workspace: Path | None = None) -
         number = os.open(real, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
         with os.fdopen(number, "rb") as file:
             if not stat.S_ISREG(os.fstat(number).st_mode):
-                raise BadAgent("it is not a file")
+                raise BadAgent(t("it is not a file"))
             data = file.read(MAX_FILE + 1)
         if len(data) > MAX_FILE:
-            raise BadAgent(f"it has more than {MAX_FILE:,} bytes: make it shorter")
+            raise BadAgent(t("it has more than {max_file:,} bytes: make it shorter", max_file=MAX_FILE))
         return data.decode("utf-8-sig")
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise BadAgent(f"it cannot be read: {error.strerror or error}") from error
+        raise BadAgent(t("it cannot be read: {strerror}", strerror=error.strerror or error)) from error
     except UnicodeDecodeError as error:
-        raise BadAgent("it is not UTF-8 text: save it as UTF-8") from error
+        raise BadAgent(t("it is not UTF-8 text: save it as UTF-8")) from error
 
 
 def _allowed(path: Path, source: AgentSource, workspace: Path | None) -> Path:
@@ -72,16 +73,18 @@ def _allowed(path: Path, source: AgentSource, workspace: Path | None) -> Path:
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links, in Python below 3.13
         if not os.path.lexists(path):
             raise FileNotFoundError(path) from error
-        raise BadAgent("it is a link that leads nowhere") from error
+        raise BadAgent(t("it is a link that leads nowhere")) from error
     if not real.is_file():
         # A workspace may hold a link to a device or a pipe: reading it would never end.
-        raise BadAgent("it is not a file")
+        raise BadAgent(t("it is not a file"))
     if source == "workspace" and not leads_out(path.parent, workspace) and real.parent != folder:
-        raise BadAgent("it is a link that leads out of the folder of agents: put the file itself there")
+        raise BadAgent(t("it is a link that leads out of the folder of agents: put the file itself there"))
     if source == "workspace" and leads_out(path.parent, workspace):
-        raise BadAgent("its folder leads out of the workspace: put the files themselves there")
+        raise BadAgent(t("its folder leads out of the workspace: put the files themselves there"))
     if real != path and (kinds := _secrets(real, folder, workspace)):
-        raise BadAgent(f"it is a link to what is protected ({kinds}): put a text of its own there")
+        raise BadAgent(
+            t("it is a link to what is protected ({kinds}): put a text of its own there", kinds=kinds)
+        )
     return real
 
 

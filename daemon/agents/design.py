@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from daemon.model.permissions import PermissionRequest, Rule
 from daemon.permission.matching import matches
+from tools.localization import noted, t
 
 if TYPE_CHECKING:
     from daemon.files.versions import Version
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 
 CODE = "design"
 """Of the notice."""
-_WORDS = "it is part of the design: changes of that need your approval"
+_WORDS = noted("it is part of the design: changes of that need your approval")
 _LETS_OTHERS = "task"
 """The tool whose changes are told where they were made: in the session of the sub-agent."""
 
 
 def guard(path: str) -> Rule:
     """A file of the design, which execute carries out and does not change without a word from the person."""
-    return Rule(permission="edit", pattern=path, action="ask", source="agent", words=_WORDS)
+    return Rule(permission="edit", pattern=path, action="ask", source="agent", words=t(_WORDS))
 
 
 def note_approval(session: LiveSession, request: PermissionRequest) -> None:
@@ -47,9 +48,12 @@ def note_changes(session: LiveSession, changes: Iterable[tuple[str, Version]]) -
         if path not in files or not _is_unasked(session, path, version.tool_call_id):
             continue
         holder.changed_unasked.setdefault(path)
-        text = (
-            f"{path} is part of the design, and a command of the {session.agent.name} agent changed it without your "
-            "being asked: it did not show beforehand. Look at it; the history has what was there before (undo)."
+        text = t(
+            "{path} is part of the design, and a command of the {name} agent changed it without your "
+            "being asked: it did not show beforehand. Look at it; the history has what was there "
+            "before (undo).",
+            path=path,
+            name=session.agent.name,
         )
         for one in dict.fromkeys((session, session.root)):
             one.notice("warning", text, CODE, about=version.tool_call_id)

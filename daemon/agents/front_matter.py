@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tools.localization import t
+
 if TYPE_CHECKING:
     from yaml import Node
 
@@ -61,12 +63,19 @@ def read_document(text: str) -> Document:
     end = next((at for at in range(start + 1, len(lines)) if _FENCE.fullmatch(lines[at])), None)
     if end is None:
         raise BadHead(
-            f"line {start + 1}: the front matter that begins here has no end; put --- on a line behind it"
+            t(
+                "line {start}: the front matter that begins here has no end; put --- on a line behind it",
+                start=start + 1,
+            )
         )
     head = lines[start + 1 : end]
     if sum(map(len, head)) > MAX_HEAD:
         raise BadHead(
-            f"line {start + 1}: the front matter has more than {MAX_HEAD:,} characters; make it shorter"
+            t(
+                "line {start}: the front matter has more than {max_head:,} characters; make it shorter",
+                start=start + 1,
+                max_head=MAX_HEAD,
+            )
         )
     entries = _flat(head, start + 2)
     body = next((at for at in range(end + 1, len(lines)) if not _UNSEEN.fullmatch(lines[at])), len(lines))
@@ -103,21 +112,34 @@ def _yaml(text: str) -> dict[str, Entry]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = 1 if mark is None else mark.line + 2
-        raise BadHead(f"line {line}: {error.problem or 'this is no YAML'}; {_hint(text, line)}") from error
+        raise BadHead(
+            t(
+                "line {line}: {problem}; {text}",
+                line=line,
+                problem=error.problem or t("this is no YAML"),
+                text=_hint(text, line),
+            )
+        ) from error
     except (yaml.YAMLError, ValueError) as error:
-        raise BadHead(f"the front matter is no YAML: {str(error).splitlines()[0]}") from error
+        raise BadHead(
+            t("the front matter is no YAML: {splitlines}", splitlines=str(error).splitlines()[0])
+        ) from error
     except RecursionError:
-        raise BadHead("the front matter is nested too deeply") from None
+        raise BadHead(t("the front matter is nested too deeply")) from None
 
 
 def _hint(text: str, line: int) -> str:
     lines = text.splitlines()
     shown = lines[line - 2] if 2 <= line < len(lines) + 2 else ""
     if re.search(r"(?:^|[\s\[,])[*!&]", shown):
-        return 'put what begins with *, ! or & in quotes, e.g. "*"'
+        return t('put what begins with *, ! or & in quotes, e.g. "*"')
     if shown.count(": ") > 1:
-        return 'put a text with a colon in it in quotes, e.g. description: "Use it: always"'
-    return "tabs cannot indent YAML: use spaces" if "\t" in shown else "check the indentation and the quotes"
+        return t('put a text with a colon in it in quotes, e.g. description: "Use it: always"')
+    return (
+        t("tabs cannot indent YAML: use spaces")
+        if "\t" in shown
+        else t("check the indentation and the quotes")
+    )
 
 
 class _Reader:
@@ -131,7 +153,7 @@ class _Reader:
         from yaml import MappingNode
 
         if not isinstance(root, MappingNode):
-            raise BadHead("line 2: the front matter must be lines like `description: what it does`")
+            raise BadHead(t("line 2: the front matter must be lines like `description: what it does`"))
         return {key: Entry(value, line) for key, value, line in self._pairs(root, 1)}
 
     def _pairs(self, node: Node, depth: int) -> list[tuple[str, Value, int]]:
@@ -141,12 +163,14 @@ class _Reader:
         for key, value in node.value:
             line = key.start_mark.line + 2
             if not isinstance(key, ScalarNode):
-                raise BadHead(f"line {line}: a key must be a text")
+                raise BadHead(t("line {line}: a key must be a text", line=line))
             name = str(key.value)
             if name == "<<":
-                raise BadHead(f"line {line}: merges (<<) are not read; write it out")
+                raise BadHead(t("line {line}: merges (<<) are not read; write it out", line=line))
             if name in found:
-                raise BadHead(f"line {line}: {name!r} stands there twice; keep one of them")
+                raise BadHead(
+                    t("line {line}: {name!r} stands there twice; keep one of them", line=line, name=name)
+                )
             found[name] = (name, self._value(value, depth + 1), line)
         return list(found.values())
 
@@ -155,14 +179,19 @@ class _Reader:
 
         line = node.start_mark.line + 2
         if id(node) in self._seen:
-            raise BadHead(f"line {line}: references (&name, *name) are not read; write it out, or quote a *")
+            raise BadHead(
+                t(
+                    "line {line}: references (&name, *name) are not read; write it out, or quote a *",
+                    line=line,
+                )
+            )
         self._seen.add(id(node))
         if depth > _DEPTH:
-            raise BadHead(f"line {line}: this is nested too deeply")
+            raise BadHead(t("line {line}: this is nested too deeply", line=line))
         if isinstance(node, ScalarNode):
             return str(node.value)
         if isinstance(node, SequenceNode):
             return [self._value(item, depth + 1) for item in node.value]
         if isinstance(node, MappingNode):
             return {key: value for key, value, _ in self._pairs(node, depth)}
-        raise BadHead(f"line {line}: this cannot be read")
+        raise BadHead(t("line {line}: this cannot be read", line=line))

@@ -24,6 +24,7 @@ from daemon.plan.tree import PlanError, PlanTree
 from tools.base import PermissionAsk, ToolError
 from tools.cutting import cut_text
 from tools.exploring import Told
+from tools.localization import noted, t
 
 if TYPE_CHECKING:
     from daemon.loop.live import LiveSession
@@ -33,9 +34,9 @@ BUILD = "build"
 PERMISSION = "hand_over"
 BUILD_PROMPT = "Build this plan."
 """What is said to the model after ``hand_over_plan``."""
-_NO_GOALS = "The plan has no open goals: there is nothing to build."
+_NO_GOALS = noted("The plan has no open goals: there is nothing to build.")
 _LONGEST_DETAIL = 20_000
-_LIFTS_MODE = "Yes ends mode plan: files may be changed then, as your rules say."
+_LIFTS_MODE = noted("Yes ends mode plan: files may be changed then, as your rules say.")
 """Characters."""
 
 
@@ -81,9 +82,9 @@ class SessionHandOver:
             PermissionAsk(
                 permission=PERMISSION,
                 targets=(BUILD,),
-                title="Build this plan?",
+                title=t("Build this plan?"),
                 detail=cut_text(f"{progress_text(tree)}\n\n{report}", _LONGEST_DETAIL),
-                notes=(_LIFTS_MODE,) if planning else (),
+                notes=(t(_LIFTS_MODE),) if planning else (),
             )
         )
         # As the plan is now: the person may have changed it before the answer.
@@ -100,7 +101,7 @@ class SessionHandOver:
             "You are the build agent from now on: go on at once, and carry it out goal by goal. "
             f"Focus: {tree.title(goal.id)}."
         )
-        return Told(" ".join(told), "the plan goes to build", {"agent": BUILD, "goal_id": goal.id})
+        return Told(" ".join(told), t("the plan goes to build"), {"agent": BUILD, "goal_id": goal.id})
 
 
 async def hand_over_plan(session: Session, by: str) -> str:
@@ -116,14 +117,17 @@ async def hand_over_plan(session: Session, by: str) -> str:
     if session.sealed or session.parent is not None:
         raise Sealed(session.sealed or "It works for another session: hand over there.")
     if session.running or waits_for_answer(session.state):
-        raise Busy("The session is at work. Answer what it asks, cancel the turn or wait for its end.")
+        raise Busy(t("The session is at work. Answer what it asks, cancel the turn or wait for its end."))
     if session.agent.name != "plan":
         raise PlanError(
-            f"The {session.agent.name} agent has this session, not plan: just say what is to be done."
+            t(
+                "The {name} agent has this session, not plan: just say what is to be done.",
+                name=session.agent.name,
+            )
         )
     goal = _first_open(session.state.plan)
     if goal is None:
-        raise PlanError(f"{_NO_GOALS} Add goals, or ask for a plan.")
+        raise PlanError(t("{no_goals} Add goals, or ask for a plan.", no_goals=t(_NO_GOALS)))
     await _go_on_as_build(session, goal, lifts_mode=session.mode == "plan", by=by or PERSON)
     return BUILD_PROMPT
 

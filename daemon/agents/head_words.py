@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from daemon.permission.matching import matches
+from tools.localization import t
 
 KEYS = (
     "description", "mode", "model", "tools", "permission", "permissions", "deny", "context", "insist", "read_only",
@@ -142,7 +143,7 @@ def tool_of(word: str) -> tuple[str, bool]:
 def likely(word: str, known: Iterable[str]) -> str:
     """What may be meant, in words; empty when nothing is near."""
     near = difflib.get_close_matches(word.casefold().lstrip("!"), list(known), 1, 0.6)
-    return f" (do you mean {near[0]}?)" if near else ""
+    return t(" (do you mean {near}?)", near=near[0]) if near else ""
 
 
 def _squeezed(key: str) -> str:

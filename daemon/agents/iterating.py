@@ -31,6 +31,7 @@ from daemon.store.base import StoreError
 from tools.base import PermissionAsk, ToolError
 from tools.cutting import cut_text
 from tools.exploring import Told
+from tools.localization import t
 from tools.shielding import finish
 
 if TYPE_CHECKING:
@@ -94,14 +95,14 @@ async def report_back(
         )
     await permission.ask(
         PermissionAsk(
-            "hand_over", ("init",), "Report back to the init agent?", detail=cut_text(report, _DETAIL)
+            "hand_over", ("init",), t("Report back to the init agent?"), detail=cut_text(report, _DETAIL)
         )
     )
     session.leaves = True
-    rate = "" if success_rate is None else f"success rate {success_rate:g}"
+    rate = "" if success_rate is None else t("success rate {success_rate:g}", success_rate=success_rate)
     return Told(
         "Reported to the init agent. Your work ends here.",
-        rate or "reported to init",
+        rate or t("reported to init"),
         {"report": report, "success_rate": success_rate},
     )
 
@@ -122,15 +123,30 @@ async def iterate(session: Session, permission: CallPermission, report: str) -> 
         PermissionAsk(
             "hand_over",
             (EXECUTE,),
-            f"Hand over to the execute agent (iteration {number} of at most {settings.max_iterations})?",
+            t(
+                "Hand over to the execute agent (iteration {number} of at most {max_iterations})?",
+                number=number,
+                max_iterations=settings.max_iterations,
+            ),
             detail=cut_text(report, _DETAIL),
         )
     )
     try:
         earlier = await _earlier(session, past[-1]) if past else ""
-        facts = [f"This is iteration {number} of at most {settings.max_iterations}."]
+        facts = [
+            t(
+                "This is iteration {number} of at most {max_iterations}.",
+                number=number,
+                max_iterations=settings.max_iterations,
+            )
+        ]
         if settings.success_target is not None:
-            facts.append(f"Success criterion: a success rate of {settings.success_target:g} or more.")
+            facts.append(
+                t(
+                    "Success criterion: a success rate of {success_target:g} or more.",
+                    success_target=settings.success_target,
+                )
+            )
         giving = replace(giving_of(session.state, report=report), facts=facts, earlier=earlier)
         text = handover_text(giving, EXECUTE)
         if session.parent is None:
@@ -301,10 +317,11 @@ def _told(session: Session, meta: SubagentMeta, child: Session, detail: str) -> 
     facts += unasked_words(child)
     giving = replace(giving_of(child.state, report=meta.summary), facts=facts)
     text = handover_text(giving, "init", RESULT_TOKENS)
-    rate = "" if meta.success_rate is None else f", success rate {_share(meta)}"
+    rate = "" if meta.success_rate is None else t(", success rate {meta}", meta=_share(meta))
     return Told(
         f"{text}\n\n{_next(session, meta)}",
-        f"iteration {meta.iteration}{rate}" + (f" ({meta.stop_reason})" if stopped else ""),
+        t("iteration {iteration}{rate}", iteration=meta.iteration, rate=rate)
+        + (f" ({meta.stop_reason})" if stopped else ""),
         {
             "iteration": meta.iteration,
             "subagent": meta.id,

@@ -21,6 +21,7 @@ from daemon.agents.profile import AgentSource
 from daemon.agents.profile_file import NAME, BadAgent, parse_agent
 from daemon.model.goals import PlanFront
 from daemon.model.permissions import Trust
+from tools.localization import t
 
 BUILTIN = ("build", "plan", "init", "execute")
 """Shipped agents that a session may begin with."""
@@ -37,7 +38,9 @@ class UnknownAgent(Exception):
 def load_agent(name: str) -> AgentProfile:
     """A shipped agent. Raises UnknownAgent."""
     if name not in SHIPPED_AGENTS:
-        raise UnknownAgent(f"There is no agent {name!r}; there are: {', '.join(BUILTIN)}.")
+        raise UnknownAgent(
+            t("There is no agent {name!r}; there are: {builtin}.", name=name, builtin=", ".join(BUILTIN))
+        )
     text = importlib.resources.files("daemon.agents").joinpath(f"{name}.md").read_text("utf-8")
     by_step = parse_agent(name, _by(text, "step")).prompt
     return replace(parse_agent(name, _by(text, "goal")), step_prompt=by_step)
@@ -96,7 +99,7 @@ class Agents:
         if NAME.fullmatch(name) and (agent := self._layered(name, trust)) is not None:
             return agent
         known = ", ".join(agent.name for agent in self.all(trust).agents if agent.name != COMPACTION)
-        raise UnknownAgent(f"There is no agent {name!r}; there are: {known}.")
+        raise UnknownAgent(t("There is no agent {name!r}; there are: {known}.", name=name, known=known))
 
     def find_or_stand_in(self, name: str, trust: Trust) -> AgentProfile:
         """The agent of a stored session, else who works in its place: the shipped one of its name, or ``build``.
@@ -120,15 +123,21 @@ class Agents:
         for folder, source in reversed(self._folders(trust)):
             if source == "workspace" and os.path.lexists(folder) and leads_out(folder, self.workspace):
                 problems.append(
-                    f"{folder}: it leads out of the workspace: put the files of agents themselves there"
+                    t(
+                        "{folder}: it leads out of the workspace: put the files of agents themselves there",
+                        folder=folder,
+                    )
                 )
             for path in agent_files(folder, source, self.workspace):
                 named = NAME.fullmatch(path.stem) is not None
                 read = self._file(path, source) if named else None
                 if not named:
                     problems.append(
-                        f"{path}: an agent goes by its file's name, which must be small letters, digits and hyphens: "
-                        "rename it"
+                        t(
+                            "{path}: an agent goes by its file's name, which must be small letters, digits and "
+                            "hyphens: rename it",
+                            path=path,
+                        )
                     )
                 elif read is None:
                     continue  # it has just gone
@@ -149,7 +158,9 @@ class Agents:
             read = self._file(folder / f"{name}.md", source)
             if read is not None and read.agent is None:
                 # Not another one of this name: its limits may be others, and those of the person hold in a folder, too.
-                raise UnknownAgent(f"The agent {name} cannot be used: {read.problem}")
+                raise UnknownAgent(
+                    t("The agent {name} cannot be used: {problem}", name=name, problem=read.problem)
+                )
             if read is not None and read.agent is not None:
                 agent = standing_for(read.agent, agent)
         return agent
@@ -171,9 +182,10 @@ class Agents:
         ]
         if not names:
             return ""
-        return (
-            f"The agents of this folder ({', '.join(names[:10])}) are not used: it is not trusted. If it is yours, run "
-            "`goalwright trust` in it, or trust it in the editor."
+        return t(
+            "The agents of this folder ({names}) are not used: it is not trusted. If it is yours, "
+            "run `goalwright trust` in it, or trust it in the editor.",
+            names=", ".join(names[:10]),
         )
 
     def _file(self, path: Path, source: AgentSource) -> _Read | None:

@@ -11,6 +11,7 @@ from daemon.agents.profile import COMPACTION, AgentMode, AgentProfile, AgentSour
 from daemon.model.permissions import Rule
 from daemon.permission.rules_file import rules_from_config
 from tools.cutting import head
+from tools.localization import t
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 MAX_FILE = 200_000
@@ -41,13 +42,17 @@ def parse_agent(name: str, text: str, source: AgentSource = "shipped", file: str
     except BadHead as error:
         raise BadAgent(str(error)) from error
     if not document.body and name != COMPACTION:
-        raise BadAgent("it has no text: write the agent's prompt below the front matter")
+        raise BadAgent(t("it has no text: write the agent's prompt below the front matter"))
     unread = words.head_without_fence(document.body.splitlines())
     if unread is not None:
         line = head(document.body.splitlines()[unread].strip(), 60)
         raise BadAgent(
-            f"line {document.body_line + unread}: {line!r} looks like front matter and does not stand in it: all of it "
-            "goes between two lines of just ---, at the top of the file"
+            t(
+                "line {body_line}: {line!r} looks like front matter and does not stand in it: all of it "
+                "goes between two lines of just ---, at the top of the file",
+                body_line=document.body_line + unread,
+                line=line,
+            )
         )
     return _Head(document.head, name, file).profile(document.body, source)
 
@@ -63,7 +68,9 @@ class _Head:
         for written, entry in head.items():
             key = words.key_of(written)
             if key in self._head:
-                raise BadAgent(f"line {entry.line}: {key} stands there twice; keep one of them")
+                raise BadAgent(
+                    t("line {line}: {key} stands there twice; keep one of them", line=entry.line, key=key)
+                )
             self._head[key] = entry
 
     def profile(self, body: str, source: AgentSource) -> AgentProfile:
@@ -90,33 +97,42 @@ class _Head:
         )
 
     def _problem(self, key: str, text: str) -> None:
-        self._problems.append(f"line {self._head[key].line}: {text}")
+        self._problems.append(t("line {line}: {text}", line=self._head[key].line, text=text))
 
     def _bad(self, key: str, text: str) -> BadAgent:
-        return BadAgent(f"line {self._head[key].line}: {text}")
+        return BadAgent(t("line {line}: {text}", line=self._head[key].line, text=text))
 
     def _strangers(self) -> None:
         for key in self._head:
             if key in _ELSEWHERE:
-                self._problem(key, f"{key} is not used here")
+                self._problem(key, t("{key} is not used here", key=key))
             elif key in (*words.KEYS, words.TAKES_TOOLS):
                 continue
             elif words.may_limit(key):
                 # Without it the agent would do what its file may forbid.
                 raise self._bad(
-                    key, f"{key} is not known, and may be meant as a limit; limits are {', '.join(_LIMITS)}"
+                    key,
+                    t(
+                        "{key} is not known, and may be meant as a limit; limits are {limits}",
+                        key=key,
+                        limits=", ".join(_LIMITS),
+                    ),
                 )
             else:
-                self._problem(key, f"{key} is not known; known are {', '.join(words.KEYS[:-1])}")
+                self._problem(
+                    key, t("{key} is not known; known are {keys}", key=key, keys=", ".join(words.KEYS[:-1]))
+                )
         if "name" in self._head and self._text("name") != self._name:
-            self._problem("name", f"name is not used: an agent goes by its file's name, {self._name}")
+            self._problem(
+                "name", t("name is not used: an agent goes by its file's name, {name}", name=self._name)
+            )
 
     def _text(self, key: str) -> str:
         if key not in self._head:
             return ""
         value = self._head[key].value
         if not isinstance(value, str):
-            raise self._bad(key, f"{key} must be a text")
+            raise self._bad(key, t("{key} must be a text", key=key))
         return value.strip()
 
     def _words(self, key: str) -> list[str]:
@@ -128,7 +144,7 @@ class _Head:
         if isinstance(value, list):
             items = value
         if isinstance(value, dict) or not all(isinstance(item, str) for item in items):
-            raise self._bad(key, f"{key} must be a list, or names with commas between them")
+            raise self._bad(key, t("{key} must be a list, or names with commas between them", key=key))
         return [text for item in items if isinstance(item, str) and (text := item.strip())]
 
     def _mode(self) -> AgentMode:
@@ -136,14 +152,16 @@ class _Head:
         for mode in _MODES:
             if mode == wanted:
                 return mode
-        raise self._bad("mode", f"mode must be one of {', '.join(_MODES)}")
+        raise self._bad("mode", t("mode must be one of {modes}", modes=", ".join(_MODES)))
 
     def _model(self) -> str:
         model = self._text("model")
         if model in ("", "inherit", "null", "~"):
             return ""
         if _MODEL.fullmatch(model) is None:
-            self._problem("model", f"{model!r} is not provider/model: the model of the session is used")
+            self._problem(
+                "model", t("{model!r} is not provider/model: the model of the session is used", model=model)
+            )
             return ""
         return model
 
@@ -152,7 +170,7 @@ class _Head:
             return None
         text = self._text("read_only").lower()
         if text not in (*_TRUE, *_FALSE[:-1]):
-            raise self._bad("read_only", "read_only must be true or false")
+            raise self._bad("read_only", t("read_only must be true or false"))
         return text in _TRUE
 
     def _insists(self) -> tuple[str, ...]:
@@ -168,7 +186,13 @@ class _Head:
             near = words.likely(word, words.PERMISSIONS)
             raise self._bad(
                 key,
-                f"{key}: there is no permission {word!r}{near}; there are {', '.join(sorted(words.PERMISSIONS))}",
+                t(
+                    "{key}: there is no permission {word!r}{near}; there are {permissions}",
+                    key=key,
+                    word=word,
+                    near=near,
+                    permissions=", ".join(sorted(words.PERMISSIONS)),
+                ),
             )
         return name
 
@@ -176,9 +200,11 @@ class _Head:
         name, known = words.tool_of(word)
         near = words.likely(name, words.TOOLS)
         if not known and name.startswith("!") and (near or key == words.TAKES_TOOLS):
-            raise self._bad(key, f"{key}: there is no tool {word.lstrip('!')!r}{near}")
+            raise self._bad(
+                key, t("{key}: there is no tool {value!r}{near}", key=key, value=word.lstrip("!"), near=near)
+            )
         if not known:
-            self._problem(key, f"there is no tool {word.lstrip('!')!r}{near}")
+            self._problem(key, t("there is no tool {value!r}{near}", value=word.lstrip("!"), near=near))
         return name
 
     def _tools(self) -> tuple[str, ...]:
@@ -186,7 +212,8 @@ class _Head:
         for word in self._words(words.TAKES_TOOLS):
             if "(" in word:
                 raise self._bad(
-                    words.TAKES_TOOLS, f"{word!r} is no tool: say by permission what a tool may not do"
+                    words.TAKES_TOOLS,
+                    t("{word!r} is no tool: say by permission what a tool may not do", word=word),
                 )
             taken.append(self._tool(words.TAKES_TOOLS, f"!{word}"))
         # Last, so that nothing in the same file gives them back.
@@ -199,7 +226,7 @@ class _Head:
         if not isinstance(value, dict):
             listed = self._words("tools")
             if any("(" in word for word in listed):
-                self._problem("tools", "tools only names tools: what they may do is said by permission")
+                self._problem("tools", t("tools only names tools: what they may do is said by permission"))
             named = [self._tool("tools", word) for word in listed]
             # A list names what there is; what it takes away ("!bash") it takes from that, or from all.
             return (
@@ -211,7 +238,7 @@ class _Head:
         for word, wanted in value.items():
             on = wanted.lower() if isinstance(wanted, str) else "?"
             if on not in (*_TRUE, *_FALSE):
-                raise self._bad("tools", f"tools: {word} must be true or false")
+                raise self._bad("tools", t("tools: {word} must be true or false", word=word))
             found.append(self._tool("tools", word if on in _TRUE else f"!{word}"))
         return tuple(found)
 
@@ -253,7 +280,7 @@ class _Head:
             return value.strip() or self._name, None, None
         if not isinstance(value, dict) or not value.keys() <= {"profile", "keep_steps", "compact_at"}:
             raise self._bad(
-                "context", "context must be a name, or a mapping with profile, keep_steps, compact_at"
+                "context", t("context must be a name, or a mapping with profile, keep_steps, compact_at")
             )
         profile = value.get("profile", self._name)
         return (
@@ -270,5 +297,13 @@ class _Head:
             int(text.replace("_", "")) if isinstance(text, str) and re.fullmatch(r"[\d_]{1,12}", text) else 0
         )
         if not least <= number <= most:
-            raise self._bad("context", f"context: {key} must be a number from {least:,} to {most:,}")
+            raise self._bad(
+                "context",
+                t(
+                    "context: {key} must be a number from {least:,} to {most:,}",
+                    key=key,
+                    least=least,
+                    most=most,
+                ),
+            )
         return number

@@ -30,6 +30,7 @@ from tools.cutting import head
 from tools.errors import ToolError
 from tools.exploring import Told
 from tools.folders import make_folder
+from tools.localization import noted, t
 from tools.output import HeadTail
 from tools.shielding import finish
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_SEALED = "This sub-agent has its task, and takes no other: write to the session that started it."
+_SEALED = noted("This sub-agent has its task, and takes no other: write to the session that started it.")
 _TITLE = 120
 """Characters."""
 
@@ -78,10 +79,16 @@ class SessionSubagents:
             profile = await asyncio.to_thread(session.services.agents.find, name, session.trust)
             if profile.serves:
                 return profile
-            why = f"{name} is not an agent for tasks."
+            why = t("{name} is not an agent for tasks.", name=name)
         except UnknownAgent as error:
             why = str(error).partition(";")[0] + "."
-        raise ToolError(f"{why} Tasks go to: {', '.join(agent.name for agent in serving(session))}.")
+        raise ToolError(
+            t(
+                "{why} Tasks go to: {session}.",
+                why=why,
+                session=", ".join(agent.name for agent in serving(session)),
+            )
+        )
 
     async def _work(self, profile: AgentProfile, prompt: str) -> Told:
         session = self.session
@@ -133,7 +140,7 @@ class SessionSubagents:
         )
         working = asyncio.ensure_future(child.prompt(prompt, planner="in_loop"))
         await asyncio.sleep(0)  # now it has its task
-        child.sealed = _SEALED
+        child.sealed = t(_SEALED)
         result = await working
         return result.stop, result.detail
 

@@ -8,6 +8,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tools.localization import t
+
 if TYPE_CHECKING:
     from daemon.api.serving import ApiServer
     from daemon.core import Daemon
@@ -58,7 +60,7 @@ class ApiDoor:
         """
         async with self._opening:
             if self._closed:
-                raise ApiError("The daemon is stopping: start it again with `goalwright start`.")
+                raise ApiError(t("The daemon is stopping: start it again with `goalwright start`."))
             if self._server is None:
                 # A third of a second, in which the daemon goes on.
                 await asyncio.to_thread(importlib.import_module, "daemon.api.serving")
@@ -66,8 +68,11 @@ class ApiDoor:
             found = self._server.address
         if port and not found.url.endswith(f":{port}"):
             raise ApiError(
-                f"The API of this workspace is open already, at {found.url}: use that, or stop the daemon "
-                "(`goalwright stop`) to have it on another port."
+                t(
+                    "The API of this workspace is open already, at {url}: use that, or stop the daemon "
+                    "(`goalwright stop`) to have it on another port.",
+                    url=found.url,
+                )
             )
         return found
 
@@ -83,9 +88,10 @@ class ApiDoor:
             if not wanted:
                 raise
             log.warning("the setting api_port: %s The trace API is on another port.", error)
-            self.notice = (
-                f"Port {wanted} of the setting api_port cannot be used here (other workspaces have the setting, too): "
-                "the trace API is on another port."
+            self.notice = t(
+                "Port {wanted} of the setting api_port cannot be used here (other workspaces have the "
+                "setting, too): the trace API is on another port.",
+                wanted=wanted,
             )
             return await serve(self._core, 0)
 

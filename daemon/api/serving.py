@@ -21,6 +21,7 @@ from daemon.api.websocket import websocket_settings
 from daemon.core import Daemon
 from daemon.loop.state import SessionState
 from daemon.runtime import new_token
+from tools.localization import t
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +104,9 @@ async def serve(core: Daemon, port: int) -> ApiServer:
     ready.cancel()
     if task.done():
         listening.close()
-        raise ApiError(f"The API cannot be served: {task.exception() or 'it ended at once'}.")
+        raise ApiError(
+            t("The API cannot be served: {exception}.", exception=task.exception() or t("it ended at once"))
+        )
     log.info("the trace API is at http://%s:%d", HOST, taken)
     return ApiServer(OpenApi(f"http://{HOST}:{taken}", token), server, task, watch)
 
@@ -128,7 +131,11 @@ def _bound(port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         raise PortTaken(
-            f"Port {port} of {HOST} cannot be used ({error.strerror or error}): name another one, or 0 for any "
-            "free one."
+            t(
+                "Port {port} of {host} cannot be used ({strerror}): name another one, or 0 for any free one.",
+                port=port,
+                host=HOST,
+                strerror=error.strerror or error,
+            )
         ) from error
     return listening

@@ -28,12 +28,13 @@ from daemon.model.events import SessionUpdated
 from daemon.model.messages import FinishPart, Message, Part, StopReason
 from daemon.store.base import StoreError
 from tools.cutting import head
+from tools.localization import noted, t
 
 log = logging.getLogger(__name__)
 
-_NOTHING_TO_TEST = CheckRun(command="", detail="it changed no files")
-_ONLY_IGNORED = CheckRun(command="", detail="it changed only files that are ignored")
-_UNKNOWN = "what it changed could not be read"
+_NOTHING_TO_TEST = noted("it changed no files")
+_ONLY_IGNORED = noted("it changed only files that are ignored")
+_UNKNOWN = noted("what it changed could not be read")
 _SUMMARY = 8_000
 """Characters of a branch's report that are kept as its summary; its record has the whole."""
 
@@ -107,7 +108,9 @@ class _Branch:
         if isinstance(error, CopyError | StoreError):
             self._detail = str(error)
         elif isinstance(error, OSError):
-            self._detail = f"the copy of the workspace cannot be used ({error.strerror or error})"
+            self._detail = t(
+                "the copy of the workspace cannot be used ({strerror})", strerror=error.strerror or error
+            )
         elif isinstance(error, Exception):
             log.error("a branch failed", exc_info=error)
             self._detail = f"Goalwright has a bug ({type(error).__name__}: {error}); see its log."
@@ -184,7 +187,9 @@ class _Branch:
             except asyncio.CancelledError:
                 canceled = True
             if canceled:
-                child.break_off(f"Branch {name} was canceled: go on in the session that started it.")
+                child.break_off(
+                    t("Branch {name} was canceled: go on in the session that started it.", name=name)
+                )
         if canceled:
             turns.exception()  # it is sealed before its first turn when it is canceled that early
             raise asyncio.CancelledError
@@ -193,7 +198,10 @@ class _Branch:
     async def _turns(self, child: Session, prompt: str) -> TurnResult:
         first = await child.prompt(prompt)
         await child.seal(
-            f"Branch {self._task.branch_id} has ended its work: go on in the session that started it."
+            t(
+                "Branch {branch_id} has ended its work: go on in the session that started it.",
+                branch_id=self._task.branch_id,
+            )
         )
         return child.last_result or first
 
@@ -220,7 +228,10 @@ class _Branch:
             except (CopyError, OSError) as error:
                 log.warning("what %s changed could not be read or kept: %s", self._task.session_id, error)
                 if self._stop != "canceled":
-                    self._stop, self._detail = "error", f"What it changed could not be read: {error}"
+                    self._stop, self._detail = (
+                        "error",
+                        t("What it changed could not be read: {error}", error=error),
+                    )
                 if not self._compared and child is not None:
                     outcome = await self._rescued(outcome, child, copy, error)
         kept.append(self._told(outcome))
@@ -236,7 +247,9 @@ class _Branch:
         self._note = found.words
         if found.files:
             first = f"{self._task.branch_id}:{found.files[0].name}"
-            self._note += f" They are kept, and are taken over only by name, as {head(first, 200)}."
+            self._note += t(
+                " They are kept, and are taken over only by name, as {first}.", first=head(first, 200)
+            )
         return dataclasses.replace(outcome, ignored=found.files)
 
     async def _rescued(
@@ -244,7 +257,7 @@ class _Branch:
     ) -> BranchOutcome:
         """Its copy goes, whether it could be read or not: what its file history knows of its work is kept."""
         why = "" if self._detail.endswith(str(error)) else f" ({error})"
-        head = f"What it changed could not be compared with where it began{why}."
+        head = t("What it changed could not be compared with where it began{why}.", why=why)
         try:
             found = await asyncio.to_thread(rescued, child.history, copy.root)
             patch = await asyncio.to_thread(write_patch, found)
@@ -253,10 +266,18 @@ class _Branch:
         except (CopyError, OSError) as more:
             log.warning("the work of %s could not be kept: %s", self._task.session_id, more)
             folder = child.services.trace_folder(self._task.session_id) / "files"
-            self._note = f"{head} The versions of the files that its tools wrote are in {folder}."
+            self._note = t(
+                "{head} The versions of the files that its tools wrote are in {folder}.",
+                head=head,
+                folder=folder,
+            )
             return outcome
-        kept = f"What its tools wrote is kept: {short_names(found)}." if found else "Its tools wrote nothing."
-        self._note = f"{head} {kept} There may be more that is lost."
+        kept = (
+            t("What its tools wrote is kept: {found}.", found=short_names(found))
+            if found
+            else t("Its tools wrote nothing.")
+        )
+        self._note = t("{head} {kept} There may be more that is lost.", head=head, kept=kept)
         return outcome
 
     def _told(self, outcome: BranchOutcome) -> BranchOutcome:
@@ -287,7 +308,8 @@ class _Branch:
             return
         outcome, worked = kept[-1], self._elapsed()
         try:
-            test = _ONLY_IGNORED if outcome.ignored else _NOTHING_TO_TEST
+            why = _ONLY_IGNORED if outcome.ignored else _NOTHING_TO_TEST
+            test = CheckRun(command="", detail=t(why))
             if outcome.changes:
                 agreed = await self._host.test_command(self._task)
                 test = CheckRun(command="", detail=agreed.why_not)
@@ -307,9 +329,9 @@ class _Branch:
         if self._child is None:
             return
         outcome = kept[-1]
-        why = "its copy could not be tested" if self._compared else _UNKNOWN
+        why = t("its copy could not be tested") if self._compared else t(_UNKNOWN)
         if self._was_canceled:
-            why = "it was canceled"
+            why = t("it was canceled")
         test = CheckRun(command="", detail=why)
         changes = outcome.changes if self._compared else None
         score = await measured(self._child, changes, test=test, duration_ms=self._elapsed())
@@ -325,7 +347,10 @@ class _Branch:
             self._mirror.close()
         if self._child is not None:
             self._child.sealed = self._child.sealed or (
-                f"Branch {self._task.branch_id} has ended: go on in the session that started it."
+                t(
+                    "Branch {branch_id} has ended: go on in the session that started it.",
+                    branch_id=self._task.branch_id,
+                )
             )
             await close_child(self._child)
         if self._around is not None:

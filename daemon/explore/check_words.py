@@ -6,8 +6,9 @@ Plain values and no models: the terminal reads it without pydantic. VS Code has 
 from __future__ import annotations
 
 from daemon.model.words import cut_line
+from tools.localization import noted, t
 
-NOT_RUN = "not run"
+NOT_RUN = noted("not run")
 _MAX_WHY = 80
 
 
@@ -20,24 +21,30 @@ def ended_words(
     passed and fail all the same (a limit of coverage), or have failures and end well.
     """
     if exit_code is None and duration_ms:
-        return f"not ended in {duration_words(duration_ms)}"
+        return t("not ended in {duration_ms}", duration_ms=duration_words(duration_ms))
     if exit_code is None:
-        return f"{NOT_RUN}: {cut_line(detail, _MAX_WHY)}" if detail.strip() else NOT_RUN
+        return f"{t(NOT_RUN)}: {cut_line(detail, _MAX_WHY)}" if detail.strip() else t(NOT_RUN)
     counts = [
-        f"{count} {what}" for count, what in ((passed, "passed"), (failed, "failed")) if count is not None
+        t(text, count=count)
+        for count, text in ((passed, noted("{count} passed")), (failed, noted("{count} failed")))
+        if count is not None
     ]
     if not counts:
-        return "ok" if exit_code == 0 else f"exit code {exit_code}"
+        return "ok" if exit_code == 0 else t("exit code {exit_code}", exit_code=exit_code)
     told = (exit_code != 0) == bool(failed)
-    return ", ".join(counts if told else [*counts, f"exit code {exit_code}"])
+    return ", ".join(counts if told else [*counts, t("exit code {exit_code}", exit_code=exit_code)])
 
 
 def duration_words(milliseconds: int) -> str:
     """A time, as people say it."""
     seconds = milliseconds / 1000
     if seconds < 10:
-        return f"{seconds:.1f} s"
+        return t("{seconds:.1f} s", seconds=seconds)
     if seconds < 90:
-        return f"{seconds:.0f} s"
+        return t("{seconds:.0f} s", seconds=seconds)
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    return (
+        t("{minutes} min {rest} s", minutes=minutes, rest=rest)
+        if minutes < 60
+        else t("{hours} h {minutes} min", hours=minutes // 60, minutes=minutes % 60)
+    )

@@ -18,6 +18,7 @@ from daemon.loop.notes import CHOICE_AWAITED as CHOICE_AWAITED
 from daemon.loop.notes import CHOICE_LEFT
 from daemon.model.branches import Choice
 from tools.errors import ToolError
+from tools.localization import t
 
 if TYPE_CHECKING:
     from daemon.loop.live import LiveSession
@@ -66,11 +67,14 @@ async def awaited_choice(session: LiveSession, explore_start_id: str) -> str:
     choices = _choices.setdefault(session, _Choices())
     waiting = _Waiting(asyncio.get_running_loop().create_future(), branches)
     choices.by_start[explore_start_id] = waiting
-    outcome = "The choice was not made: the turn ended."
+    outcome = t("The choice was not made: the turn ended.")
     try:
         session.notice(
             "info",
-            f"The exploration has ended: choose among the branches {', '.join(branches)}, or leave it to the model.",
+            t(
+                "The exploration has ended: choose among the branches {branches}, or leave it to the model.",
+                branches=", ".join(branches),
+            ),
             CHOICE_AWAITED,
             about=explore_start_id,
         )
@@ -79,7 +83,10 @@ async def awaited_choice(session: LiveSession, explore_start_id: str) -> str:
         outcome = told.split("\n", 1)[0]
         return told
     except TimeoutError:
-        outcome = f"Nobody chose within {settings.permission_timeout_s:g} s."
+        outcome = t(
+            "Nobody chose within {permission_timeout_s:g} s.",
+            permission_timeout_s=settings.permission_timeout_s,
+        )
         return (
             f"{outcome} The choice is the person's, so nothing was merged: do not select a branch yourself. Go on "
             "without it; say at the end that the branches wait for a choice."
@@ -103,14 +110,16 @@ def settle(session: LiveSession, explore_start_id: str, told: str) -> bool:
 def leave_to_model(session: LiveSession, explore_start_id: str, by: str = "") -> None:
     """The person lets the model choose, also when no call waits for it any more. Raises ToolError when it already is
     the model's."""
-    who = by or "The person"
+    who = by or t("The person")
     theirs = explore_start_id in session.state.children.persons_choice
     told = f"{who} leaves the choice to you: choose with explore(select=[…]), or go on without any."
     if not theirs:
         _settled(session, explore_start_id, told)
     else:
         settle(session, explore_start_id, told)
-    session.notice("info", f"{who} leaves the choice to the model.", CHOICE_LEFT, about=explore_start_id)
+    session.notice(
+        "info", t("{who} leaves the choice to the model.", who=who), CHOICE_LEFT, about=explore_start_id
+    )
 
 
 def leavable(session: LiveSession) -> tuple[str, ...]:
@@ -148,7 +157,7 @@ def choose_none(session: LiveSession, explore_start_id: str, by: str = "") -> No
         "or ask what is wanted."
     )
     _settled(session, explore_start_id, told)
-    summary = f"{who} wants none of the branches."
+    summary = t("{who} wants none of the branches.", who=who)
     choice = Choice(branch_ids=(), tool_call_id="", summary=summary, used=False, by=by or PERSON)
     note_choice(session, explore_start_id, choice)
 
@@ -157,8 +166,14 @@ def _settled(session: LiveSession, explore_start_id: str, told: str) -> None:
     if not settle(session, explore_start_id, told):
         known = awaited(session)
         there = (
-            f" Choices that are awaited: {', '.join(known)}."
+            t(" Choices that are awaited: {known}.", known=", ".join(known))
             if known
-            else " No choice is awaited in this session."
+            else t(" No choice is awaited in this session.")
         )
-        raise ToolError(f"Nobody waits for a choice about the exploration {explore_start_id[:80]}.{there}")
+        raise ToolError(
+            t(
+                "Nobody waits for a choice about the exploration {explore_start_id}.{there}",
+                explore_start_id=explore_start_id[:80],
+                there=there,
+            )
+        )

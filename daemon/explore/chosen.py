@@ -16,6 +16,7 @@ from daemon.model.words import cut_line
 from daemon.plan.exploring import merge_of
 from daemon.plan.forest import ENDED
 from daemon.plan.tree import Change, PlanError, Updated
+from tools.localization import t
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,7 @@ _MAX_SUMMARY = 2_400
 
 def who_chose(by: str) -> str:
     """E.g. ``The person (VS Code)``."""
-    return "The person" if by in ("", PERSON) else f"The person ({by})"
+    return t("The person") if by in ("", PERSON) else t("The person ({by})", by=by)
 
 
 def note_choice(session: LiveSession, explore_start_id: str, choice: Choice) -> None:
@@ -69,7 +70,11 @@ def follow_choices(session: LiveSession) -> None:
         updates: dict[str, object] = {"selected_branch": used}
         if goal.type == "explore_merge" and goal.status == "completed":
             gone = [name for choice in choices if choice.undone for name in choice.branch_ids]
-            back = f"The merge of branch {', '.join(dict.fromkeys(gone))} was taken back." if gone else ""
+            back = (
+                t("The merge of branch {gone} was taken back.", gone=", ".join(dict.fromkeys(gone)))
+                if gone
+                else ""
+            )
             said = " ".join(choice.summary for choice in choices if not choice.undone)
             updates["summary"] = cut_line(" ".join(filter(None, (said, back))), _MAX_SUMMARY)
         _emit(session, [Updated(goal.id, updates, plan.current_id)])
@@ -78,8 +83,12 @@ def follow_choices(session: LiveSession) -> None:
 def early_words(chosen: Sequence[Choice]) -> str:
     """What was chosen while other branches were still at work."""
     return " ".join(
-        f"{who_chose(choice.by)} has chosen branch {', '.join(choice.branch_ids)} while others were at work. "
-        f"{choice.summary}"
+        t(
+            "{by} has chosen branch {branch_ids} while others were at work. {summary}",
+            by=who_chose(choice.by),
+            branch_ids=", ".join(choice.branch_ids),
+            summary=choice.summary,
+        )
         if choice.branch_ids
         else choice.summary
         for choice in chosen
@@ -101,7 +110,10 @@ def _chosen(session: LiveSession, goal: Goal, summary: str) -> list[Change]:
         # It has ended before, or has open goals below it: what was selected is a fact all the same.
         updates: dict[str, object] = {"selected_branch": selected}
         if goal.status == "completed":
-            updates["summary"] = cut_line(f"{goal.summary or ''} Then: {summary}".strip(), _MAX_SUMMARY)
+            updates["summary"] = cut_line(
+                t("{summary} Then: {summary2}", summary=goal.summary or "", summary2=summary).strip(),
+                _MAX_SUMMARY,
+            )
         return [Updated(goal.id, updates, plan.current_id)]
     return [
         replace(change, updates={**change.updates, "selected_branch": selected})

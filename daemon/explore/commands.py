@@ -32,6 +32,7 @@ from tools.base import FileChange, ToolError
 from tools.cutting import head
 from tools.diff import limited, of_change, shown_name
 from tools.exploring import Told
+from tools.localization import t
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -61,7 +62,7 @@ async def branch_content(session: Session, branch_id: str, path: str) -> tuple[b
     for change in (*result.changes, *result.ignored):
         if path in (change.name, shown_name(change.name)):
             return change.before, change.after
-    raise ToolError(f"Branch {branch.id} did not change {head(shown_name(path), 200)}.")
+    raise ToolError(t("Branch {id} did not change {path}.", id=branch.id, path=head(shown_name(path), 200)))
 
 
 async def branch_patch(session: Session, branch_id: str) -> bytes:
@@ -100,27 +101,39 @@ async def select_for_person(session: Session, choice: Sequence[str], by: str = "
 async def remove_branch(session: Session, branch_id: str, by: str = "") -> None:
     """Remove what a branch that has ended did; its messages stay to be read. Once more does nothing."""
     if session.foreign:
-        raise ToolError(FOREIGN)
+        raise ToolError(t(FOREIGN))
     branch = find_branch(session, branch_id)
     if branch.removed:
         return
     if branch.status == "exploring":
-        raise ToolError(f"Branch {branch.id} is still exploring: cancel it, or wait until it has ended.")
+        raise ToolError(
+            t("Branch {id} is still exploring: cancel it, or wait until it has ended.", id=branch.id)
+        )
     try:
         await asyncio.to_thread(remove_result, result_folder(session, branch))
     except OSError as error:
-        raise ToolError(f"Branch {branch.id} could not be removed ({error.strerror or error}).") from error
+        raise ToolError(
+            t(
+                "Branch {id} could not be removed ({strerror}).",
+                id=branch.id,
+                strerror=error.strerror or error,
+            )
+        ) from error
     if not find_branch(session, branch_id).removed:
         now = session.services.now()
         session.emit(BranchRemoved(trace_id=session.session_id, time=now, branch_id=branch.id, by=by))
 
 
 def _tell_model(session: Session, selection: Selection, by: str) -> None:
-    who = "The person" if by == PERSON else f"The person ({by})"
+    who = t("The person") if by == PERSON else t("The person ({by})", by=by)
     ids = ", ".join(branch.id for branch in selection.branches)
     starts = {branch.explore_start_id for branch in selection.branches}
     heard = [
-        settle(session, start, f"{who} has chosen {ids}. {selection.told.content}")
+        settle(
+            session,
+            start,
+            t("{who} has chosen {ids}. {content}", who=who, ids=ids, content=selection.told.content),
+        )
         for start in awaited(session)
         if start in starts
     ]
@@ -130,9 +143,17 @@ def _tell_model(session: Session, selection: Selection, by: str) -> None:
         f"{branch.id} ({cut_line(branch.description, 80)})" for branch in selection.branches
     )
     written = ", ".join(shown_name(name) for name in selection.written[:20])
-    more = f" and {len(selection.written) - 20} more" if len(selection.written) > 20 else ""
-    files = f" Written on disk: {written}{more}." if written else " Nothing had to be written."
-    session.notice("info", f"The person merged branch {described}.{files}", BRANCH_SELECTED)
+    more = t(" and {count} more", count=len(selection.written) - 20) if len(selection.written) > 20 else ""
+    files = (
+        t(" Written on disk: {written}{more}.", written=written, more=more)
+        if written
+        else t(" Nothing had to be written.")
+    )
+    session.notice(
+        "info",
+        t("The person merged branch {described}.{files}", described=described, files=files),
+        BRANCH_SELECTED,
+    )
 
 
 def _diffs(changes: Sequence[BranchChange]) -> tuple[FileDiff, ...]:
@@ -145,15 +166,25 @@ def _diffs(changes: Sequence[BranchChange]) -> tuple[FileDiff, ...]:
 def _diff(change: BranchChange, source: str | None) -> FileDiff:
     name = shown_name(change.name)
     if source is not None:
-        text, added, removed = f"Moved from {shown_name(source)} to {name}\n", 0, 0
+        text, added, removed = (
+            t("Moved from {source} to {name}\n", source=shown_name(source), name=name),
+            0,
+            0,
+        )
     elif max(len(change.before or b""), len(change.after or b"")) > _MAX_DIFFED:
-        text, added, removed = f"{name} is too large to be shown\n", 0, 0
+        text, added, removed = t("{name} is too large to be shown\n", name=name), 0, 0
     else:
         diff = of_change(FileChange(Path(change.name), change.before, change.after), change.name)
         text, added, removed = limited(diff.text, max_lines=_MAX_DIFF_LINES), diff.added, diff.removed
     if change.before_mode != change.after_mode and change.before is not None and change.after is not None:
         # With its name: in a list of diffs, nothing else of a change of the mode alone says whose it is.
-        text = f"Mode of {name}: {change.before_mode or 0:o} is {change.after_mode or 0:o} now\n{text}"
+        text = t(
+            "Mode of {name}: {before_mode:o} is {after_mode:o} now\n{text}",
+            name=name,
+            before_mode=change.before_mode or 0,
+            after_mode=change.after_mode or 0,
+            text=text,
+        )
     kind = "update" if source is not None else change.kind
     origin = None if source is None else shown_name(source)
     return FileDiff(path=name, kind=kind, diff=text, added=added, removed=removed, moved_from=origin)

@@ -50,6 +50,7 @@ from daemon.store.base import StoreError
 from tools.base import Permission, ToolError
 from tools.cutting import head
 from tools.exploring import Told
+from tools.localization import n, t
 from tools.shielding import finish
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class Exploration:
             # A cancel in this moment is one of the exploration, too: its goal must end.
             canceled_late = await finish(asyncio.ensure_future(self._copies.done(base)))
         if canceled or canceled_late or withdrawn_late:
-            self._break_off("Canceled before its branches had ended.")
+            self._break_off(t("Canceled before its branches had ended."))
             raise asyncio.CancelledError
         if is_given_up(session.state.plan, self._start_id):
             return self._given_up()
@@ -160,9 +161,8 @@ class Exploration:
         """The goal, and all branches: whoever looks at it sees what there will be."""
         session = self._session
         ids = [task.branch_id for task in tasks]
-        count = f"{len(tasks)} approaches" if len(tasks) != 1 else "1 approach"
         short = "; ".join(head(one_line(task.direction), 80) for task in tasks)
-        words = f"Explore {count}: {short}"
+        words = f"{n('Explore {count} approach', 'Explore {count} approaches', len(tasks))}: {short}"
         try:
             changes = plan_exploration(session.state.plan, head(words, 400), ids)
         except PlanError as error:
@@ -238,7 +238,7 @@ class Exploration:
             if not work.done():
                 continue
             failed = not work.cancelled() and work.exception() is not None
-            how = "It failed; see Goalwright's log." if failed else "Canceled before it had begun."
+            how = t("It failed; see Goalwright's log.") if failed else t("Canceled before it had begun.")
             self.ended(task, BranchOutcome(task.session_id, "abandoned", how, "canceled"), None)
 
     def _heard(self, item: Event | Delta | Metered) -> None:
@@ -322,7 +322,7 @@ class Exploration:
             text = f"{text}\n\n{choice}"
         return Told(
             text,
-            title=f"{done} of {len(branches)} branches completed",
+            title=t("{done} of {count} branches completed", done=done, count=len(branches)),
             metadata=self._metadata(),
             is_error=done == 0,
         )
@@ -330,11 +330,11 @@ class Exploration:
     def _given_up(self) -> Told:
         session = self._session
         branches = session.state.children.of(self._start_id)
-        text = "The person gave this exploration up, and its branches were stopped.\n\n" + results_text(
+        text = t("The person gave this exploration up, and its branches were stopped.\n\n") + results_text(
             branches, score_table(branches), ()
         )
         self._completed(text)
-        return Told(text, title="given up by the person", metadata=self._metadata(), is_error=True)
+        return Told(text, title=t("given up by the person"), metadata=self._metadata(), is_error=True)
 
     def _break_off(self, why: str) -> None:
         try:

@@ -12,6 +12,7 @@ from typing import Literal
 
 from daemon.explore.copies.base import BranchChange
 from tools.diff import shown_name
+from tools.localization import t
 from tools.merge import Clash, MergeConflict, merge
 
 _LINK = 0o120000
@@ -135,11 +136,11 @@ def plan_merge(picks: Sequence[Pick], current: Mapping[str, State]) -> MergePlan
 def unwritable(name: str, changes: Sequence[BranchChange]) -> str:
     """Why a file is left out of every merge; empty when it is not."""
     if any(part.casefold() == ".git" for part in name.split("/")) or name.split("/")[0] == ".trace":
-        return "it belongs to the repository or to Goalwright itself"
+        return t("it belongs to the repository or to Goalwright itself")
     if any(_LINK in (change.before_mode, change.after_mode) for change in changes):
-        return "symbolic links are not written by a merge: make or remove it with bash"
+        return t("symbolic links are not written by a merge: make or remove it with bash")
     if not name.isprintable() and any("\ud800" <= sign <= "\udfff" for sign in name):
-        return "its name is not UTF-8: copy it with bash"
+        return t("its name is not UTF-8: copy it with bash")
     return ""
 
 
@@ -172,19 +173,24 @@ def _file(name: str, picks: Sequence[Pick], now: State) -> Merged | Conflict:
     branches = [picks[0].branch]
     for pick in picks[1:]:
         other_base, other = of_change(pick.change)
-        sides = (f"branch {' and '.join(branches)}", f"branch {pick.branch}")
+        sides = (
+            t("branch {branches}", branches=t(" and ").join(branches)),
+            t("branch {branch}", branch=pick.branch),
+        )
         if not _equal(base, other_base):
             if _equal(wanted, other):
                 branches.append(pick.branch)
                 continue
-            reason = f"{sides[0]} and {sides[1]} changed it from different beginnings"
+            reason = t(
+                "{sides} and {sides2} changed it from different beginnings", sides=sides[0], sides2=sides[1]
+            )
             return Conflict(name, reason, sides=sides)
         merged = merge_states(base, wanted, other, sides=sides)
         if isinstance(merged, Conflict):
             return Conflict(name, merged.reason, merged.clashes, sides)
         wanted = merged
         branches.append(pick.branch)
-    sides = ("the file as it is now", f"branch {' and '.join(branches)}")
+    sides = (t("the file as it is now"), t("branch {branches}", branches=t(" and ").join(branches)))
     after = merge_states(base, now, wanted, sides=sides)
     if isinstance(after, Conflict):
         return Conflict(name, after.reason, after.clashes, sides)
@@ -207,15 +213,23 @@ def _merged(base: State, ours: State, theirs: State, sides: tuple[str, str]) -> 
     if ours.kind == theirs.kind == "file":
         if ours.content != theirs.content:
             raise _CannotMerge(
-                f"{sides[0]} and {sides[1]} both made it, with different contents",
+                t(
+                    "{sides} and {sides2} both made it, with different contents",
+                    sides=sides[0],
+                    sides2=sides[1],
+                ),
                 _whole(ours.content, theirs.content),
             )
         return State("file", ours.content, _executable(None, ours, theirs), mode=ours.mode)
     if theirs.kind == "absent":
         raise _CannotMerge(
-            f"{sides[1]} deleted it, and {sides[0]} has other changes", _whole(ours.content, b"")
+            t("{sides} deleted it, and {sides2} has other changes", sides=sides[1], sides2=sides[0]),
+            _whole(ours.content, b""),
         )
-    raise _CannotMerge(f"{sides[0]} has it deleted, and {sides[1]} changed it", _whole(b"", theirs.content))
+    raise _CannotMerge(
+        t("{sides} has it deleted, and {sides2} changed it", sides=sides[0], sides2=sides[1]),
+        _whole(b"", theirs.content),
+    )
 
 
 def _merged_files(base: State, ours: State, theirs: State) -> State:
@@ -232,7 +246,7 @@ def _executable(base: bool | None, ours: State, theirs: State) -> bool | None:
     if len(known) < 2:
         return next(iter(known), None)
     if base is None:
-        raise _CannotMerge("one side made it executable, and the other did not")
+        raise _CannotMerge(t("one side made it executable, and the other did not"))
     return not base
 
 
@@ -250,7 +264,7 @@ def _equal(one: State, other: State) -> bool:
 
 
 def _is(state: State, side: str) -> str:
-    what = {"absent": "does not have it", "link": "has a symbolic link", "file": "has a file"}.get(
+    what = {"absent": t("does not have it"), "link": t("has a symbolic link"), "file": t("has a file")}.get(
         state.kind, state.why
     )
     return f"{side} {what}"
@@ -277,7 +291,7 @@ def _misplaced(files: Sequence[Merged]) -> list[Conflict]:
         above = next((folder for folder in _above(file.name) if folder in made), "")
         stays = [name for name in file.before.in_the_way if name not in gone]
         if above:
-            found.append(Conflict(file.name, f"{above} would be a file and a folder at once"))
+            found.append(Conflict(file.name, t("{above} would be a file and a folder at once", above=above)))
         elif stays:
             found.append(Conflict(file.name, _no_room(file.name, stays)))
     return found
@@ -290,9 +304,16 @@ def _above(name: str) -> list[str]:
 
 def _no_room(name: str, stays: Sequence[str]) -> str:
     if stays[0] in _above(name):
-        return f"{shown_name(stays[0])} would have to be a folder, and is a file that the selection does not delete"
+        return t(
+            "{stays} would have to be a folder, and is a file that the selection does not delete",
+            stays=shown_name(stays[0]),
+        )
     if stays[0] == f"{name}/":
-        return "an empty folder of this name is there: remove it first"
-    more = f" and {len(stays) - _MAX_NAMED} more" if len(stays) > _MAX_NAMED else ""
+        return t("an empty folder of this name is there: remove it first")
+    more = t(" and {count} more", count=len(stays) - _MAX_NAMED) if len(stays) > _MAX_NAMED else ""
     named = ", ".join(shown_name(one) for one in stays[:_MAX_NAMED])
-    return f"there is a folder of this name, with more in it than the selection deletes: {named}{more}"
+    return t(
+        "there is a folder of this name, with more in it than the selection deletes: {named}{more}",
+        named=named,
+        more=more,
+    )

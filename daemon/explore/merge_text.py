@@ -8,6 +8,7 @@ from daemon.explore.merge_plan import Conflict, MergePlan
 from daemon.model.words import cut_line
 from tools.cutting import head
 from tools.diff import shown_name
+from tools.localization import n, t
 
 _MAX_CONFLICTS = 5
 """Told in full; of the others only the names."""
@@ -21,8 +22,13 @@ def conflicts_text(plan: MergePlan, kept: Mapping[str, Sequence[str]], *, by_per
     """Why nothing was written. ``kept``: by name of a file, where the branches' versions of it can be read; for a
     person, with which commands."""
     conflicts = plan.conflicts
-    count = "1 file" if len(conflicts) == 1 else f"{len(conflicts)} files"
-    lines = [f"Nothing was written: {count} cannot be merged, and a merge is all or nothing."]
+    lines = [
+        n(
+            "Nothing was written: {count} file cannot be merged, and a merge is all or nothing.",
+            "Nothing was written: {count} files cannot be merged, and a merge is all or nothing.",
+            len(conflicts),
+        )
+    ]
     for conflict in conflicts[:_MAX_CONFLICTS]:
         lines += _conflict(conflict, kept.get(conflict.name, ()), by_person)
     lines += [
@@ -30,15 +36,17 @@ def conflicts_text(plan: MergePlan, kept: Mapping[str, Sequence[str]], *, by_per
         for conflict in conflicts[_MAX_CONFLICTS : _MAX_CONFLICTS + _MAX_NAMED]
     ]
     if (more := len(conflicts) - _MAX_CONFLICTS - _MAX_NAMED) > 0:
-        lines.append(f"- and {more} more")
+        lines.append(t("- and {more} more", more=more))
     if others := _others(plan):
-        lines.append(f"The others can be merged by themselves, select them by name: {names(others)}.")
+        lines.append(
+            t("The others can be merged by themselves, select them by name: {others}.", others=names(others))
+        )
     if by_person:
         lines.append(
-            "Show changes in the editor shows what each branch did; bring in by hand what is missing."
+            t("Show changes in the editor shows what each branch did; bring in by hand what is missing.")
         )
     else:
-        lines.append("Then bring in by hand what is missing (read the branch's version, edit the file).")
+        lines.append(t("Then bring in by hand what is missing (read the branch's version, edit the file)."))
     return "\n".join(lines)
 
 
@@ -57,11 +65,13 @@ def remarks(plan: MergePlan) -> str:
     """What of a selection is not among the written files, and why; empty when there is nothing."""
     lines: list[str] = []
     if plan.same:
-        lines.append(f"Already as in the branch: {names(plan.same)}.")
+        lines.append(t("Already as in the branch: {same}.", same=names(plan.same)))
     reasons: dict[str, list[str]] = {}
     for name, reason in plan.left_out:
         reasons.setdefault(reason, []).append(name)
-    lines += [f"Left out: {names(left)}: {reason}." for reason, left in reasons.items()]
+    lines += [
+        t("Left out: {left}: {reason}.", left=names(left), reason=reason) for reason, left in reasons.items()
+    ]
     return "\n".join(lines)
 
 
@@ -69,31 +79,31 @@ def names(files: Sequence[str]) -> str:
     """Names in a line, not too many."""
     shown = ", ".join(shown_name(name) for name in files[:_MAX_NAMED])
     more = len(files) - _MAX_NAMED
-    return f"{shown} and {more} more" if more > 0 else shown
+    return t("{shown} and {more} more", shown=shown, more=more) if more > 0 else shown
 
 
 def _conflict(conflict: Conflict, kept: Sequence[str], by_person: bool) -> list[str]:
     lines = [f"- {shown_name(conflict.name)}: {conflict.reason}"]
     for clash in conflict.clashes[:_MAX_CLASHES]:
-        place = f"line {clash.line}, " if len(clash.base) + len(clash.ours) else ""
+        place = t("line {line}, ", line=clash.line) if len(clash.base) + len(clash.ours) else ""
         lines += [f"  {place}{conflict.sides[0]}:", *_quoted(clash.ours)]
         lines += [f"  {conflict.sides[1]}:", *_quoted(clash.theirs)]
     if (more := len(conflict.clashes) - _MAX_CLASHES) > 0:
-        lines.append(f"  and {more} more places")
+        lines.append(t("  and {more} more places", more=more))
     if kept:
-        lines.append(f"  {'See' if by_person else 'To be read at'} {', '.join(kept)}")
+        lines.append(f"  {t('See') if by_person else t('To be read at')} {', '.join(kept)}")
     return lines
 
 
 def _quoted(text: str) -> list[str]:
     if not text:
-        return ["    (nothing)"]
+        return [t("    (nothing)")]
     rows = text.splitlines()
     shown = [f"    {_row(row)}" for row in rows[:_MAX_LINES]]
     more = len(rows) - _MAX_LINES
     if len({end for end in ("\r\n", "\n") if end in text}) == 1 and "\r\n" in text:
-        shown[0] += "  (lines end with CRLF)"
-    return [*shown, f"    … {more} more lines"] if more > 0 else shown
+        shown[0] += t("  (lines end with CRLF)")
+    return [*shown, t("    … {more} more lines", more=more)] if more > 0 else shown
 
 
 def _row(row: str) -> str:

@@ -36,6 +36,7 @@ from tools.diff import shown_name
 from tools.exploring import Told
 from tools.hashing import sha256
 from tools.language import Diagnostics
+from tools.localization import t
 from tools.open_files import Editors
 from tools.paths import explain_os_error
 from tools.writing import atomic, buffers
@@ -84,7 +85,7 @@ async def merge_selected(
 ) -> Selection:
     """The same, told in full, whoever has chosen; ``by``: the person who did, and the words are for people."""
     if session.foreign:
-        raise ToolError(FOREIGN)
+        raise ToolError(t(FOREIGN))
     parts = parse_choice(session, choice)
     picks, beside = await _picked(session, parts)
     branches = tuple({part.branch.id: part.branch for part in parts}.values())
@@ -101,12 +102,12 @@ async def merge_selected(
     note = "\n".join(filter(None, [head, remarks(plan), beside]))
     if not plan.files:
         if plan.left_out and not plan.same:
-            raise ToolError(f"Nothing of that can be written.\n{remarks(plan)}")
-        why = "Nothing had to be written."
+            raise ToolError(t("Nothing of that can be written.\n{plan}", plan=remarks(plan)))
+        why = t("Nothing had to be written.")
         if not picks:
-            no_files = "It changed no files: there is nothing to take over."
-            why = "There is nothing else to take over." if beside else no_files
-        told = Told(f"{note}\n{why}", title=f"{_ids(branches)}: nothing to write")
+            no_files = t("It changed no files: there is nothing to take over.")
+            why = t("There is nothing else to take over.") if beside else no_files
+        told = Told(f"{note}\n{why}", title=t("{branches}: nothing to write", branches=_ids(branches)))
         # What an earlier merge has brought is used as long as that one is not undone: this adds nothing.
         if fresh := [branch for branch in branches if not _is_used(session, branch)]:
             _choose(session, fresh, _choice(tool_call_id, by, f"{head} {why}", used=bool(picks)))
@@ -137,7 +138,7 @@ def parse_choice(session: Session, choice: Sequence[str]) -> tuple[Part, ...]:
         parts.setdefault((branch.id, path), Part(branch, path))
     if not parts:
         raise ToolError(
-            'Nothing is selected: name a branch ("A"), or files and folders of branches ("A:src/a.py").'
+            t('Nothing is selected: name a branch ("A"), or files and folders of branches ("A:src/a.py").')
         )
     return tuple(parts.values())
 
@@ -149,7 +150,10 @@ def _relative(path: str, workspace: Path) -> str:
     words = [word for word in inside.split("/") if word not in ("", ".")]
     if inside.startswith("/") or ".." in words:
         raise ToolError(
-            f"{head(path, 200)} is not in the workspace: name files as the branch does, relative to it."
+            t(
+                "{path} is not in the workspace: name files as the branch does, relative to it.",
+                path=head(path, 200),
+            )
         )
     return "/".join(words)
 
@@ -170,13 +174,20 @@ async def _picked(session: Session, parts: Sequence[Part]) -> tuple[list[Pick], 
         if part.path and not wanted:
             there = names([change.name for change in changes]) or "nothing"
             raise ToolError(
-                f"Branch {part.branch.id} did not change {head(part.path, 200)}. It changed: {there}."
+                t(
+                    "Branch {id} did not change {path}. It changed: {there}.",
+                    id=part.branch.id,
+                    path=head(part.path, 200),
+                    there=there,
+                )
             )
         for change in wanted:
             picks.setdefault((part.branch.id, change.name), Pick(part.branch.id, change))
     left = [change for key, change in beside.items() if key not in picks]
     named = (
-        f"Not taken over, because they are ignored: {short_names(left)}. Select them by name." if left else ""
+        t("Not taken over, because they are ignored: {left}. Select them by name.", left=short_names(left))
+        if left
+        else ""
     )
     return list(picks.values()), named
 
@@ -194,7 +205,7 @@ def _current(workspace: Path, files: Sequence[str], editors: Editors) -> dict[st
 def _state_now(workspace: Path, name: str, editors: Editors) -> State:
     path = workspace / name
     if Path(os.path.realpath(path.parent)) != path.parent:
-        return State("other", why="a folder above it is a symbolic link")
+        return State("other", why=t("a folder above it is a symbolic link"))
     try:
         found = os.lstat(path)
     except FileNotFoundError:
@@ -202,15 +213,15 @@ def _state_now(workspace: Path, name: str, editors: Editors) -> State:
     except NotADirectoryError:
         above = next((folder for folder in path.parents if os.path.lexists(folder)), path)
         way = (above.relative_to(workspace).as_posix(),)
-        return State("absent", why="what was a folder above it is a file now", in_the_way=way)
+        return State("absent", why=t("what was a folder above it is a file now"), in_the_way=way)
     except OSError as error:
-        return State("other", why=explain_os_error(error, "it cannot be looked at").rstrip("."))
+        return State("other", why=explain_os_error(error, t("it cannot be looked at")).rstrip("."))
     if found is not None and stat.S_ISLNK(found.st_mode):
         return State("link", os.fsencode(path.readlink()))
     if found is not None and stat.S_ISDIR(found.st_mode):
         return _folder_now(workspace, path)
     if found is not None and not stat.S_ISREG(found.st_mode):
-        return State("other", why="what has this name now is no regular file")
+        return State("other", why=t("what has this name now is no regular file"))
     open_file = editors.opened(path)
     if open_file is not None and open_file.refusal:
         return State("other", why=open_file.refusal.rstrip("."))
@@ -219,7 +230,7 @@ def _state_now(workspace: Path, name: str, editors: Editors) -> State:
         if open_file is not None and open_file.unsaved:
             data = buffers.as_saved(data, open_file.text)
     except (OSError, ToolError) as error:
-        why = explain_os_error(error, "it cannot be read") if isinstance(error, OSError) else str(error)
+        why = explain_os_error(error, t("it cannot be read")) if isinstance(error, OSError) else str(error)
         return State("other", why=why.rstrip("."))
     if data is None:
         return ABSENT
@@ -242,8 +253,10 @@ def _folder_now(workspace: Path, path: Path) -> State:
             if not folders and not files:
                 inside.append(f"{name}/")
     except OSError as error:
-        return State("other", why=explain_os_error(error, "it is a folder that cannot be read").rstrip("."))
-    return State("absent", why="there is a folder of this name now", in_the_way=tuple(inside))
+        return State(
+            "other", why=explain_os_error(error, t("it is a folder that cannot be read")).rstrip(".")
+        )
+    return State("absent", why=t("there is a folder of this name now"), in_the_way=tuple(inside))
 
 
 def _changes(plan: MergePlan, workspace: Path) -> list[FileChange]:
@@ -277,7 +290,7 @@ class _Titled:
     head: str
 
     async def ask(self, ask: PermissionAsk) -> Approval:
-        title = f"Merge branch {_ids(self.branches)}: {ask.title}"
+        title = t("Merge branch {branches}: {title}", branches=_ids(self.branches), title=ask.title)
         return await self.permission.ask(replace(ask, title=title, detail=ask.detail or self.head))
 
     def decide(self, permission: str, target: str) -> Action:
@@ -293,10 +306,10 @@ class _Titled:
 
 class _NoPlan:
     async def update(self, **changes: object) -> str:
-        raise ToolError("A merge changes the plan by itself.")
+        raise ToolError(t("A merge changes the plan by itself."))
 
     async def step(self, **changes: object) -> str:
-        raise ToolError("A merge changes the plan by itself.")
+        raise ToolError(t("A merge changes the plan by itself."))
 
     def progress(self) -> str:
         return ""
@@ -351,7 +364,9 @@ def _kept(session: Session, picks: Sequence[Pick], branches: Sequence[BranchMeta
             continue
         path = Blobs(folders[pick.branch]).path(sha256(pick.change.after))
         name = path.relative_to(workspace) if path.is_relative_to(workspace) else path
-        found.setdefault(pick.change.name, []).append(f"{name.as_posix()} (branch {pick.branch})")
+        found.setdefault(pick.change.name, []).append(
+            t("{name} (branch {branch})", name=name.as_posix(), branch=pick.branch)
+        )
     return found
 
 
@@ -379,12 +394,17 @@ def _head(parts: Sequence[Part]) -> str:
     for part in parts:
         words.setdefault(part.branch.id, []).append(part.path)
     said = [
-        f"branch {branch} ({cut_line(described[branch], 80)})"
+        t("branch {branch} ({described})", branch=branch, described=cut_line(described[branch], 80))
         if "" in paths
-        else f"{names(paths)} of branch {branch} ({cut_line(described[branch], 80)})"
+        else t(
+            "{paths} of branch {branch} ({described})",
+            paths=names(paths),
+            branch=branch,
+            described=cut_line(described[branch], 80),
+        )
         for branch, paths in words.items()
     ]
-    return f"Selected: {', '.join(said)}."
+    return t("Selected: {said}.", said=", ".join(said))
 
 
 def _ids(branches: Sequence[BranchMeta]) -> str:
@@ -392,5 +412,8 @@ def _ids(branches: Sequence[BranchMeta]) -> str:
 
 
 def _summary(head: str, written: Sequence[str], outcome: ChangeOutcome) -> str:
-    altered = " The person altered it before accepting." if outcome.altered else ""
-    return cut_line(f"{head} Written: {names(written)}.{altered}", _MAX_SUMMARY)
+    altered = t(" The person altered it before accepting.") if outcome.altered else ""
+    return cut_line(
+        t("{head} Written: {written}.{altered}", head=head, written=names(written), altered=altered),
+        _MAX_SUMMARY,
+    )

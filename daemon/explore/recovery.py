@@ -32,6 +32,7 @@ from daemon.plan.exploring import (
     plan_timed,
 )
 from daemon.store.ids import parent_of
+from tools.localization import noted, t
 
 if TYPE_CHECKING:
     from daemon.explore.copies.base import LeftBehind, WorkingCopies
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
     from daemon.loop.session import Session
     from daemon.store.base import TraceStore
 
-STOPPED = "Goalwright was stopped in the middle of this branch"
-WHY = "Goalwright was stopped before the branches had ended."
+STOPPED = noted("Goalwright was stopped in the middle of this branch")
+WHY = noted("Goalwright was stopped before the branches had ended.")
 _WORDS = 1_000
 _LAST_EVENTS = 20
 """Behind the end of a branch in its own log there are few."""
@@ -78,7 +79,7 @@ async def settle_branches(session: Session) -> None:
     for start_id in session.state.children.unended():
         # Its goal had ended, or was taken away; only to say so was missing.
         merge, goal = merge_of(plan, start_id), plan.goals.get(start_id)
-        text = (merge.merge_summary if merge else None) or (goal.summary if goal else None) or WHY
+        text = (merge.merge_summary if merge else None) or (goal.summary if goal else None) or t(WHY)
         _completed(session, start_id, text)
     for start_id in session.state.children.choices:
         carry_over(session, start_id)
@@ -135,7 +136,7 @@ def _end(session: Session, start: Goal, *, whole: bool) -> None:
         text = results_text(branches, score_table(branches), (), decided_early(session, start.id))
         changes = plan_explored(session.state.plan, start.id, short, text)
     else:
-        text = f"{WHY}\n\n{short}".strip()
+        text = f"{t(WHY)}\n\n{short}".strip()
         changes = plan_given_up(session.state.plan, start.id, text)
     for change in changes:
         record(change)
@@ -199,6 +200,6 @@ def _exploring(session: Session) -> list[BranchMeta]:
 
 async def _summary(folder: Path, words: str) -> str:
     kept = await asyncio.to_thread((folder / "result").is_dir)
-    end = "; what it had changed is kept." if kept else "; nothing that it had changed is kept."
-    said = f" What it said last: {cut_line(words, _WORDS)}" if words.strip() else ""
-    return f"{STOPPED}{end}{said}"
+    end = t("; what it had changed is kept.") if kept else t("; nothing that it had changed is kept.")
+    said = t(" What it said last: {words}", words=cut_line(words, _WORDS)) if words.strip() else ""
+    return f"{t(STOPPED)}{end}{said}"

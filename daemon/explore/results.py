@@ -20,6 +20,7 @@ from daemon.files.blobs import BlobError, Blobs
 from tools.cutting import head
 from tools.folders import make_folder
 from tools.hashing import sha256
+from tools.localization import t
 
 VERSION = 1
 _LIST, _CONTENTS, _PATCH = "changes.json", "contents", "changes.patch"
@@ -78,7 +79,9 @@ def load_result(folder: Path) -> StoredResult | None:
             return None
         patch = _read(folder, _PATCH)
     except OSError as error:
-        raise ResultError(f"The branch's result cannot be read ({error.strerror or error}).") from error
+        raise ResultError(
+            t("The branch's result cannot be read ({strerror}).", strerror=error.strerror or error)
+        ) from error
     try:
         known = json.loads(text)
         blobs = Blobs(folder / _CONTENTS)
@@ -86,14 +89,14 @@ def load_result(folder: Path) -> StoredResult | None:
         ignored = tuple(_change(entry, blobs) for entry in _files(known, "ignored"))
         whole = patch is not None and sha256(patch) == known["patch"]
     except BlobError as error:
-        raise ResultError(f"The branch's result is not complete. {error}") from error
+        raise ResultError(t("The branch's result is not complete. {error}", error=error)) from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ResultError(
-            f"The branch's result is damaged: its list of files is not valid ({error})."
+            t("The branch's result is damaged: its list of files is not valid ({error}).", error=error)
         ) from error
     _check([*changes, *ignored])
     if patch is None or not whole:
-        raise ResultError("The branch's result is damaged: its patch is not what was stored.")
+        raise ResultError(t("The branch's result is damaged: its patch is not what was stored."))
     changes, ignored = (tuple(sorted(some, key=lambda change: change.name)) for some in (changes, ignored))
     return StoredResult(changes, patch, ignored)
 
@@ -116,11 +119,11 @@ def _remove_finished(folder: Path) -> None:
 def name_problem(name: str) -> str:
     """Why a name is not one of a file inside of a folder; empty when it is."""
     if not name or "\0" in name:
-        return "it is empty or has a zero byte"
+        return t("it is empty or has a zero byte")
     if name.startswith("/") or (os.name == "nt" and (":" in name or "\\" in name)):
-        return "it is not relative"
+        return t("it is not relative")
     if any(part in ("", ".", "..") for part in name.split("/")):
-        return "it leads somewhere else"
+        return t("it leads somewhere else")
     return ""
 
 
@@ -137,22 +140,22 @@ def _listed(change: BranchChange, blobs: Blobs) -> dict[str, Any]:
 
 def _files(known: Any, key: str) -> list[dict[str, Any]]:
     if not isinstance(known, dict) or cast("dict[str, Any]", known).get("version") != VERSION:
-        raise ValueError("not of a version that is known here")
+        raise ValueError(t("not of a version that is known here"))
     files = cast("dict[str, Any]", known).get(key, [] if key == "ignored" else None)
     if not isinstance(files, list):
-        raise TypeError("no list of files")
+        raise TypeError(t("no list of files"))
     return cast("list[dict[str, Any]]", files)
 
 
 def _change(entry: dict[str, Any], blobs: Blobs) -> BranchChange:
     name = entry["name"]
     if not isinstance(name, str):
-        raise TypeError("a name is not text")
+        raise TypeError(t("a name is not text"))
     contents: list[bytes | None] = []
     for side in ("before", "after"):
         digest = entry[side]
         if digest is not None and not isinstance(digest, str):
-            raise TypeError("a hash is not text")
+            raise TypeError(t("a hash is not text"))
         contents.append(None if digest is None else blobs.get(digest))
     return BranchChange(
         name, contents[0], contents[1], _mode(entry["before_mode"]), _mode(entry["after_mode"])
@@ -162,7 +165,7 @@ def _change(entry: dict[str, Any], blobs: Blobs) -> BranchChange:
 def _mode(value: object) -> int | None:
     if value is None or (isinstance(value, int) and value in (*_FILE_MODES, _LINK_MODE)):
         return value
-    raise ValueError("a mode is not one of a file")
+    raise ValueError(t("a mode is not one of a file"))
 
 
 def _check(changes: Sequence[BranchChange]) -> None:
@@ -170,15 +173,25 @@ def _check(changes: Sequence[BranchChange]) -> None:
     for change in changes:
         if problem := name_problem(change.name):
             raise ResultError(
-                f"The branch's result names {head(ascii(change.name), 200)}, and {problem}: it is not used."
+                t(
+                    "The branch's result names {name}, and {problem}: it is not used.",
+                    name=head(ascii(change.name), 200),
+                    problem=problem,
+                )
             )
         if change.name in seen:
             raise ResultError(
-                f"The branch's result names {head(ascii(change.name), 200)} twice: it is not used."
+                t(
+                    "The branch's result names {name} twice: it is not used.",
+                    name=head(ascii(change.name), 200),
+                )
             )
         if change.before is None and change.after is None:
             raise ResultError(
-                f"The branch's result does nothing to {head(ascii(change.name), 200)}: it is not used."
+                t(
+                    "The branch's result does nothing to {name}: it is not used.",
+                    name=head(ascii(change.name), 200),
+                )
             )
         seen.add(change.name)
 

@@ -7,25 +7,40 @@ from collections.abc import Sequence
 from daemon.explore.check_words import NOT_RUN, duration_words, ended_words
 from daemon.model.branches import BranchMeta, CheckRun, Score
 from daemon.model.words import cut_line
+from tools.localization import noted, t
 
-_UNKNOWN = "unknown"
+_UNKNOWN = noted("unknown")
+BRANCH_STATUS = {
+    "exploring": noted("exploring"),
+    "completed": noted("completed"),
+    "abandoned": noted("abandoned"),
+}
 _MAX_DESCRIPTION = 60
 _MAX_CHECKS = 120
-_COLUMNS = ("Branch", "Direction", "Problems", "Tests", "Files", "Tokens", "Cost", "Time")
+_COLUMNS = (
+    noted("Branch"),
+    noted("Direction"),
+    noted("Problems"),
+    noted("Tests"),
+    noted("Files"),
+    noted("Tokens"),
+    noted("Cost"),
+    noted("Time"),
+)
 
 
 def score_table(branches: Sequence[BranchMeta]) -> str:
     """One row a branch, as Markdown; what is not known is said to be unknown. Nobody is called the winner."""
-    rows = [_COLUMNS, ("---",) * len(_COLUMNS), *(_row(branch) for branch in branches)]
+    rows = [tuple(map(t, _COLUMNS)), ("---",) * len(_COLUMNS), *(_row(branch) for branch in branches)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def _row(branch: BranchMeta) -> tuple[str, ...]:
-    name = branch.id if branch.status == "completed" else f"{branch.id} ({branch.status})"
+    name = branch.id if branch.status == "completed" else f"{branch.id} ({t(BRANCH_STATUS[branch.status])})"
     direction = _cell(branch.description, _MAX_DESCRIPTION)
     score = branch.score
     if score is None:
-        return (name, direction, *(_UNKNOWN,) * (len(_COLUMNS) - 2))
+        return (name, direction, *(t(_UNKNOWN),) * (len(_COLUMNS) - 2))
     return (
         name,
         direction,
@@ -41,23 +56,25 @@ def _row(branch: BranchMeta) -> tuple[str, ...]:
 def problems_words(score: Score) -> str:
     """New and fixed problems of the changed files, in a few words."""
     if score.new_problems is None and score.fixed_problems is None:
-        return _UNKNOWN
-    new = _UNKNOWN if score.new_problems is None else f"+{score.new_problems} new"
-    fixed = _UNKNOWN if score.fixed_problems is None else f"-{score.fixed_problems} fixed"
+        return t(_UNKNOWN)
+    new, fixed = (
+        t(_UNKNOWN) if score.new_problems is None else t("+{count} new", count=score.new_problems),
+        t(_UNKNOWN) if score.fixed_problems is None else t("-{count} fixed", count=score.fixed_problems),
+    )
     return f"{new}, {fixed}"
 
 
 def size_words(score: Score) -> str:
     """Changed files and lines, in a few words."""
     if score.files is None or score.added is None or score.removed is None:
-        return _UNKNOWN
+        return t(_UNKNOWN)
     return f"{score.files} +{score.added} -{score.removed}"
 
 
 def checks_words(test: CheckRun | None) -> str:
     """How the tests went, in a few words."""
     if test is None:
-        return NOT_RUN
+        return t(NOT_RUN)
     return _cell(
         ended_words(test.exit_code, test.passed, test.failed, test.duration_ms, test.detail), _MAX_CHECKS
     )

@@ -11,13 +11,14 @@ from daemon.explore.results import ResultError, StoredResult, load_result
 from daemon.model.branches import BranchMeta, child_id, session_of
 from daemon.model.words import cut_line
 from tools.errors import ToolError
+from tools.localization import noted, t
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
 
-FOREIGN = (
-    "This session was not begun by you on this machine, so what its branches hold may be anybody's: nothing of it is "
-    "written to your files."
+FOREIGN = noted(
+    "This session was not begun by you on this machine, so what its branches hold may be "
+    "anybody's: nothing of it is written to your files."
 )
 _MAX_NAMED = 12
 
@@ -33,15 +34,19 @@ def find_branch(session: Session, name: str) -> BranchMeta:
             return branch
     shown = cut_line(wanted, 80) or "(empty)"
     if not branches:
-        raise ToolError(f"There is no branch {shown}: nothing was explored in this session.")
-    raise ToolError(f"There is no branch {shown}. {described(list(branches.values()))}")
+        raise ToolError(t("There is no branch {shown}: nothing was explored in this session.", shown=shown))
+    raise ToolError(
+        t("There is no branch {shown}. {values}", shown=shown, values=described(list(branches.values())))
+    )
 
 
 def described(branches: Sequence[BranchMeta]) -> str:
     """Those there are, in a line."""
     names = [f"{branch.id} ({cut_line(branch.description, 60)}; {_status(branch)})" for branch in branches]
     more = len(names) - _MAX_NAMED
-    return f"Branches: {', '.join(names[-_MAX_NAMED:])}" + (f" and {more} older ones." if more > 0 else ".")
+    return t("Branches: {names}", names=", ".join(names[-_MAX_NAMED:])) + (
+        t(" and {more} older ones.", more=more) if more > 0 else "."
+    )
 
 
 def _status(branch: BranchMeta) -> str:
@@ -64,15 +69,19 @@ def result_folder(session: Session, branch: BranchMeta) -> Path:
 async def stored_result(session: Session, branch: BranchMeta) -> StoredResult:
     """What a branch that has ended did. Raises ToolError when there is nothing that can be used."""
     if branch.removed:
-        raise ToolError(f"Branch {branch.id} was removed by the person: what it had done is gone.")
+        raise ToolError(t("Branch {id} was removed by the person: what it had done is gone.", id=branch.id))
     if branch.status == "exploring":
-        raise ToolError(f"Branch {branch.id} is still exploring: wait until it has ended.")
+        raise ToolError(t("Branch {id} is still exploring: wait until it has ended.", id=branch.id))
     try:
         result = await asyncio.to_thread(load_result, result_folder(session, branch))
     except ResultError as error:
-        raise ToolError(f"Branch {branch.id} cannot be used. {error}") from error
+        raise ToolError(t("Branch {id} cannot be used. {error}", id=branch.id, error=error)) from error
     if result is None:
         raise ToolError(
-            f"Nothing is stored of what branch {branch.id} changed: it failed, or Goalwright was stopped, before that."
+            t(
+                "Nothing is stored of what branch {id} changed: it failed, or Goalwright was stopped, "
+                "before that.",
+                id=branch.id,
+            )
         )
     return result

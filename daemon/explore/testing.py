@@ -26,6 +26,7 @@ from daemon.permission.service import CallInfo
 from daemon.redaction import SECRETS
 from tools import process
 from tools.base import PermissionAsk, PermissionDenied
+from tools.localization import t
 from tools.shielding import finish
 from tools.visible import LONGEST_TITLE, shown_brief
 
@@ -47,18 +48,18 @@ async def agree_on_test(session: Session, call_id: str) -> Agreed:
     Call it as a task at the start of an exploration and await it at its end: the person may take time.
     """
     if session.foreign:
-        return Agreed(None, "this session was not begun by you")
+        return Agreed(None, t("this session was not begun by you"))
     if session.trust != "trusted":
-        return Agreed(None, "this folder is not trusted")
+        return Agreed(None, t("this folder is not trusted"))
     services = session.services
     command = session.config.settings.test_command
     if command == "":
-        return Agreed(None, "test_command is set to nothing")
+        return Agreed(None, t("test_command is set to nothing"))
     if command is None:
         command = await asyncio.to_thread(find_test_command, services.workspace)
     command = (command or "").strip()
     if not command or "\0" in command:
-        return Agreed(None, "no test command is known (setting test_command)")
+        return Agreed(None, t("no test command is known (setting test_command)"))
     ask = await _question(session, command)
     call = CallInfo(
         call_id,
@@ -71,16 +72,18 @@ async def agree_on_test(session: Session, call_id: str) -> Agreed:
         approval = await services.permissions.ask(session, call, ask)
     except PermissionDenied as denied:
         words = denied.feedback or denied.reason
-        session.notice("info", f"The branches are not tested: {words}", NOT_RUN, about=call_id)
+        session.notice("info", t("The branches are not tested: {words}", words=words), NOT_RUN, about=call_id)
         if denied.by_rule:
             return Agreed(None, denied.reason)
         said = f": {denied.feedback}" if denied.feedback else ""
-        return Agreed(None, f"refused by the person{said}")
+        return Agreed(None, t("refused by the person{said}", said=said))
     if approval.asked:
         again = await _question(session, command)
         if not set(again.all_accesses) <= set(ask.all_accesses):
-            why = "what the command would read or write changed while you were asked"
-            session.notice("warning", f"The branches are not tested: {why}.", NOT_RUN, about=call_id)
+            why = t("what the command would read or write changed while you were asked")
+            session.notice(
+                "warning", t("The branches are not tested: {why}.", why=why), NOT_RUN, about=call_id
+            )
             return Agreed(None, why)
     return Agreed(command, approved=approval.asked)
 
@@ -110,8 +113,8 @@ async def _question(session: Session, command: str) -> PermissionAsk:
     outside = any(access.permission == "edit" and access.target.startswith("/") for access in ask.accesses)
     return replace(
         ask,
-        title=f"Test each branch: {shown_brief(command, LONGEST_TITLE)}",
-        notes=("Runs in the copy of each branch when it has ended, with all that it has changed.",),
+        title=t("Test each branch: {command}", command=shown_brief(command, LONGEST_TITLE)),
+        notes=(t("Runs in the copy of each branch when it has ended, with all that it has changed."),),
         contained=contained and not outside,
         lifted=policy.lifts,
         read_only=False,
@@ -154,7 +157,7 @@ async def _run(
     root = copy.root
     argv = process.shell_argv(command, root, services.stands_for)
     if argv is None:
-        return CheckRun(command=command, detail="no shell was found on PATH")
+        return CheckRun(command=command, detail=t("no shell was found on PATH"))
     env = process.scrubbed_environment(os.environ) | dict(services.environment) | copy.environment
     began = time.monotonic()
     tail = _Tail()
@@ -172,7 +175,10 @@ async def _run(
     except _NotContained as error:
         return CheckRun(command=command, detail=str(error))
     except OSError as error:
-        return CheckRun(command=command, detail=f"it could not be started ({error.strerror or error})")
+        return CheckRun(
+            command=command,
+            detail=t("it could not be started ({strerror})", strerror=error.strerror or error),
+        )
     finally:
         if sandbox is not None:
             leaving = asyncio.ensure_future(asyncio.to_thread(sandbox.leave))
@@ -188,7 +194,9 @@ def _told(command: str, ended: process.Ended, tail: _Tail, duration: int, timeou
     passed, failed = counted(text)
     detail = last_lines(text)
     if ended.timed_out:
-        detail = f"it did not end within {timeout_s:g} s\n{detail}".rstrip()
+        detail = t(
+            "it did not end within {timeout_s:g} s\n{detail}", timeout_s=timeout_s, detail=detail
+        ).rstrip()
     return CheckRun(
         command=command,
         exit_code=None if ended.timed_out else ended.exit_code,
@@ -229,7 +237,7 @@ async def _sandboxed(services: Services, root: Path) -> Sandbox | None:
                 key=decide, concealed=lambda workspace: concealed(decide, workspace), private=private,
             )  # fmt: skip
         except Unavailable as error:
-            raise _NotContained(f"there is no sandbox for it here ({error})") from error
+            raise _NotContained(t("there is no sandbox for it here ({error})", error=error)) from error
 
     work = asyncio.ensure_future(asyncio.to_thread(make))
     if await finish(work):

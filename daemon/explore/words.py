@@ -10,6 +10,7 @@ from daemon.model.branches import BranchMeta
 from daemon.model.messages import StopReason
 from daemon.model.words import cut_line
 from tools.cutting import head, tail
+from tools.localization import t
 
 MAX_RESULT = 24_000
 """Characters of all summaries together that the main line is told."""
@@ -64,42 +65,54 @@ def task_text(
 def unfinished_summary(stop: StopReason, detail: str, last_words: str) -> str:
     """The summary of a branch that did not come to its end."""
     how = {
-        "canceled": "Canceled before it was done",
-        "permission_denied": "Stopped by a refusal",
-        "max_tokens": "Its last answer was cut off",
-        "error": "Failed",
-        "end_turn": "It ended without a report",
-    }.get(stop, "Stopped")
+        "canceled": t("Canceled before it was done"),
+        "permission_denied": t("Stopped by a refusal"),
+        "max_tokens": t("Its last answer was cut off"),
+        "error": t("Failed"),
+        "end_turn": t("It ended without a report"),
+    }.get(stop, t("Stopped"))
     detail = detail.strip()
-    why = f": {detail}" if detail and detail not in ("Canceled.",) else ""
+    why = f": {detail}" if detail and detail != t("Canceled.") else ""
     words = last_words.strip()
-    said = f" What it said last: {words}" if words else ""
+    said = t(" What it said last: {words}", words=words) if words else ""
     return f"{how}{why}{'' if why.endswith(('.', '!', '?')) else '.'}{said}"
 
 
 def results_text(
     branches: Sequence[BranchMeta], table: str, unsaved: Sequence[str], decided: str = ""
 ) -> str:
-    """What the main line is told, in the format of seed 000 ("汇总结果示例").
+    """Return the report on an exploration, for the model and the user: a heading a branch, the scores, what to do next.
 
     ``decided``: what the person says of the choice; the model is then not told how to choose.
     """
-    lines = ["## Exploration results", ""]
+    lines = [t("## Exploration results"), ""]
     limit = max(_LEAST, min(_MOST, MAX_RESULT // max(1, len(branches))))
     for branch in branches:
-        lines += [f"### Branch {branch.id}: {cut_line(branch.description, _TITLE)}"]
+        lines += [
+            t(
+                "### Branch {id}: {description}",
+                id=branch.id,
+                description=cut_line(branch.description, _TITLE),
+            )
+        ]
         if branch.status == "abandoned":
-            lines.append("(not finished)")
-        lines += [plain(_cut((branch.summary or "").strip() or "It said nothing.", limit)), ""]
+            lines.append(t("(not finished)"))
+        lines += [plain(_cut((branch.summary or "").strip() or t("It said nothing."), limit)), ""]
     if table.strip():
         lines += [table.strip(), ""]
     if unsaved:
-        named = ", ".join(unsaved[:10]) + (f" and {len(unsaved) - 10} more" if len(unsaved) > 10 else "")
-        lines += [f"Not in the branches, because it is not saved in the editor: {named}.", ""]
+        named = ", ".join(unsaved[:10]) + (
+            t(" and {count} more", count=len(unsaved) - 10) if len(unsaved) > 10 else ""
+        )
+        lines += [t("Not in the branches, because it is not saved in the editor: {named}.", named=named), ""]
     ids = [branch.id for branch in branches]
     first = ids[0] if ids else "A"
     parts = (
-        f', parts of several with explore(select=["{first}:src/a.py", "{ids[-1]}:docs"])'
+        t(
+            ', parts of several with explore(select=["{first}:src/a.py", "{ids}:docs"])',
+            first=first,
+            ids=ids[-1],
+        )
         if len(ids) > 1
         else ""
     )
@@ -108,8 +121,12 @@ def results_text(
         return "\n".join(lines)
     lines += [
         "---",
-        f'Nothing of it is in the workspace yet. Take a branch over with explore(select=["{first}"]){parts}, or go on '
-        "in another way.",
+        t(
+            "Nothing of it is in the workspace yet. Take a branch over with "
+            'explore(select=["{first}"]){parts}, or go on in another way.',
+            first=first,
+            parts=parts,
+        ),
     ]
     return "\n".join(lines)
 
@@ -118,7 +135,8 @@ def short_summary(branches: Sequence[BranchMeta]) -> str:
     """One line a branch, for the plan."""
     return "\n".join(
         f"{branch.id} ({cut_line(branch.description, 100)}): "
-        f"{'' if branch.status == 'completed' else 'not finished. '}{cut_line(branch.summary or '', _TITLE)}"
+        + ("" if branch.status == "completed" else t("not finished. "))
+        + cut_line(branch.summary or "", _TITLE)
         for branch in branches
     )
 
@@ -128,4 +146,6 @@ def _cut(text: str, limit: int) -> str:
         return text
     # What Goalwright says of the changes stands at the end.
     begun = head(text, limit - _TAIL - 60)
-    return f"{begun}… (cut; the whole is in the branch's record) …{tail(text, _TAIL)}"
+    return t(
+        "{begun}… (cut; the whole is in the branch's record) …{text}", begun=begun, text=tail(text, _TAIL)
+    )

@@ -21,6 +21,7 @@ from daemon.files.history import SessionHistory
 from daemon.files.versions import Entry, Version
 from tools.cutting import head
 from tools.diff import shown_name
+from tools.localization import t
 
 MOST_FILES = 1_000
 MOST_BYTES = 64 << 20
@@ -42,19 +43,23 @@ class LeftOut:
         """For whoever compares the branches; empty when there is nothing."""
         if not self.files:
             return ""
-        return f"Not among its changes, because {ignored_why(self.with_git)}: {short_names(self.files)}."
+        return t(
+            "Not among its changes, because {with_git}: {files}.",
+            with_git=ignored_why(self.with_git),
+            files=short_names(self.files),
+        )
 
 
 def ignored_why(with_git: bool = True) -> str:
     """Why a file is not among the changes."""
-    return "git ignores them" if with_git else "folders of this name are left out where there is no git"
+    return t("git ignores them") if with_git else t("folders of this name are left out where there is no git")
 
 
 def short_names(files: Sequence[BranchChange]) -> str:
     """The first of them, and how many more there are."""
     shown = ", ".join(head(shown_name(change.name), 120) for change in files[:_NAMED])
     more = len(files) - _NAMED
-    return f"{shown} and {more} more" if more > 0 else shown
+    return t("{shown} and {more} more", shown=shown, more=more) if more > 0 else shown
 
 
 def left_out(history: SessionHistory, root: Path, origin: Path, changes: Collection[BranchChange]) -> LeftOut:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tools.folders import make_folder
 from tools.hashing import sha256
+from tools.localization import t
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -39,15 +40,19 @@ class Blobs:
     def get(self, digest: str) -> bytes:
         """A stored content. Raises BlobError when it is missing or damaged."""
         if not _SHA256.fullmatch(digest):
-            raise BlobError(f"{digest[:80]!r} is not the hash of a content.")
+            raise BlobError(t("{digest!r} is not the hash of a content.", digest=digest[:80]))
         try:
             data = self.path(digest).read_bytes()
         except OSError as error:
             raise BlobError(
-                f"The kept content {digest[:12]} cannot be read ({error.strerror or error})."
+                t(
+                    "The kept content {digest} cannot be read ({strerror}).",
+                    digest=digest[:12],
+                    strerror=error.strerror or error,
+                )
             ) from error
         if sha256(data) != digest:
-            raise BlobError(f"The kept content {digest[:12]} is damaged.")
+            raise BlobError(t("The kept content {digest} is damaged.", digest=digest[:12]))
         return data
 
     def path(self, digest: str) -> Path:

@@ -35,6 +35,7 @@ from daemon.files.versions import (
 )
 from tools.base import ChangeKind, CommandChange, CommandWatch, Counts, FileChange, FileHistory, ToolError
 from tools.hashing import sha256
+from tools.localization import t
 from tools.paths import rule_target
 from tools.writing.atomic import read_or_none
 from tools.writing.proposal import propose
@@ -312,9 +313,13 @@ class SessionHistory:
 
 
 def _not_kept(changes: Sequence[FileChange], error: OSError) -> ToolError:
-    what = f"of {changes[0].path.name}" if len(changes) == 1 else "of the files"
+    what = t("of {name}", name=changes[0].path.name) if len(changes) == 1 else t("of the files")
     return ToolError(
-        f"Nothing was changed: the old version {what} could not be kept ({error.strerror or error})."
+        t(
+            "Nothing was changed: the old version {what} could not be kept ({strerror}).",
+            what=what,
+            strerror=error.strerror or error,
+        )
     )
 
 

@@ -18,6 +18,7 @@ from daemon.files.versions import Entry
 from tools.base import FileChange
 from tools.cutting import head
 from tools.diff import shown_name
+from tools.localization import t
 from tools.merge import Clash, MergeConflict, merge, split
 from tools.writing.atomic import read_or_none
 
@@ -89,8 +90,10 @@ class Planner:
         """What is to be written. Raises Conflict when something does not fit."""
         if self._problems:
             more = len(self._problems) - MAX_SHOWN
-            shown = self._problems[:MAX_SHOWN] + ([f"… and {more} more conflicts."] if more > 0 else [])
-            raise Conflict("Nothing was changed, because not all of it fits.\n\n" + "\n\n".join(shown))
+            shown = self._problems[:MAX_SHOWN] + (
+                [t("… and {more} more conflicts.", more=more)] if more > 0 else []
+            )
+            raise Conflict(t("Nothing was changed, because not all of it fits.\n\n") + "\n\n".join(shown))
         changes: list[FileChange] = []
         for path, now in self._now.items():
             disk = self._disk[path]
@@ -118,11 +121,13 @@ class Planner:
             self._now[path] = _Content(target, _mode(entry, now))
             return
         if now.data is None:
-            problem = "was deleted since; restore it first."
+            problem = t("was deleted since; restore it first.")
         elif base is None:
-            problem = "is there again since, with another content."
+            problem = t("is there again since, with another content.")
         elif target is None:
-            problem = "was changed since it was created. It would be deleted: do so yourself if you mean it."
+            problem = t(
+                "was changed since it was created. It would be deleted: do so yourself if you mean it."
+            )
         if problem:
             self._clash(path, problem)
         elif base is not None and now.data is not None and target is not None:
@@ -137,9 +142,9 @@ class Planner:
         if now.data is None and there.data == wanted:
             return
         if now.data is None:
-            self._clash(source.path, "is not there any more, so it cannot be moved.")
+            self._clash(source.path, t("is not there any more, so it cannot be moved."))
         elif there.data is not None:
-            self._clash(target.path, "is there again since, so nothing can be moved to it.")
+            self._clash(target.path, t("is there again since, so nothing can be moved to it."))
         elif base is not None and wanted is not None:
             data = wanted if now.data == base else self._merge(source.path, base, now.data, wanted)
             if data is not None:
@@ -152,7 +157,7 @@ class Planner:
             return merge(base, ours, theirs)
         except MergeConflict as conflict:
             if not conflict.clashes:
-                self._clash(path, f"was changed since, and {conflict.reason}.")
+                self._clash(path, t("was changed since, and {reason}.", reason=conflict.reason))
             for clash in conflict.clashes[:MAX_SHOWN]:
                 self._clash(path, _both_sides(clash), clash.line)
             return None
@@ -167,7 +172,7 @@ class Planner:
             self.check(path)
             name = shown_name(self.display(path))
             if Path(os.path.realpath(path)) != path:
-                raise Refused(f"{name} leads somewhere else now. Nothing was changed.")
+                raise Refused(t("{name} leads somewhere else now. Nothing was changed.", name=name))
             try:
                 data = read_or_none(path)
                 mode = None if data is None else stat.S_IMODE(path.stat().st_mode)
@@ -179,7 +184,11 @@ class Planner:
                 self._blocked.add(path)
             except OSError as error:
                 raise Refused(
-                    f"{name} cannot be read ({error.strerror or error}). Nothing was changed."
+                    t(
+                        "{name} cannot be read ({strerror}). Nothing was changed.",
+                        name=name,
+                        strerror=error.strerror or error,
+                    )
                 ) from error
             self._now[path] = self._disk[path] = _Content(data, mode)
         return self._now[path]
@@ -193,17 +202,22 @@ class Planner:
         if path in self._blocked and not any(self._goes(folder) for folder in path.parents):
             above = next((folder for folder in path.parents if folder.is_file()), path.parent)
             raise Refused(
-                f"{shown_name(self.display(path))} cannot be there: {shown_name(self.display(above))} is a file now, "
-                "where a folder was. Nothing was changed: move that file away and try again."
+                t(
+                    "{path} cannot be there: {above} is a file now, where a folder was. Nothing was changed: "
+                    "move that file away and try again.",
+                    path=shown_name(self.display(path)),
+                    above=shown_name(self.display(above)),
+                )
             )
 
     def _goes(self, path: Path) -> bool:
         return path in self._now and self._now[path].data is None and self._disk[path].data is not None
 
     def _is_folder(self, path: Path) -> str:
-        return (
-            f"{shown_name(self.display(path))} is a folder now, where a file was. Nothing was changed: move the "
-            "folder away and try again, or choose another change (`goalwright history` lists them)."
+        return t(
+            "{path} is a folder now, where a file was. Nothing was changed: move the folder away and "
+            "try again, or choose another change (`goalwright history` lists them).",
+            path=shown_name(self.display(path)),
         )
 
     def _blob(self, digest: str | None) -> bytes | None:
@@ -212,7 +226,9 @@ class Planner:
         try:
             return self.blobs.get(digest)
         except BlobError as error:
-            raise Refused(f"{error} Without it nothing can be restored; nothing was changed.") from error
+            raise Refused(
+                t("{error} Without it nothing can be restored; nothing was changed.", error=error)
+            ) from error
 
 
 def turned(entry: Entry) -> Entry:
@@ -244,7 +260,11 @@ def _mode(entry: Entry, now: _Content) -> int | None:
 
 def _both_sides(clash: Clash) -> str:
     mine, back = _side(clash.base, clash.ours), _side(clash.base, clash.theirs)
-    return f"was changed there since, too.\nAs it was changed since:\n{mine}\nAs it would be:\n{back}"
+    return t(
+        "was changed there since, too.\nAs it was changed since:\n{mine}\nAs it would be:\n{back}",
+        mine=mine,
+        back=back,
+    )
 
 
 def _side(base: str, other: str) -> str:
@@ -253,7 +273,7 @@ def _side(base: str, other: str) -> str:
     lines = [line for line in difflib.ndiff(old, new) if line[:2] in ("- ", "+ ", "  ")]
     shown = [f"  {line}".rstrip() for line in lines[:_SIDE_LINES]]
     if len(lines) > _SIDE_LINES:
-        shown.append(f"  … {len(lines) - _SIDE_LINES} more lines")
+        shown.append(t("  … {count} more lines", count=len(lines) - _SIDE_LINES))
     return "\n".join(shown) or "  (nothing)"
 
 

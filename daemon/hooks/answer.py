@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, cast, get_args
 from daemon.model.messages import whole_characters
 from daemon.model.words import cut_line
 from tools.cutting import head
+from tools.localization import t
 
 HookName = Literal[
     "session.start",
@@ -79,7 +80,7 @@ def may_deny(name: HookName) -> bool:
 
 def denial(reason: str) -> Answer:
     """A refusal. Whoever is refused must learn something, so there is always a reason."""
-    return Answer(denied=True, reason=head(reason.strip(), MAX_REASON) or "it gave no reason.")
+    return Answer(denied=True, reason=head(reason.strip(), MAX_REASON) or t("it gave no reason."))
 
 
 def concerns(tools: str, tool: str) -> bool:
@@ -94,7 +95,9 @@ def read_text(name: HookName, text: str) -> Answer:
     try:
         value: object = json.loads(text)
     except (ValueError, RecursionError):
-        raise HookFailed("answer", f"printed what is not JSON: {cut_line(head(text, 400), 80)}") from None
+        raise HookFailed(
+            "answer", t("printed what is not JSON: {text}", text=cut_line(head(text, 400), 80))
+        ) from None
     return read_value(name, value)
 
 
@@ -106,26 +109,39 @@ def read_value(name: HookName, value: object) -> Answer:
     if only_watches(name) or value is None:
         return NOTHING
     if not isinstance(value, dict):
-        raise HookFailed("answer", f"answered with {_kind(value)} instead of a JSON object")
+        raise HookFailed("answer", t("answered with {value} instead of a JSON object", value=_kind(value)))
     # Half characters cannot be stored; JSON can write them all the same.
     fields = cast("dict[str, Any]", json.loads(whole_characters(json.dumps(value, ensure_ascii=False))))
     if unknown := sorted(set(fields) - _KEYS[name]):
         known = ", ".join(sorted(_KEYS[name]))
         raise HookFailed(
-            "answer", f"answered with {cut_line(', '.join(unknown), 80)}; {name} may say {known}"
+            "answer",
+            t(
+                "answered with {unknown}; {name} may say {known}",
+                unknown=cut_line(", ".join(unknown), 80),
+                name=name,
+                known=known,
+            ),
         )
     decision = fields.get("decision")
     if decision not in (None, "continue", "deny"):
         raise HookFailed(
             "answer",
-            f"decided {cut_line(str(decision), 40)!r}: a hook may deny, it cannot allow what rules ask about",
+            t(
+                "decided {decision!r}: a hook may deny, it cannot allow what rules ask about",
+                decision=cut_line(str(decision), 40),
+            ),
         )
     reason, context, arguments = fields.get("reason"), fields.get("context"), fields.get("arguments")
     if not isinstance(reason, str | None) or not isinstance(context, str | None):
-        raise HookFailed("answer", "answered with a reason or context that is not text")
+        raise HookFailed("answer", t("answered with a reason or context that is not text"))
     if not isinstance(arguments, dict | None):
         raise HookFailed(
-            "answer", f"answered with arguments that are {_kind(arguments)} instead of an object"
+            "answer",
+            t(
+                "answered with arguments that are {arguments} instead of an object",
+                arguments=_kind(arguments),
+            ),
         )
     if decision == "deny":
         return denial(reason or "")
@@ -136,9 +152,9 @@ def read_value(name: HookName, value: object) -> Answer:
 
 def _kind(value: object) -> str:
     names = {
-        "list": "an array",
+        "list": t("an array"),
         "str": "a string",
-        "bool": "true or false",
+        "bool": t("true or false"),
         "int": "a number",
         "float": "a number",
     }

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from daemon.hooks.answer import NAMES, HookName
+from tools.localization import t
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ def discover() -> Found:
         points = list(entry_points(group=GROUP))
     except Exception as error:  # broken metadata of any package may raise anything
         log.exception("entry points cannot be read")
-        return Found(problems=(f"Python hooks were not looked for: {error}",))
+        return Found(problems=(t("Python hooks were not looked for: {error}", error=error),))
     found: dict[HookName, list[Entry]] = {}
     problems: list[str] = []
     for point in points:
@@ -55,7 +56,7 @@ def discover() -> Found:
         name = point.name.removesuffix(STRICT)
         hook: HookName | None = next((known for known in NAMES if known == name), None)
         if hook is None:
-            problems.append(unknown(point.name, f"the package {package}"))
+            problems.append(unknown(point.name, t("the package {package}", package=package)))
             continue
         found.setdefault(hook, []).append(Entry(hook, point.value, package, point.name.endswith(STRICT)))
     for entries in found.values():
@@ -65,4 +66,10 @@ def discover() -> Found:
 
 def unknown(name: str, where: str) -> str:
     """What the person is told of a hook that does not exist."""
-    return f"{where[:1].upper()}{where[1:]} has a hook named {name!r}, which there is not. Hooks: {', '.join(NAMES)}."
+    return t(
+        "{upper}{where} has a hook named {name!r}, which there is not. Hooks: {names}.",
+        upper=where[:1].upper(),
+        where=where[1:],
+        name=name,
+        names=", ".join(NAMES),
+    )

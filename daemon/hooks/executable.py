@@ -18,6 +18,7 @@ from daemon.config import Hook
 from daemon.hooks.answer import MAX_OUTPUT, Answer, HookFailed, HookName, denial, may_deny, read_text
 from daemon.model.words import cut_line
 from tools.cutting import head
+from tools.localization import t
 from tools.process import find_program, run, scrubbed_environment
 
 _DENIES = 2
@@ -78,19 +79,27 @@ class Executable:
                 feed=lambda pipe: (pipe.write(told), pipe.close())[1],
             )
         except (OSError, ValueError) as error:
-            raise HookFailed("start", f"could not be started: {error}") from error
+            raise HookFailed("start", t("could not be started: {error}", error=error)) from error
         if len(printed) > MAX_OUTPUT:
-            raise HookFailed("output", f"printed more than {MAX_OUTPUT // 1024} KB and was stopped")
+            raise HookFailed(
+                "output",
+                t("printed more than {max_output} KB and was stopped", max_output=MAX_OUTPUT // 1024),
+            )
         if ended.timed_out:
-            raise HookFailed("timeout", f"took longer than {self.hook.timeout_s:g} s and was stopped")
+            raise HookFailed(
+                "timeout",
+                t("took longer than {timeout_s:g} s and was stopped", timeout_s=self.hook.timeout_s),
+            )
         said = head(errors.decode("utf-8", "replace").strip(), _MAX_ERRORS)
         if ended.exit_code == _DENIES and may_deny(name):
             return denial(said)
         if ended.exit_code < 0:
-            raise HookFailed("crash", f"was killed by signal {-ended.exit_code}")
+            raise HookFailed("crash", t("was killed by signal {value}", value=-ended.exit_code))
         if ended.exit_code:
             why = f": {cut_line(said, 300)}" if said else ""
-            raise HookFailed("exit", f"failed with exit code {ended.exit_code}{why}")
+            raise HookFailed(
+                "exit", t("failed with exit code {exit_code}{why}", exit_code=ended.exit_code, why=why)
+            )
         return read_text(name, printed.decode("utf-8", "replace"))
 
     def _program(self) -> str:
@@ -107,15 +116,17 @@ class Executable:
             if not self.trusted:
                 raise HookFailed(
                     "missing",
-                    "lies in a folder that is not trusted: name it by its full path, or trust the folder",
+                    t("lies in a folder that is not trusted: name it by its full path, or trust the folder"),
                 )
             return str(self.workspace / path)
         found = find_program(name, self.workspace, self.origin) or (
             shutil.which(name) if self.trusted else None
         )
         if found is None:
-            where = "on PATH" if self.trusted else "on PATH outside of the workspace, which is not trusted"
-            raise HookFailed("missing", f"was not found {where}")
+            where = (
+                t("on PATH") if self.trusted else t("on PATH outside of the workspace, which is not trusted")
+            )
+            raise HookFailed("missing", t("was not found {where}", where=where))
         return found
 
     def _arguments(self) -> tuple[str, ...]:
@@ -126,8 +137,11 @@ class Executable:
             if not path.is_absolute() and _is_file(self.workspace / path):
                 raise HookFailed(
                     "missing",
-                    f"is called with {cut_line(argument, 80)}, a file of a folder that is not trusted: name it by its "
-                    "full path, or trust the folder",
+                    t(
+                        "is called with {argument}, a file of a folder that is not trusted: name it by its full "
+                        "path, or trust the folder",
+                        argument=cut_line(argument, 80),
+                    ),
                 )
         return arguments
 

@@ -18,6 +18,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from tools.localization import t
+
 MAX_ANSWER = 64 * 1024
 """Bytes; as daemon.hooks.answer.MAX_OUTPUT, which is not imported here."""
 MAX_MEMORY = 4 * 1024**3
@@ -58,7 +60,7 @@ def serve(next_line: Callable[[], bytes], answers: BinaryIO) -> None:
                 answer = loop.run_until_complete(_awaited(answer))
             reply = _line({"id": call["id"], "answer": answer})
             if len(reply) > MAX_ANSWER:
-                raise ValueError(f"its answer has more than {MAX_ANSWER // 1024} KB")
+                raise ValueError(t("its answer has more than {max_answer} KB", max_answer=MAX_ANSWER // 1024))
         except BaseException as error:  # SystemExit, too: a hook does not end the process for others
             last = "".join(traceback.format_exception_only(error)).strip()
             shown = "".join(traceback.format_exception(error))
@@ -78,7 +80,7 @@ def _load(value: str) -> Callable[[object], object]:
 
     function: object = EntryPoint(name="hook", value=value, group="goalwright.hooks").load()
     if not callable(function):
-        raise TypeError(f"{value} is no function")
+        raise TypeError(t("{value} is no function", value=value))
     return cast("Callable[[object], object]", function)
 
 

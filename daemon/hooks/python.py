@@ -19,6 +19,7 @@ from typing import Any, cast
 from daemon.hooks.answer import MAX_OUTPUT, Answer, Failure, HookFailed, HookName, read_value
 from daemon.hooks.entry_points import Entry
 from daemon.model.words import cut_line
+from tools.localization import t
 from tools.process import Ended, run, scrubbed_environment
 from tools.shielding import finish
 
@@ -79,7 +80,11 @@ class PythonHost:
             if pause is not None and (left := pause.until - self._clock()) > 0:
                 raise HookFailed(
                     pause.kind,
-                    f"failed {pause.failures} times in a row and is not called for another {left:.0f} s",
+                    t(
+                        "failed {failures} times in a row and is not called for another {left:.0f} s",
+                        failures=pause.failures,
+                        left=left,
+                    ),
                 )
             try:
                 answer = await self._call(entry, payload, timeout_s)
@@ -119,7 +124,7 @@ class PythonHost:
         message = reply.result()
         if "error" in message:
             log.warning("hook %s failed: %s", entry.value, message.get("traceback", ""))
-            raise HookFailed("error", f"failed: {cut_line(str(message['error']), 300)}")
+            raise HookFailed("error", t("failed: {error}", error=cut_line(str(message["error"]), 300)))
         return message.get("answer")
 
     async def _start(self) -> _Process:
@@ -148,7 +153,9 @@ class PythonHost:
             error = running.exception()
             if not isinstance(error, OSError | ValueError | None):
                 raise error
-            raise HookFailed("start", f"could not be called: its process did not start ({error})")
+            raise HookFailed(
+                "start", t("could not be called: its process did not start ({error})", error=error)
+            )
         return process
 
     def _hear(self, process: _Process, fd: int, data: bytes) -> bool:
@@ -176,14 +183,19 @@ class PythonHost:
 
     def _failure(self, process: _Process, timeout_s: float) -> HookFailed:
         if not process.running.done():
-            return HookFailed("timeout", f"took longer than {timeout_s:g} s and was stopped")
+            return HookFailed(
+                "timeout", t("took longer than {timeout_s:g} s and was stopped", timeout_s=timeout_s)
+            )
         if process.too_much:
-            return HookFailed("output", f"answered with more than {MAX_OUTPUT // 1024} KB and was stopped")
+            return HookFailed(
+                "output",
+                t("answered with more than {max_output} KB and was stopped", max_output=MAX_OUTPUT // 1024),
+            )
         if (error := process.running.exception()) is not None:
-            return HookFailed("crash", f"ended its process: {error}")
+            return HookFailed("crash", t("ended its process: {error}", error=error))
         code = process.running.result().exit_code
-        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-        return HookFailed("crash", f"ended its process {how}")
+        how = t("by signal {value}", value=-code) if code < 0 else t("with exit code {code}", code=code)
+        return HookFailed("crash", t("ended its process {how}", how=how))
 
     def _pause(self, entry: Entry, kind: Failure) -> None:
         known = self._pauses.get(entry)

@@ -25,6 +25,7 @@ from daemon.model.traces import QueuedPrompt
 from daemon.model.words import cut_line
 from daemon.store.base import StoreError
 from tools.base import PermissionDenied, ToolResult
+from tools.localization import t
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -110,7 +111,7 @@ class SessionHooks:
         problems = list(self._session.services.hooks.found.problems)
         for name in self._session.config.settings.hooks:
             if name not in NAMES:
-                problems.append(unknown(name, "the configuration"))
+                problems.append(unknown(name, t("the configuration")))
         for problem in problems:
             self._tell_once(problem, (problem,))
 
@@ -211,7 +212,7 @@ class SessionHooks:
         if said.refusal:
             return ToolResult(
                 f"Permission denied. {said.refusal}",
-                title="denied",
+                title=t("denied"),
                 metadata={"denied": True, "hook": {"denied_by": said.by}},
                 is_error=True,
             )
@@ -258,10 +259,15 @@ class SessionHooks:
             answer = await self._answer(hook, name, full)
             if answer is None:
                 if hook.denies_on_failure and may_deny(name):
-                    return Said(f"The hook {hook.label}, which has to agree, failed.", hook.label)
+                    return Said(
+                        t("The hook {label}, which has to agree, failed.", label=hook.label), hook.label
+                    )
                 continue
             if answer.denied:
-                return Said(f"The hook {hook.label} refused this: {answer.reason}", hook.label)
+                return Said(
+                    t("The hook {label} refused this: {reason}", label=hook.label, reason=answer.reason),
+                    hook.label,
+                )
             if answer.context:
                 contexts.append(f"The hook {hook.label} says:\n{answer.context}")
             if answer.arguments is not None and (change := _change(full["arguments"], answer.arguments)):
@@ -276,10 +282,16 @@ class SessionHooks:
             return await hook.ask(name, payload)
         except HookFailed as failed:
             log.warning("hook %s (%s) %s", hook.label, name, failed)
-            then = "" if only_watches(name) else " It went on without it."
+            then = "" if only_watches(name) else t(" It went on without it.")
             if hook.denies_on_failure and may_deny(name):
-                then = " It has to agree, so this was not done."
-            text = f"The hook {hook.label} ({name}) {failed}.{then}"
+                then = t(" It has to agree, so this was not done.")
+            text = t(
+                "The hook {label} ({name}) {failed}.{then}",
+                label=hook.label,
+                name=name,
+                failed=failed,
+                then=then,
+            )
             self._tell_once(text, (hook.label, name, failed.kind))
             return None
 
@@ -313,7 +325,10 @@ class SessionHooks:
             self._waiting = deque()
         if len(self._waiting) >= MAX_WAITING:
             self._dropped += 1
-            text = f"The hooks are too slow: {name} and others are not told of everything that happens."
+            text = t(
+                "The hooks are too slow: {name} and others are not told of everything that happens.",
+                name=name,
+            )
             self._tell_once(text, ("dropped",))
             return
         self._waiting.append((name, self._payload(name, payload)))
@@ -400,9 +415,11 @@ def _in_words(changes: tuple[dict[str, Any], ...]) -> str:
     words: list[str] = []
     for change in changes:
         parts = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in change["set"].items()]
-        parts += [f"without {key}" for key in change["removed"]]
+        parts += [t("without {key}", key=key) for key in change["removed"]]
         shown = cut_line(", ".join(parts), _MAX_SHOWN)
-        words.append(f"The hook {change['by']} changed the arguments of the call: {shown}.")
+        words.append(
+            t("The hook {by} changed the arguments of the call: {shown}.", by=change["by"], shown=shown)
+        )
     return " ".join(words)
 
 

@@ -17,6 +17,7 @@ from daemon.provider.attachable import refusal
 from daemon.redaction import SECRETS
 from tools.base import Permission, PermissionDenied, ToolError
 from tools.cutting import short
+from tools.localization import noted, t
 from tools.paths import ask_read, did_you_mean, explain_os_error, resolve, rule_target
 from tools.read import MAX_IMAGE_BYTES, image_type
 from tools.text import BinaryFile, decode
@@ -53,7 +54,11 @@ async def attached(session: Session, files: Sequence[FilePart], prompt_id: str) 
         return ()
     if len(files) > MOST_FILES:
         raise ToolError(
-            f"{len(files)} attachments are more than {MOST_FILES}: attach fewer, or name a folder."
+            t(
+                "{count} attachments are more than {most_files}: attach fewer, or name a folder.",
+                count=len(files),
+                most_files=MOST_FILES,
+            )
         )
     call = ToolCallPart(id=f"{CALL}{prompt_id}", name="attach", input="")
     services = session.services
@@ -69,11 +74,14 @@ async def attached(session: Session, files: Sequence[FilePart], prompt_id: str) 
         size += len(data)
         if size > MAX_BYTES:
             raise ToolError(
-                f"The attachments have more than {_mb(MAX_BYTES)} together: attach fewer or smaller ones."
+                t(
+                    "The attachments have more than {max_bytes} together: attach fewer or smaller ones.",
+                    max_bytes=_mb(MAX_BYTES),
+                )
             )
         part = _part(name, data)
         if problem := refusal(session.model, part.media_type):
-            raise ToolError(f"{name} cannot be attached. {problem}")
+            raise ToolError(t("{name} cannot be attached. {problem}", name=name, problem=problem))
         found.append(part)
     return tuple(found)
 
@@ -83,9 +91,9 @@ async def _read(session: Session, place: _Place, path: str) -> tuple[str, bytes]
     target = await asyncio.to_thread(resolve, path, place)
     name = shown_line(target.rule)
     try:
-        await ask_read(target, place, verb="Attach")
+        await ask_read(target, place, verb=t("Attach"))
     except PermissionDenied as denied:
-        raise ToolError(f"{name} is not attached. {denied.reason}") from denied
+        raise ToolError(t("{name} is not attached. {reason}", name=name, reason=denied.reason)) from denied
     editors = session.services.editors
     await editors.settle(target.path)
     unsaved = SessionFiles(session.state.seen_files, editors, session.services.on_read).unsaved(target.path)
@@ -98,18 +106,20 @@ async def _read(session: Session, place: _Place, path: str) -> tuple[str, bytes]
             shown_line(rule_target(target.path.parent / one, place.workspace))
             for one in did_you_mean(target.path)
         ]
-        hint = f" Did you mean {' or '.join(near)}?" if near else ""
-        raise ToolError(f"{name} cannot be attached: there is no such file.{hint}") from error
+        hint = t(" Did you mean {near}?", near=t(" or ").join(near)) if near else ""
+        raise ToolError(
+            t("{name} cannot be attached: there is no such file.{hint}", name=name, hint=hint)
+        ) from error
     except OSError as error:
-        raise ToolError(explain_os_error(error, f"{name} cannot be attached")) from error
+        raise ToolError(explain_os_error(error, t("{name} cannot be attached", name=name))) from error
 
 
 def _bytes(path: Path, name: str) -> bytes:
     """Blocking. Raises OSError, and ToolError for what is no file or too large for any kind."""
     if path.is_dir():
-        raise ToolError(f"{name} is a folder: attach files of it, or name it in your message.")
+        raise ToolError(t("{name} is a folder: attach files of it, or name it in your message.", name=name))
     if path.exists() and not path.is_file():
-        raise ToolError(f"{name} is not a regular file and cannot be attached.")
+        raise ToolError(t("{name} is not a regular file and cannot be attached.", name=name))
     if (size := path.stat().st_size) > MAX_PDF_BYTES:
         raise _too_large(name, "file", size, MAX_PDF_BYTES)
     return path.read_bytes()
@@ -120,42 +130,53 @@ def _contents(file: FilePart) -> bytes:
         return base64.b64decode(file.data or "", validate=True)
     except (binascii.Error, ValueError) as error:
         raise ToolError(
-            f"{shown_line(short(file.name, 200))} is not valid base64: attach it again."
+            t("{name} is not valid base64: attach it again.", name=shown_line(short(file.name, 200)))
         ) from error
 
 
 def _part(name: str, data: bytes) -> FilePart:
     """Return the part, its type by the bytes themselves. Raises ToolError for what models cannot be sent."""
     if not data:
-        raise ToolError(f"{name} is empty: there is nothing to attach.")
+        raise ToolError(t("{name} is empty: there is nothing to attach.", name=name))
     media_type = image_type(data)
     if media_type is not None:
         if len(data) > MAX_IMAGE_BYTES:
-            raise _too_large(name, "image", len(data), MAX_IMAGE_BYTES)
+            raise _too_large(name, t("image"), len(data), MAX_IMAGE_BYTES)
         return FilePart(name=name, media_type=media_type, data=_base64(data))
     if data.startswith(b"%PDF-"):
         if len(data) > MAX_PDF_BYTES:
-            raise _too_large(name, "PDF file", len(data), MAX_PDF_BYTES)
+            raise _too_large(name, t("PDF file"), len(data), MAX_PDF_BYTES)
         return FilePart(name=name, media_type="application/pdf", data=_base64(data))
     try:
         text = decode(data).text
     except BinaryFile as error:
         raise ToolError(
-            f"{name} is a binary file and cannot be attached: models take text, images (PNG, JPEG, GIF, WebP) and PDF."
+            t(
+                "{name} is a binary file and cannot be attached: models take text, images (PNG, JPEG, "
+                "GIF, WebP) and PDF.",
+                name=name,
+            )
         ) from error
     if len(data) > MAX_TEXT_BYTES:
-        hint = " Name it in your message instead: it is read in parts."
-        raise _too_large(name, "text file", len(data), MAX_TEXT_BYTES, hint)
+        hint = t(" Name it in your message instead: it is read in parts.")
+        raise _too_large(name, t("text file"), len(data), MAX_TEXT_BYTES, hint)
     # Base64 hides a key from the redaction of what is stored, so keys are taken out before.
     kept = SECRETS.text(text).encode("utf-8", "replace")
     return FilePart(name=name, media_type="text/plain", data=_base64(kept))
 
 
 def _too_large(
-    name: str, kind: str, size: int, limit: int, hint: str = " Attach a smaller one."
+    name: str, kind: str, size: int, limit: int, hint: str = noted(" Attach a smaller one.")
 ) -> ToolError:
     return ToolError(
-        f"{name} is too large to attach: a {kind} of {_mb(size)}, and {_mb(limit)} are the limit.{hint}"
+        t(
+            "{name} is too large to attach: a {kind} of {size}, and {limit} are the limit.{hint}",
+            name=name,
+            kind=kind,
+            size=_mb(size),
+            limit=_mb(limit),
+            hint=t(hint),
+        )
     )
 
 

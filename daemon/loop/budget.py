@@ -13,6 +13,7 @@ from daemon.permission.rules import RuleSet
 from daemon.permission.service import CallInfo, CallPermission, PermissionService, Settled
 from tools.access import suggestions
 from tools.base import PermissionAsk, PermissionDenied
+from tools.localization import t
 
 if TYPE_CHECKING:
     from daemon.loop.live import LiveSession
@@ -103,18 +104,27 @@ async def _ask(session: LiveSession) -> str:
         ask = PermissionAsk(
             permission="budget",
             targets=(target,),
-            title=f"{_whose(session, reached)} has used {reached.words}. Go on?",
+            title=t(
+                "{session} has used {words}. Go on?", session=_whose(session, reached), words=reached.words
+            ),
             suggestions=suggestions("budget", (target,)),
-            detail="Once: the same amount again. Always: no such limit in this session any more. "
-            "Refuse: the run stops here, and everything is kept.",
+            detail=t(
+                "Once: the same amount again. Always: no such limit in this session any more. Refuse: "
+                "the run stops here, and everything is kept."
+            ),
         )
         info = CallInfo("", "budget", reached.goal_id, timeout_s=session.config.settings.permission_timeout_s)
         permission = CallPermission(session.services.permissions, _BudgetAsker(session), info)
         try:
             await permission.ask(ask)
         except PermissionDenied as denied:
-            said = f" The person wrote: {denied.feedback}" if denied.feedback else ""
-            return f"Stopped at the budget: {_whose(session, reached)} has used {reached.words}.{said}"
+            said = t(" The person wrote: {feedback}", feedback=denied.feedback) if denied.feedback else ""
+            return t(
+                "Stopped at the budget: {session} has used {words}.{said}",
+                session=_whose(session, reached),
+                words=reached.words,
+                said=said,
+            )
         if budget_of(session) != budget:
             continue  # that was the answer; maybe the new limit is reached, too
         if permission.decide("budget", target) == "allow":
@@ -135,7 +145,7 @@ def withdraw_question(session: LiveSession, permissions: PermissionService) -> N
     """The limits are others now: what was asked about the old ones is settled by that."""
     for request in permissions.pending(session.session_id):
         if request.permission == "budget":
-            permissions.reply(request.request_id, "once", None, "the new limit")
+            permissions.reply(request.request_id, "once", None, t("the new limit"))
 
 
 def _given(budget: Budget, reached: Overspent) -> float:
@@ -145,7 +155,7 @@ def _given(budget: Budget, reached: Overspent) -> float:
 
 def _whose(session: LiveSession, reached: Overspent) -> str:
     goal = session.state.plan.goals.get(reached.goal_id or "")
-    return "This session" if goal is None else f'The goal "{goal.description}"'
+    return t("This session") if goal is None else t('The goal "{description}"', description=goal.description)
 
 
 def _without(budget: Budget, lifted: set[str]) -> Budget:

@@ -23,6 +23,7 @@ from daemon.loop.summing_up import Summary, SummingUp
 from daemon.model.events import ContextMarked
 from daemon.model.messages import CompactionPart, FilePart, Message, Part, Role, TextPart
 from daemon.provider.base import ProviderError
+from tools.localization import t
 
 if TYPE_CHECKING:
     from daemon.loop.assembly import Assembly
@@ -167,7 +168,7 @@ class Compactor:
             summary = await asking.ask(prompt, profile, overflowed=reason == "overflow")
         except ProviderError as error:
             # The next call would fail in the same way, and a summary without a model would be kept for ever.
-            detail = f"The context was not compacted: {error}"
+            detail = t("The context was not compacted: {error}", error=error)
             self._session.notice("warning", detail, "compaction")
             return Compacted(before, before, detail)
         if summary.fallback:
@@ -212,8 +213,13 @@ class Compactor:
         after = self._assembly.tokens()
         self._session.notice(
             "info",
-            f"The context had {before:,} tokens: {len(sequences)} old tool results are no longer sent to the model, "
-            f"now it has {after:,}.",
+            t(
+                "The context had {before:,} tokens: {count} old tool results are no longer sent to the "
+                "model, now it has {after:,}.",
+                before=before,
+                count=len(sequences),
+                after=after,
+            ),
             "pruned",
         )
         return True
@@ -442,14 +448,14 @@ class Compactor:
         """Nothing is stored. ``why``: what came of asking the model; empty when it was not asked."""
         profile, before = aim.profile, aim.before
         if aim.reason == "manual":
-            return Compacted(before, before, words.NOTHING)
+            return Compacted(before, before, t(words.NOTHING))
         if aim.reason == "overflow" and not why:
             return Compacted(before, before, "")  # the turn ends, and says what the request is filled with
         vain = self._session.compacted_in_vain
         told = self._told(profile)
         tries = vain.tries + 1 if vain is not None and vain.profile == profile else 1
         self._session.compacted_in_vain = pacing.Vain(profile, before, tries)
-        said = why or f"The context has {before:,} tokens."
+        said = why or t("The context has {before:,} tokens.", before=before)
         detail = f"{said} {self._too_little(profile)}"
         if not told:
             self._session.notice("warning", detail, "compaction")

@@ -18,13 +18,14 @@ from daemon.model.goals import Goal
 from daemon.model.messages import Message, ToolCallPart, ToolResultPart
 from daemon.plan.tree import PlanTree
 from daemon.redaction import SECRETS
+from tools.localization import noted, t
 
 REPEATS = 3
 """Equal calls in a row, after which, and after each as many more, the person is asked."""
 ALTERNATIONS = 4
 """The same for A-B-A-B."""
 _CHANGING = frozenset({"edit", "write", "patch", "bash"})
-_TIMES = {3: "three", 4: "four", 6: "six", 8: "eight", 9: "nine"}
+_TIMES = {3: noted("three"), 4: noted("four"), 6: noted("six"), 8: noted("eight"), 9: noted("nine")}
 
 Key = bytes
 """A hash of a call's tool and arguments; the order of keys and white space in the JSON do not matter."""
@@ -104,24 +105,41 @@ class CallMemory:
         tool, other = call.name, self._other
         circle = ""
         if row.due(row.equal, REPEATS):
-            times = _TIMES.get(row.equal, str(row.equal))
-            circle = f"The agent called {tool} {times} times with the same input. Go on?"
+            times = t(_TIMES.get(row.equal, str(row.equal)))
+            circle = t(
+                "The agent called {tool} {times} times with the same input. Go on?", tool=tool, times=times
+            )
         elif row.due(row.alternating, ALTERNATIONS):
-            both = f"the same two {tool} calls" if tool == other else f"the same calls of {other} and {tool}"
-            circle = f"The agent makes {both} in turn, again and again. Go on?"
+            both = (
+                t("the same two {tool} calls", tool=tool)
+                if tool == other
+                else t("the same calls of {other} and {tool}", other=other, tool=tool)
+            )
+            circle = t("The agent makes {both} in turn, again and again. Go on?", both=both)
         self._other = tool
         goal = self._given_up(key, plan)
         if goal is None or (tool == "bash" and self.general(_command(call))):
             return Repeat(circle, circle=bool(circle))
-        name, reason = f'"{goal.description}"', goal.summary or "no reason was given"
+        name, reason = f'"{goal.description}"', goal.summary or t("no reason was given")
         note = within(
             "earlier_attempts",
-            f"The same call was made for the goal {name}, which was given up: {reason}",
+            t(
+                "The same call was made for the goal {name}, which was given up: {reason}",
+                name=name,
+                reason=reason,
+            ),
         )
         if circle or self._agreed.get(key) == goal.id:
             return Repeat(circle, note, circle=bool(circle))
         self._agreed[key] = goal.id
-        return Repeat(f"The same call was made for the goal {name}, which was given up: {reason}", note)
+        return Repeat(
+            t(
+                "The same call was made for the goal {name}, which was given up: {reason}",
+                name=name,
+                reason=reason,
+            ),
+            note,
+        )
 
     def _given_up(self, key: Key, plan: PlanTree) -> Goal | None:
         """The goal that was abandoned, of those that the call was made for or the nearest above one; the last."""

@@ -48,14 +48,15 @@ from daemon.redaction import SECRETS
 from daemon.store.base import StoreError
 from daemon.trust import mode_in_force
 from tools.jobs import Job
+from tools.localization import noted, t
 
 log = logging.getLogger(__name__)
 
 _SNAPSHOT_DELAY_S = 1.0
-NOT_TRUSTED = (
-    "This folder is not trusted: its instruction files (AGENTS.md, CLAUDE.md) are shown to the model as information, "
-    "and not obeyed. If the folder is yours, run `goalwright trust` in it, or trust it in the editor (VS Code: "
-    '"Workspaces: Manage Workspace Trust").'
+NOT_TRUSTED = noted(
+    "This folder is not trusted: its instruction files (AGENTS.md, CLAUDE.md) are shown to "
+    "the model as information, and not obeyed. If the folder is yours, run `goalwright "
+    'trust` in it, or trust it in the editor (VS Code: "Workspaces: Manage Workspace Trust").'
 )
 
 
@@ -250,7 +251,7 @@ class LiveSession:
         """Once: what the folder tells the model is not obeyed, and how it would be."""
         if not self._told_of_trust:
             self._told_of_trust = True
-            self.notice("info", NOT_TRUSTED, "trust")
+            self.notice("info", t(NOT_TRUSTED), "trust")
 
     def _files_written(self, versions: Sequence[Version]) -> None:
         written: list[tuple[str, Version]] = []

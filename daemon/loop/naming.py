@@ -10,8 +10,10 @@ from daemon.model.traces import Trace
 from daemon.model.words import cut_line
 from daemon.plan.tree import PlanTree
 from tools.cutting import head
+from tools.localization import t
 
-_LABEL = re.compile(r"^(?:title|summary|标题|摘要)\s*[:：]", re.IGNORECASE)
+_LABEL = re.compile(r"^(?:title|summary|\u6807\u9898|\u6458\u8981)\s*[:：]", re.IGNORECASE)
+"""What a model may put before a title or a summary, in English or Chinese."""
 _MARKS = " \t#*_`\"'“”„‘’«»「」『』《》"
 """Quotes and marks of Markdown that a model may put around its answer."""
 
@@ -25,7 +27,7 @@ def names_after(prompt: str, trace: Trace, plan: PlanTree) -> dict[str, str]:
     """What the first prompt of a session settles: its title and its mission."""
     names: dict[str, str] = {}
     if not trace.title:
-        names["title"] = cut_line(prompt, TITLE_LENGTH) or "Untitled"
+        names["title"] = cut_line(prompt, TITLE_LENGTH) or t("Untitled")
         names["titled_by"] = "prompt"
     if not plan.mission:
         names["mission"] = head(prompt.strip(), MISSION_LENGTH)

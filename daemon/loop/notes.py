@@ -20,6 +20,7 @@ from daemon.model.events import (
 from daemon.model.words import cut_line
 from daemon.plan.tree import PlanTree
 from tools.jobs import Job
+from tools.localization import t
 
 MAX_NOTES = 20
 """Older ones are left out: the files and the plan say how they read."""
@@ -28,7 +29,8 @@ _MAX_NAME = 200
 _MAX_WORDS = 600
 """Characters of a description, and of a reason or summary, in a note."""
 
-_FILES = ("the person undid your ", "the person redid your ", "the person took back ", "the person merged ")
+_MERGED = "the person merged "
+_FILES = ("the person undid your ", "the person redid your ", "the person took back ", _MERGED)
 _JOB = "the background job "
 _LATE = "language servers have answered "
 _FOCUS = "the person put the focus on "
@@ -84,28 +86,50 @@ def with_note(notes: tuple[str, ...], event: PersonEvent, plan: PlanTree) -> tup
 
 def job_lost(job_id: str, command: str) -> str:
     """What the person and the model are told of a job that ran when the daemon stopped."""
-    return f"The background job {job_id} ended when Goalwright stopped: {cut_line(command, _MAX_NAME)}"
+    return t(
+        "The background job {job_id} ended when Goalwright stopped: {command}",
+        job_id=job_id,
+        command=cut_line(command, _MAX_NAME),
+    )
 
 
 def job_notice(job: Job, stopped_by: str = "") -> str:
     """What the person and the model are told when a command in the background has ended by itself, or by somebody."""
     if stopped_by:
-        return (
-            f"The background job {job.job_id} was stopped by {stopped_by}: {cut_line(job.command, _MAX_NAME)}"
+        return t(
+            "The background job {job_id} was stopped by {stopped_by}: {command}",
+            job_id=job.job_id,
+            stopped_by=stopped_by,
+            command=cut_line(job.command, _MAX_NAME),
         )
     code = job.exit_code or 0
-    how = f"ended with exit code {code}" if code >= 0 else f"was killed by signal {-code}"
-    return f"The background job {job.job_id} {how}: {cut_line(job.command, _MAX_NAME)}"
+    how = (
+        t("ended with exit code {code}", code=code)
+        if code >= 0
+        else t("was killed by signal {value}", value=-code)
+    )
+    return t(
+        "The background job {job_id} {how}: {command}",
+        job_id=job.job_id,
+        how=how,
+        command=cut_line(job.command, _MAX_NAME),
+    )
 
 
 def with_notice(notes: tuple[str, ...], notice: Notice) -> tuple[str, ...]:
     """``notes`` and what a notice says that the model is to know; most notices are for the person only."""
-    after = {JOB_ENDED: " See its output with the job tool.", LATE_DIAGNOSTICS: "", BRANCH_SELECTED: ""}.get(
-        notice.code
-    )
-    if after is None:
+    begins, after = {
+        JOB_ENDED: (_JOB, " See its output with the job tool."),
+        LATE_DIAGNOSTICS: (_LATE, ""),
+        BRANCH_SELECTED: (_MERGED, ""),
+    }.get(notice.code, ("", ""))
+    if not begins:
         return notes
-    return (*notes, f"{notice.text[:1].lower()}{notice.text[1:]}{after}")[-MAX_NOTES:]
+    words = f"{notice.text[:1].lower()}{notice.text[1:]}"
+    if not words.startswith(begins):
+        # The notice is in the user's language; what the note is about shows by how it begins.
+        words = f"{begins}({notice.text})."
+    return (*notes, f"{words}{after}")[-MAX_NOTES:]
 
 
 def restored_note(event: FilesRestored) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from daemon.agents.loader import SHIPPED_AGENTS, AgentProfile, load_agent
 from tools.base import Tool
 from tools.cutting import head
+from tools.localization import t
 from tools.registry import unknown_tool
 
 if TYPE_CHECKING:
@@ -98,5 +99,14 @@ def tell_of_agents(session: LiveSession) -> None:
             session.tell_once(text)
     wanted = session.state.trace.agent
     if wanted != session.agent.name:
-        looks = " It only looks until the file of that agent can be read." if session.agent.only_looks else ""
-        session.tell_once(f"There is no agent {wanted} here: {session.agent.name} works in its place.{looks}")
+        looks = (
+            t(" It only looks until the file of that agent can be read.") if session.agent.only_looks else ""
+        )
+        session.tell_once(
+            t(
+                "There is no agent {wanted} here: {name} works in its place.{looks}",
+                wanted=wanted,
+                name=session.agent.name,
+                looks=looks,
+            )
+        )

@@ -16,6 +16,7 @@ from daemon.model.goals import Goal
 from daemon.model.messages import whole_characters
 from daemon.model.permissions import FileDiff
 from daemon.plan.tree import Added, Change, PlanError
+from tools.localization import t
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -98,7 +99,7 @@ class PersonPlan:
         except PlanError as error:
             if files:
                 raise PlanError(
-                    f"The files were taken back, but the plan has changed meanwhile. {error}"
+                    t("The files were taken back, but the plan has changed meanwhile. {error}", error=error)
                 ) from error
             raise
         return files
@@ -106,11 +107,11 @@ class PersonPlan:
     def _goal(self, goal_id: str) -> Goal:
         goal = self._tree.goals.get(goal_id)
         if goal is None:
-            known = [f"{number} is {i}" for i, number in self._tree.numbers().items()]
+            known = [t("{number} is {i}", number=number, i=i) for i, number in self._tree.numbers().items()]
             shown = ", ".join(known[:30]) + (", …" if len(known) > 30 else "")
             raise PlanError(
-                f"There is no goal with the id {goal_id[:100]!r} in this session. "
-                + (f"Ids by number: {shown}." if known else "The plan is empty.")
+                t("There is no goal with the id {goal_id!r} in this session. ", goal_id=goal_id[:100])
+                + (t("Ids by number: {shown}.", shown=shown) if known else t("The plan is empty."))
             )
         return goal
 

@@ -29,6 +29,7 @@ from daemon.planner.together import plan_step_done
 from daemon.redaction import is_redacted
 from daemon.store.base import NewerFormat, StoreError, TraceStore, UnknownTrace
 from daemon.store.beginning import MixedUp, begun, check_id
+from tools.localization import t
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -84,7 +85,9 @@ def replayed(store: TraceStore, trace_id: str) -> SessionState:
     # In pages: the whole at once would be let go of at once, too, and nothing else can run meanwhile.
     events = store.events(trace_id, limit=_PAGE)
     if not events:
-        raise StoreError(f"The log of session {trace_id} is missing or empty: it cannot be opened.")
+        raise StoreError(
+            t("The log of session {trace_id} is missing or empty: it cannot be opened.", trace_id=trace_id)
+        )
     state = SessionState(begun(store, trace_id, events[0]))
     while events:
         for event in events:
@@ -168,7 +171,7 @@ def close_what_is_open(session: Session, why: str = STOPPED) -> None:
                 content=f"Interrupted: {why} {how_far}",
                 is_error=True,
                 metadata={"not_run": True},
-                title="interrupted",
+                title=t("interrupted"),
             )
         )
     for request in list(state.pending.values()):

@@ -13,6 +13,7 @@ from daemon.model.permissions import FileDiff
 from tools.access import suggestions
 from tools.base import FileChange, PermissionAsk, ProposedFile
 from tools.diff import limited, shown_name
+from tools.localization import t
 from tools.paths import folder_patterns
 
 _DIFF_LINES = 2_000
@@ -79,7 +80,9 @@ def revert_question(planned: Planned, name: Callable[[Path], str]) -> Permission
     return PermissionAsk(
         permission="edit",
         targets=targets,
-        title=f"Take back {planned.target} (+{added} -{removed})",
+        title=t(
+            "Take back {target} (+{added} -{removed})", target=planned.target, added=added, removed=removed
+        ),
         suggestions=suggestions("edit", folder_patterns(targets)),
         proposal=planned.proposal,
     )

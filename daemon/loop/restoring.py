@@ -27,6 +27,7 @@ from tools.base import FileChange, Permission, ProposedFile, ToolError
 from tools.change import write_approved
 from tools.cutting import head
 from tools.diff import shown_name
+from tools.localization import noted, t
 from tools.paths import rule_target
 from tools.writing.proposal import propose
 
@@ -40,12 +41,12 @@ _PRIVATE = (".git", ".trace")
 
 PERSON = "person"
 """Who did it, when a client does not say its name: the model must be told that it was not itself."""
-FOREIGN = (
-    "This session was not begun by you on this machine, so its file history may be anybody's: nothing of it is "
-    "written to your files."
+FOREIGN = noted(
+    "This session was not begun by you on this machine, so its file history may be "
+    "anybody's: nothing of it is written to your files."
 )
-_STILL_OPEN = "The goal is still open: abandon it without revert_files to keep the files as they are."
-BUSY = "The session is at work. Cancel the turn or wait for its end, then try again."
+_STILL_OPEN = noted("The goal is still open: abandon it without revert_files to keep the files as they are.")
+BUSY = noted("The session is at work. Cancel the turn or wait for its end, then try again.")
 
 
 class UnknownChange(Exception):
@@ -102,9 +103,13 @@ class Restorer:
             overview = await self.overview()
             change = _find(overview.changes, change_id) or overview.undo
             if change is None:
-                raise UnknownChange("There is nothing to undo: no file was changed, or all of it is undone.")
+                raise UnknownChange(
+                    t("There is nothing to undo: no file was changed, or all of it is undone.")
+                )
             if change.undone:
-                raise Refused(f"The {self._name(change)} is undone already. It can be redone.")
+                raise Refused(
+                    t("The {change} is undone already. It can be redone.", change=self._name(change))
+                )
             return await self._step("undo", [change], self._name(change), dry_run, by)
 
     async def redo(self, change_id: str | None = None, *, dry_run: bool = False, by: str = PERSON) -> Outcome:
@@ -113,9 +118,11 @@ class Restorer:
             overview = await self.overview()
             change = _find(overview.changes, change_id) or overview.redo
             if change is None:
-                raise UnknownChange("There is nothing to redo: nothing was undone.")
+                raise UnknownChange(t("There is nothing to redo: nothing was undone."))
             if not change.undone:
-                raise Refused(f"The {self._name(change)} is not undone, so there is nothing to redo.")
+                raise Refused(
+                    t("The {change} is not undone, so there is nothing to redo.", change=self._name(change))
+                )
             return await self._step("redo", [change], self._name(change), dry_run, by)
 
     async def restore(
@@ -131,7 +138,7 @@ class Restorer:
         Raises Busy, Refused, UnknownChange; ValueError unless exactly one of the two is given.
         """
         if (message_id is None) == (goal_id is None):
-            raise ValueError("Say either a message or a goal to restore, not both.")
+            raise ValueError(t("Say either a message or a goal to restore, not both."))
         async with self._at_rest():
             overview = await self.overview()
             belongs, what = self._since(message_id) if message_id is not None else self._below(goal_id or "")
@@ -146,26 +153,29 @@ class Restorer:
         open, and PermissionDenied.
         """
         if self._session.foreign:
-            raise ToolError(f"{FOREIGN} {_STILL_OPEN}")
+            raise ToolError(f"{t(FOREIGN)} {t(_STILL_OPEN)}")
         try:
             overview = await self.overview()
             changes, target = self._wanted(overview, *self._below(goal_id))
         except UnknownChange:
-            return "No file was changed for it (or all of it was taken back before)."
+            return t("No file was changed for it (or all of it was taken back before).")
         except Refused as error:
-            raise ToolError(f"{error} {_STILL_OPEN}") from error
+            raise ToolError(f"{error} {t(_STILL_OPEN)}") from error
         try:
             planned = await self._planned("restore", changes, target)
             if planned.writes:
                 approval = await permission.ask(revert_question(planned, self._display))
                 if approval.changes is not None:
                     raise ToolError(
-                        "The person accepted only a part of it, but a goal's changes are taken back all or not at all. "
-                        f"Nothing was written. {_STILL_OPEN}"
+                        t(
+                            "The person accepted only a part of it, but a goal's changes are taken back all or not "
+                            "at all. Nothing was written. {still_open}",
+                            still_open=t(_STILL_OPEN),
+                        )
                     )
             await self._carry_out(planned, by="")
         except Refused as error:
-            raise ToolError(f"{error} {_STILL_OPEN}") from error
+            raise ToolError(f"{error} {t(_STILL_OPEN)}") from error
         return revert_words(planned, self._names)
 
     # -- inside --
@@ -183,8 +193,12 @@ class Restorer:
         wanted = [change for change in reversed(found) if not change.undone and change.entries]
         if not wanted:
             undone = any(change.undone for change in found)
-            why = f"all {what} is undone already" if undone else f"no file was changed {what}"
-            raise UnknownChange(f"There is nothing to restore: {why}.")
+            why = (
+                t("all {what} is undone already", what=what)
+                if undone
+                else t("no file was changed {what}", what=what)
+            )
+            raise UnknownChange(t("There is nothing to restore: {why}.", why=why))
         count = "1 change" if len(wanted) == 1 else f"{len(wanted)} changes"
         return wanted, f"{count} {what}"
 
@@ -194,12 +208,12 @@ class Restorer:
 
         session = self._session
         if session.foreign:
-            raise Refused(FOREIGN)
+            raise Refused(t(FOREIGN))
         if session.running:
-            raise Busy(BUSY)
+            raise Busy(t(BUSY))
         async with session.files_lock:  # a turn that begins now waits for it
             if session.running:
-                raise Busy(BUSY)
+                raise Busy(t(BUSY))
             session.check_sealed()  # a branch may have ended meanwhile, and what came of it is fixed
             yield
 
@@ -207,7 +221,9 @@ class Restorer:
         try:
             return await asyncio.to_thread(self._history.record)
         except OSError as error:
-            raise Refused(f"The file history cannot be read ({error.strerror or error}).") from error
+            raise Refused(
+                t("The file history cannot be read ({strerror}).", strerror=error.strerror or error)
+            ) from error
 
     async def _step(
         self, action: Action, changes: Sequence[FileSetChange], target: str, dry_run: bool, by: str
@@ -221,10 +237,10 @@ class Restorer:
         groups = [change.forward() if action == "redo" else change.backward() for change in changes]
         unknown = tuple(path for change in changes for path in change.unknown)
         if not any(change.entries for change in changes):
-            raise Refused(f"The {target} cannot be undone: the old content is not known.")
+            raise Refused(t("The {target} cannot be undone: the old content is not known.", target=target))
         writes, proposal = await asyncio.to_thread(self._plan, groups)
         if unknown:
-            target += f" (not {self._names(unknown)}: the old content is not known)"
+            target += t(" (not {unknown}: the old content is not known)", unknown=self._names(unknown))
         return Planned(action, tuple(changes), target, unknown, writes, proposal)
 
     async def _carry_out(self, planned: Planned, by: str) -> None:
@@ -284,11 +300,19 @@ class Restorer:
                     events = self._services.store.events(self._session.session_id)
                     logged = {event.path for event in events if isinstance(event, FileChanged)}
                 if name not in logged:
-                    raise Refused(f"{shown_name(name)} was not changed by this session. Nothing was changed.")
+                    raise Refused(
+                        t(
+                            "{name} was not changed by this session. Nothing was changed.",
+                            name=shown_name(name),
+                        )
+                    )
             if unsaved(path) is not None:
                 raise Refused(
-                    f"{shown_name(name)} has unsaved changes in the editor. Nothing was changed: save or discard "
-                    "them, then try again."
+                    t(
+                        "{name} has unsaved changes in the editor. Nothing was changed: save or discard them, "
+                        "then try again.",
+                        name=shown_name(name),
+                    )
                 )
 
         return check
@@ -302,7 +326,7 @@ class Restorer:
             await write_approved(plan, writing)
         except ToolError as error:
             keeper.failed()
-            raise Refused(f"It was not done; try again. {error}") from error
+            raise Refused(t("It was not done; try again. {error}", error=error)) from error
         except BaseException:
             if not keeper.done:
                 keeper.failed()
@@ -312,18 +336,22 @@ class Restorer:
         messages = self._session.state.messages
         message = next((m for m in messages if m.message_id == message_id), None)
         if message is None:
-            raise UnknownChange(f"There is no message {message_id[:100]} in this session.")
+            raise UnknownChange(
+                t("There is no message {message_id} in this session.", message_id=message_id[:100])
+            )
         since = (message.sequence, 0)
         if message.role == "tool" and (caller := self.callers().get(message.tool_call_id or "")) is not None:
             since = (caller.message.sequence, caller.index)
-        what = f"since message {message.sequence}"
+        what = t("since message {sequence}", sequence=message.sequence)
         return (lambda caller: (caller.message.sequence, caller.index) >= since), what
 
     def _below(self, goal_id: str) -> tuple[Callable[[Caller], bool], str]:
         plan = self._session.state.plan
         goal = plan.goals.get(goal_id)
         if goal is None:
-            raise UnknownChange(f"There is no goal with the id {goal_id[:100]} in this session.")
+            raise UnknownChange(
+                t("There is no goal with the id {goal_id} in this session.", goal_id=goal_id[:100])
+            )
 
         def belongs(caller: Caller) -> bool:
             its = caller.goal_id
@@ -333,19 +361,27 @@ class Restorer:
 
         return (
             belongs,
-            f"for the goal {plan.numbers().get(goal_id, '')} {head(goal.description, 80)}".replace("  ", " "),
+            t(
+                "for the goal {numbers} {description}",
+                numbers=plan.numbers().get(goal_id, ""),
+                description=head(goal.description, 80),
+            ).replace("  ", " "),
         )
 
     def _name(self, change: FileSetChange) -> str:
         """A change in words, e.g. ``edit of src/a.py``."""
         caller = self.callers().get(change.change_id)
-        tool = caller.call.name if caller is not None else "change"
-        return f"{tool} of {self._names([version.path for version in change.versions])}"
+        tool = caller.call.name if caller is not None else t("change")
+        return t(
+            "{tool} of {versions}",
+            tool=tool,
+            versions=self._names([version.path for version in change.versions]),
+        )
 
     def _names(self, paths: Sequence[Path]) -> str:
         names = [shown_name(self._display(path)) for path in dict.fromkeys(paths)]
         more = len(names) - MAX_NAMED
-        return ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+        return ", ".join(names[:MAX_NAMED]) + (t(" and {more} more", more=more) if more > 0 else "")
 
     def _display(self, path: Path) -> str:
         return rule_target(path, self._services.workspace)
@@ -356,5 +392,7 @@ def _find(changes: Sequence[FileSetChange], change_id: str | None) -> FileSetCha
         return None
     found = next((change for change in changes if change.change_id == change_id), None)
     if found is None:
-        raise UnknownChange(f"There is no change {change_id[:100]} in this session's history.")
+        raise UnknownChange(
+            t("There is no change {change_id} in this session's history.", change_id=change_id[:100])
+        )
     return found

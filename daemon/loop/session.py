@@ -37,6 +37,7 @@ from daemon.model.traces import PromptPlanner, QueuedPrompt, SessionStatus
 from daemon.permission.service import CANCELED
 from daemon.planner.wish import Wish
 from daemon.store.base import StoreError
+from tools.localization import t
 from tools.paths import reading
 
 log = logging.getLogger(__name__)
@@ -122,11 +123,13 @@ class Session(LiveSession):
         """
         self.check_sealed()
         if self._closing:
-            return TurnResult(prompt_id or "", "canceled", "Goalwright was stopped.")
+            return TurnResult(prompt_id or "", "canceled", t("Goalwright was stopped."))
         if self.running and when_busy == "refuse":
             raise Busy(
-                "The session is busy with another prompt. Wait for it, cancel it, or send the prompt with "
-                "whenBusy: queue."
+                t(
+                    "The session is busy with another prompt. Wait for it, cancel it, or send the prompt "
+                    "with whenBusy: queue."
+                )
             )
         prompt = QueuedPrompt(
             prompt_id=prompt_id or f"prompt_{uuid.uuid4().hex[:12]}",
@@ -152,7 +155,7 @@ class Session(LiveSession):
         """Compact the context at the person's wish. Raises Busy while a turn runs; ``cancel`` ends it."""
         self.check_sealed()
         if self.running or waits_for_answer(self.state):
-            raise Busy("The session is at work. Cancel the turn or wait for its end, then compact.")
+            raise Busy(t("The session is at work. Cancel the turn or wait for its end, then compact."))
         assembly = Assembly(self)
         await assembly.prepare()
         async with self.files_lock:  # a prompt that comes now waits
@@ -161,7 +164,7 @@ class Session(LiveSession):
             try:
                 return await self._compaction
             except asyncio.CancelledError:
-                self.notice("info", "The compaction was canceled: the context is as it was.", "compaction")
+                self.notice("info", t("The compaction was canceled: the context is as it was."), "compaction")
                 raise
             finally:
                 self._compaction = None
@@ -224,7 +227,7 @@ class Session(LiveSession):
 
     async def close(self) -> None:
         """Cancel what runs, drop what waits, and write the last snapshot."""
-        self._queue.clear("Goalwright was stopped.")
+        self._queue.clear(t("Goalwright was stopped."))
         self._closing = True
         await self._namer.close()
         if self._compaction is not None:
@@ -318,7 +321,10 @@ class Session(LiveSession):
                 log.exception("a turn failed")
                 stop, detail = (
                     "error",
-                    f"Goalwright has a bug ({error.__class__.__name__}); its log has the details.",
+                    t(
+                        "Goalwright has a bug ({kind}); its log has the details.",
+                        kind=error.__class__.__name__,
+                    ),
                 )
             if self.last_result is None or self.state.turn_has_prompt:
                 self.last_result = TurnResult(waiting.prompt.prompt_id, stop, detail)
@@ -375,7 +381,7 @@ class Session(LiveSession):
                 stop, detail = "error", self._failure
             else:
                 stop, detail = (
-                    ("permission_denied", out_of_time) if out_of_time else ("canceled", "Canceled.")
+                    ("permission_denied", out_of_time) if out_of_time else ("canceled", t("Canceled."))
                 )
         except StoreError:
             raise
@@ -383,7 +389,11 @@ class Session(LiveSession):
             log.exception("a turn failed")
             stop, detail = (
                 "error",
-                f"Goalwright has a bug ({error.__class__.__name__}: {error}); see its log.",
+                t(
+                    "Goalwright has a bug ({kind}: {error}); see its log.",
+                    kind=error.__class__.__name__,
+                    error=error,
+                ),
             )
             close_what_is_open(self, detail)
         finally:

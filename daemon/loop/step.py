@@ -36,6 +36,7 @@ from daemon.provider.base import (
 from tools.access import suggestions
 from tools.base import PermissionAsk, PermissionDenied, ToolContext, ToolResult
 from tools.cutting import cut_text
+from tools.localization import t
 
 log = logging.getLogger(__name__)
 
@@ -158,7 +159,7 @@ async def run_step(host: StepHost, stream: AsyncIterator[ProviderEvent]) -> Step
     if not calls and stop == "tool_use":
         stop = "end_turn"
     if not complete.parts and not calls:
-        return StepOutcome("error", "The model answered with nothing. Try again, or choose another model.")
+        return StepOutcome("error", t("The model answered with nothing. Try again, or choose another model."))
     message = host.add_assistant(
         message_id, complete.parts, stop, detail=complete.detail, usage=complete.usage, model=complete.model
     )
@@ -197,7 +198,7 @@ async def _receive(host: StepHost, stream: AsyncIterator[ProviderEvent], receive
         # The HTTP request must not outlive the step, also when the loop is left early.
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
-    raise ProviderError("malformed", "The model's answer ended before it was complete. Try again.")
+    raise ProviderError("malformed", t("The model's answer ended before it was complete. Try again."))
 
 
 def _is_long(part: Part) -> bool:
@@ -362,7 +363,7 @@ def _canceled(host: StepHost, call: ToolCallPart) -> ToolResultPart:
         content=f"Canceled by the person. {how_far}",
         is_error=True,
         metadata={"canceled": True},
-        title="canceled",
+        title=t("canceled"),
     )
 
 
@@ -373,5 +374,5 @@ def _refused(call: ToolCallPart, content: str, *, denied: bool = False) -> ToolR
         content=content,
         is_error=True,
         metadata={"denied": True} if denied else {"not_run": True},
-        title="denied" if denied else "not run",
+        title=t("denied") if denied else t("not run"),
     )

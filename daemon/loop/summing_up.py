@@ -35,6 +35,7 @@ from daemon.provider.base import (
     SystemBlock,
     answered,
 )
+from tools.localization import t
 
 if TYPE_CHECKING:
     from daemon.loop.assembly import Assembly
@@ -131,7 +132,13 @@ class SummingUp:
             text, problem = "", str(error)
         if not text:
             session.tell_once(
-                f"The model of the agent {COMPACTION}, {model}, could not sum up; {session.model} does. {problem}"
+                t(
+                    "The model of the agent {compaction}, {model}, could not sum up; {model2} does. {problem}",
+                    compaction=COMPACTION,
+                    model=model,
+                    model2=session.model,
+                    problem=problem,
+                )
             )
         self._model, self._system = session.model, ()
         return text, ""
@@ -177,7 +184,7 @@ class SummingUp:
                 return summary_text(read), ""
             asked += 1
             if asked == 2:
-                return "", f"its answer could not be used: {read}"
+                return "", t("its answer could not be used: {read}", read=read)
             question = _again(prompt, answer, read)
 
     def _takes(self, profile: ContextProfile) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from daemon.context.tokens import estimate_tokens, part_tokens, request_tokens
 from daemon.model.messages import FilePart, Message
 from daemon.provider.base import ModelRequest
+from tools.localization import t
 
 if TYPE_CHECKING:
     from daemon.loop.assembly import Assembly
@@ -39,42 +40,57 @@ def what_fills(session: Session, assembly: Assembly) -> str:
     fixed = size(assembly.frame()) - sum(files.values())
     attached, said, earlier = _of_messages(session.state.messages)
     sizes = {
-        "the system prompt": fixed - size(tools),
-        "the tools": size(tools),
+        t("the system prompt"): fixed - size(tools),
+        t("the tools"): size(tools),
         **files,
-        **{f"the attachment {name}": size(tokens) for name, tokens in attached.items()},
-        "your last message": size(said),
-        "the conversation": max(assembly.tokens() - size(assembly.frame() + said + sum(attached.values())), 0)
+        **{_attachment(name): size(tokens) for name, tokens in attached.items()},
+        t("your last message"): size(said),
+        t("the conversation"): max(
+            assembly.tokens() - size(assembly.frame() + said + sum(attached.values())), 0
+        )
         if earlier
         else 0,
     }
     total, window = sum(sizes.values()), assembly.profile.window
     listed = ", ".join(f"{name} {tokens:,}" for name, tokens in _largest_first(sizes) if tokens)
-    return f"The request has about {total:,} tokens: {listed}. {_advice(sizes, files, fixed, total, window)}"
+    told = t("The request has about {total:,} tokens: {listed}.", total=total, listed=listed)
+    advice = _advice(sizes, [*files], [_attachment(name) for name in attached], fixed, total, window)
+    return f"{told} {advice}"
 
 
-def _advice(sizes: dict[str, int], files: dict[str, int], fixed: int, total: int, window: int) -> str:
-    """What to do, the most useful first."""
+def _attachment(name: str) -> str:
+    return t("the attachment {name}", name=name)
+
+
+def _advice(
+    sizes: dict[str, int], files: list[str], attachments: list[str], fixed: int, total: int, window: int
+) -> str:
+    """Say what to do, the most useful first."""
     if fixed > window or fixed > total * _MOSTLY:
         needed = -(-(fixed + _FOR_WORK) // _STEP) * _STEP
-        return (
+        return t(
             "Most of that is in every request, so a new session would not help. Load the model with a "
-            f"window of at least {needed:,} tokens (llama.cpp: --ctx-size {needed}; vLLM: --max-model-len {needed}; "
-            "Ollama: the setting context_window), or choose a model with a larger one."
+            "window of at least {needed:,} tokens (llama.cpp: --ctx-size {needed}; vLLM: --max-model-len {needed}; "
+            "Ollama: the setting context_window), or choose a model with a larger one.",
+            needed=needed,
         )
     much = [name for name, tokens in _largest_first(sizes) if tokens > total * _MUCH][: _NAMED + 2]
     steps: list[str] = []
-    if attached := [name for name in much if name.startswith("the attachment ")]:
-        steps.append(f"remove {' and '.join(attached[:_NAMED])}")
+    if attached := [name for name in much if name in attachments]:
+        steps.append(t("remove {names}", names=_both(attached)))
     if long := [name for name in much if name in files]:
-        steps.append(f"shorten {' and '.join(long[:_NAMED])}")
-    if "your last message" in much:
-        steps.append("shorten your last message")
-    if "the conversation" in much:
-        steps.append("start a new session for the rest of the work")
-    steps.append("choose a model with a larger window")
-    listed = ", or ".join(steps)
-    return f"{listed[0].upper()}{listed[1:]}."
+        steps.append(t("shorten {names}", names=_both(long)))
+    if t("your last message") in much:
+        steps.append(t("shorten your last message"))
+    if t("the conversation") in much:
+        steps.append(t("start a new session for the rest of the work"))
+    steps.append(t("choose a model with a larger window"))
+    listed = t(", or ").join(steps)
+    return t("{sentence}.", sentence=f"{listed[0].upper()}{listed[1:]}")
+
+
+def _both(names: list[str]) -> str:
+    return t(" and ").join(names[:_NAMED])
 
 
 def _of_messages(messages: list[Message]) -> tuple[dict[str, int], int, bool]:

@@ -68,6 +68,7 @@ from daemon.provider.base import (
 )
 from tools.base import ToolContext, ToolResult
 from tools.diagnostics_text import describe_late
+from tools.localization import t
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -266,7 +267,7 @@ class Turn:
                     return StepOutcome("error", str(error))
                 if not await self._compactor.overflowed(self._asked_for):
                     return StepOutcome("error", f"{error} {what_fills(self._session, self._assembly)}")
-        said = "The conversation does not fit into the model's window even when compacted."
+        said = t("The conversation does not fit into the model's window even when compacted.")
         return StepOutcome("error", f"{said} {what_fills(self._session, self._assembly)}")
 
     def _stream(self) -> AsyncGenerator[ProviderEvent, None]:
@@ -459,16 +460,16 @@ class Turn:
     async def run_tool(self, call: ToolCallPart, context: ToolContext) -> ToolResult:
         """See StepHost."""
         if self._asking:
-            return ToolResult(NOT_RUN, title="not run", is_error=True, metadata={"not_run": True})
+            return ToolResult(NOT_RUN, title=t("not run"), is_error=True, metadata={"not_run": True})
         tool = self._services.tools.get(call.name)
         if tool is None or not (call.id in self._by_user or belongs(self._session, call.name)):
             offered = [spec.name for spec in self._assembly.tool_specs()]
             words = not_there(self._session, call.name, offered)
-            return ToolResult(words, title="unknown tool", is_error=True)
+            return ToolResult(words, title=t("unknown tool"), is_error=True)
         if not self._session.rules.offered(tool.permission):
             return ToolResult(
                 f"Permission denied. {call.name} cannot be used now: {self._why_not(tool.permission)}",
-                title="denied",
+                title=t("denied"),
                 is_error=True,
                 metadata={"denied": True},
             )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from daemon.loop.spending import spent
+from tools.localization import t
 
 if TYPE_CHECKING:
     from daemon.loop.live import LiveSession
@@ -40,12 +41,15 @@ class RunLimits:
     def reached(self, usd: float) -> str:
         """The limit that is reached, with how to raise it, or an empty text. ``usd``: the session's cost now."""
         if self.steps and self.taken >= self.steps:
-            return f"{self.steps:,} model calls (--max-steps, or the setting unattended_steps)"
+            return t("{steps:,} model calls (--max-steps, or the setting unattended_steps)", steps=self.steps)
         if self.usd and usd - self.usd_before >= self.usd:
-            return f"${self.usd:,.2f} (--max-usd, or the setting unattended_usd)"
+            return t("${usd:,.2f} (--max-usd, or the setting unattended_usd)", usd=self.usd)
         left = self.left()
         if left is not None and left < _CLOCK_S:
-            return f"{self.seconds / 60:,.4g} minutes (--max-minutes, or the setting unattended_minutes)"
+            return t(
+                "{seconds:,.4g} minutes (--max-minutes, or the setting unattended_minutes)",
+                seconds=self.seconds / 60,
+            )
         return ""
 
 
@@ -70,9 +74,10 @@ def run_over(session: LiveSession) -> str:
     if limits is None:
         return ""
     if not limits.told and (reached := limits.reached(spent(root)[1])):
-        limits.told = (
-            f"Stopped at a limit for runs that nobody watches: {reached}. What was done is kept. To go on, run with "
-            "--continue; 0 lifts a limit."
+        limits.told = t(
+            "Stopped at a limit for runs that nobody watches: {reached}. What was done is kept. To "
+            "go on, run with --continue; 0 lifts a limit.",
+            reached=reached,
         )
         root.notice("warning", limits.told, CODE)
     return limits.told

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from tools.base import ToolResult
+from tools.localization import noted, t
 from tools.shielding import finish
 
 LIMIT_S = 180.0
@@ -55,7 +56,7 @@ async def watched(
     return ToolResult(
         f"The {name} tool made no progress for {limit:g} seconds and was stopped. Part of its work may be done. "
         "Look at what is there now, then try it in smaller steps or in another way.",
-        title="stopped: no progress",
+        title=t("stopped: no progress"),
         is_error=True,
     )
 
@@ -90,17 +91,17 @@ class WorkspaceGuard:
         try:
             there = self._workspace.stat()
         except OSError:
-            return _GONE.format(workspace=self._workspace)
+            return t(_GONE, workspace=self._workspace)
         if self._held is not None and not os.path.samestat(there, os.fstat(self._held)):
-            return _ANOTHER.format(workspace=self._workspace)
+            return t(_ANOTHER, workspace=self._workspace)
         return ""
 
 
-_GONE = (
+_GONE = noted(
     "The workspace {workspace} was deleted or renamed, so the work in it has ended; nothing is written there. "
     "Put the folder back, or open it where it is now."
 )
-_ANOTHER = (
+_ANOTHER = noted(
     "The workspace {workspace} is another folder than the one in which the work began, so the work has ended; nothing "
     "is written there. Put the first folder back, or start a new session for this one."
 )

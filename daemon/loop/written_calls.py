@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from daemon.provider.base import ToolSpec
+from tools.localization import t
 
 _NAMES = ("name", "tool", "tool_name", "function_name", "function", "action", "recipient_name")
 _ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input", "action_input", "kwargs", "params")
@@ -312,15 +313,22 @@ def nudge(call: WrittenCall, tools: Sequence[ToolSpec]) -> str:
 
 def gave_up(call: WrittenCall, model: str, *, worked: bool = False) -> str:
     """Why the turn ends, for the user. ``worked``: other calls of the turn were run."""
-    done = "The work is not finished" if worked else "Nothing was done"
-    return (
-        f"{done}: the model {model} wrote its call of the tool {call.name} as text, also after it was told to call the "
-        "tool. Either the model cannot call tools, or its server does not pass calls on (llama.cpp: start llama-server "
-        "with --jinja; vLLM: --enable-auto-tool-choice and --tool-call-parser; Ollama: take a model that `ollama show` "
-        "lists with the capability tools). Choose another model, or fix the server."
+    done = t("The work is not finished") if worked else t("Nothing was done")
+    return t(
+        "{done}: the model {model} wrote its call of the tool {name} as text, also after it was "
+        "told to call the tool. Either the model cannot call tools, or its server does not pass "
+        "calls on (llama.cpp: start llama-server with --jinja; vLLM: --enable-auto-tool-choice "
+        "and --tool-call-parser; Ollama: take a model that `ollama show` lists with the "
+        "capability tools). Choose another model, or fix the server.",
+        done=done,
+        model=model,
+        name=call.name,
     )
 
 
 def noticed(call: WrittenCall) -> str:
     """What the user is told when the model is told."""
-    return f"The model wrote a call of {call.name} as text, so nothing was run. It is told how to call tools."
+    return t(
+        "The model wrote a call of {name} as text, so nothing was run. It is told how to call tools.",
+        name=call.name,
+    )

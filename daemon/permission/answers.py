@@ -18,6 +18,7 @@ from daemon.model.permissions import (
 from daemon.permission.rules import Verdict
 from tools.base import PermissionAsk, ToolError
 from tools.cutting import short
+from tools.localization import t
 
 MOST_GRANTS = 20
 """Of one answer."""
@@ -90,16 +91,20 @@ def remembered(
         found = request.suggestions
         if not found and scope != "session":
             raise ToolError(
-                "There is nothing to remember for this question: write a pattern, or answer once."
+                t("There is nothing to remember for this question: write a pattern, or answer once.")
             )
     else:
         found = tuple(dict.fromkeys(grants))
         if not found:
-            raise ToolError("Nothing is to be remembered: write a pattern, or answer once.")
+            raise ToolError(t("Nothing is to be remembered: write a pattern, or answer once."))
         if len(found) > MOST_GRANTS:
             raise ToolError(
-                f"{len(found)} patterns are more than the {MOST_GRANTS} that one answer may remember: leave some "
-                "out, or write a more general one."
+                t(
+                    "{count} patterns are more than the {most_grants} that one answer may remember: leave "
+                    "some out, or write a more general one.",
+                    count=len(found),
+                    most_grants=MOST_GRANTS,
+                )
             )
         for grant in found:
             # What was suggested may be an exact command line; nobody typed it, so nothing is typed wrongly.
@@ -107,7 +112,9 @@ def remembered(
                 _check(grant, about)
     own = sorted({grant.permission for grant in found} & SESSION_ONLY)
     if own and scope != "session":
-        raise ToolError(f"{', '.join(own)} can be allowed for this session only: choose the scope session.")
+        raise ToolError(
+            t("{own} can be allowed for this session only: choose the scope session.", own=", ".join(own))
+        )
     return found
 
 
@@ -121,20 +128,24 @@ def check_answers(
     questions = request.questions
     if not questions:
         if answers:
-            raise ToolError("This request asks no questions: reply without answers.")
+            raise ToolError(t("This request asks no questions: reply without answers."))
         return ()
     if reply == "reject":
         return ()
     if reply == "always":
-        raise ToolError("An answer holds for this question only: reply once, with the answers.")
+        raise ToolError(t("An answer holds for this question only: reply once, with the answers."))
     if len(answers) != len(questions):
         raise ToolError(
-            f"The request has {len(questions)} questions and {len(answers)} answers came: give one for each, empty "
-            "for those to skip, or reject to skip all."
+            t(
+                "The request has {count} questions and {count2} answers came: give one for each, empty "
+                "for those to skip, or reject to skip all.",
+                count=len(questions),
+                count2=len(answers),
+            )
         )
     made = tuple(_answer(question, answer) for question, answer in zip(questions, answers, strict=True))
     if not any(one.chosen or one.text for one in made):
-        raise ToolError("Nothing is answered: choose an option, write an answer, or reject to skip.")
+        raise ToolError(t("Nothing is answered: choose an option, write an answer, or reject to skip."))
     return made
 
 
@@ -144,17 +155,28 @@ def _answer(question: Question, answer: QuestionAnswer) -> QuestionAnswer:
     unknown = next((label for label in chosen if label not in labels), None)
     if unknown is not None:
         raise ToolError(
-            f"{_quoted(unknown)} is no option of {_quoted(question.text)}: give the label as it is offered, or the "
-            "answer as text."
+            t(
+                "{unknown} is no option of {text}: give the label as it is offered, or the answer as text.",
+                unknown=_quoted(unknown),
+                text=_quoted(question.text),
+            )
         )
     if len(chosen) > 1 and not question.multiple:
         raise ToolError(
-            f"{_quoted(question.text)} takes one option, and {len(chosen)} are chosen: leave one."
+            t(
+                "{text} takes one option, and {count} are chosen: leave one.",
+                text=_quoted(question.text),
+                count=len(chosen),
+            )
         )
     if len(text) > LONGEST_ANSWER:
         raise ToolError(
-            f"An answer has {len(text)} characters, and {LONGEST_ANSWER} are the limit: shorten it, or put it into a "
-            "file and name that."
+            t(
+                "An answer has {count} characters, and {longest_answer} are the limit: shorten it, or "
+                "put it into a file and name that.",
+                count=len(text),
+                longest_answer=LONGEST_ANSWER,
+            )
         )
     return QuestionAnswer(chosen=chosen, text=text)
 
@@ -162,23 +184,37 @@ def _answer(question: Question, answer: QuestionAnswer) -> QuestionAnswer:
 def _check(grant: Grant, about: Collection[str]) -> None:
     if grant.permission not in about:
         raise ToolError(
-            f"The question is not about {_quoted(grant.permission)}: it can remember patterns for "
-            f"{', '.join(sorted(about))}."
+            t(
+                "The question is not about {permission}: it can remember patterns for {about}.",
+                permission=_quoted(grant.permission),
+                about=", ".join(sorted(about)),
+            )
         )
     pattern = grant.pattern
     if not pattern.strip():
         raise ToolError(
-            f"A pattern for {grant.permission} is empty: write what it is to match, or leave it out."
+            t(
+                "A pattern for {permission} is empty: write what it is to match, or leave it out.",
+                permission=grant.permission,
+            )
         )
     if len(pattern) > LONGEST_PATTERN:
         raise ToolError(
-            f"A pattern for {grant.permission} has {len(pattern)} characters, and {LONGEST_PATTERN} are the limit: "
-            "write a more general one, e.g. with * at its end."
+            t(
+                "A pattern for {permission} has {count} characters, and {longest_pattern} are the limit: "
+                "write a more general one, e.g. with * at its end.",
+                permission=grant.permission,
+                count=len(pattern),
+                longest_pattern=LONGEST_PATTERN,
+            )
         )
     if any(unicodedata.category(c) in {"Cc", "Cs", "Zl", "Zp"} for c in pattern):
         raise ToolError(
-            f"The pattern {_quoted(pattern)} holds a control character or a line break, which cannot be seen: write "
-            "it without."
+            t(
+                "The pattern {pattern} holds a control character or a line break, which cannot be seen: "
+                "write it without.",
+                pattern=_quoted(pattern),
+            )
         )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from daemon.config import Settings
 from tools.access import Access
 from tools.base import PermissionAsk, ToolError
+from tools.localization import t
 from tools.paths import rule_target
 from tools.sandbox.policy import Unavailable, no_sandbox, policy_for
 from tools.sandbox.prepare import available
@@ -28,9 +29,11 @@ def asked_about(permission: str, target: str, workspace: Path, settings: Setting
     """
     permission = _ALIASES.get(permission, permission)
     if not permission.strip() or not target.strip():
-        raise ToolError("Name a permission, e.g. read, edit or bash, and what it is used on.")
+        raise ToolError(t("Name a permission, e.g. read, edit or bash, and what it is used on."))
     if "\0" in target or len(target) > LONGEST:
-        raise ToolError(f"A target has no NUL character, and at most {LONGEST} characters.")
+        raise ToolError(
+            t("A target has no NUL character, and at most {longest} characters.", longest=LONGEST)
+        )
     if permission == "bash":
         # With its grammar: only when it comes to this.
         from tools.shell.place import real_place
@@ -71,4 +74,4 @@ def _named(raw: str, workspace: Path) -> tuple[str, bool]:
             return rule_target(Path(os.path.normpath(path)), workspace), True
         return rule_target(Path(os.path.realpath(path)), workspace), False
     except (OSError, RuntimeError, ValueError) as error:
-        raise ToolError(f"Not a usable path: {raw!r} ({error}).") from error
+        raise ToolError(t("Not a usable path: {raw!r} ({error}).", raw=raw, error=error)) from error

@@ -23,6 +23,7 @@ from daemon.model.permissions import Grant, Rule, Scope, StoredGrant
 from daemon.runtime import write_private
 from daemon.store.base import StoreError
 from daemon.store.encoding import json_bytes
+from tools.localization import t
 
 FORMAT = 1
 MOST = 1_000
@@ -91,12 +92,19 @@ class _GrantFile:
                     self._write(grants, keep_old=bool(content.problem))
         except filelock.Timeout:
             raise GrantsNotStored(
-                f"{self.path} is being changed by another Goalwright for too long: try again in a moment."
+                t(
+                    "{path} is being changed by another Goalwright for too long: try again in a moment.",
+                    path=self.path,
+                )
             ) from None
         except OSError as error:
             raise GrantsNotStored(
-                f"{self.path} cannot be written ({error.strerror or error}): free the way to it, or allow it for "
-                "this session only."
+                t(
+                    "{path} cannot be written ({strerror}): free the way to it, or allow it for this session "
+                    "only.",
+                    path=self.path,
+                    strerror=error.strerror or error,
+                )
             ) from error
 
     def _write(self, grants: Sequence[StoredGrant], *, keep_old: bool) -> None:
@@ -119,11 +127,11 @@ class _GrantFile:
     def _load(self) -> _Content:
         try:
             if self.path.exists() and not self.path.is_file():
-                return self._bad("it is not a file")
+                return self._bad(t("it is not a file"))
             with self.path.open("rb") as file:
                 data = file.read(MAX_FILE + 1)
             if len(data) > MAX_FILE:
-                return self._bad(f"it has more than {MAX_FILE:,} bytes")
+                return self._bad(t("it has more than {max_file:,} bytes", max_file=MAX_FILE))
             value: object = json.loads(data.decode("utf-8-sig"))
         except FileNotFoundError:
             return _Content()
@@ -132,11 +140,14 @@ class _GrantFile:
         fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
         written = fields.get("format")
         if isinstance(written, int) and written > FORMAT:
-            problem = f"{self.path} was written by a newer Goalwright: update this one to use and change it."
+            problem = t(
+                "{path} was written by a newer Goalwright: update this one to use and change it.",
+                path=self.path,
+            )
             return _Content(problem=problem, newer=True)
         entries = fields.get("grants")
         if not isinstance(entries, list):
-            return self._bad("it has no list of grants")
+            return self._bad(t("it has no list of grants"))
         return self._of(cast("list[object]", entries))
 
     def _of(self, entries: Sequence[object]) -> _Content:
@@ -153,15 +164,26 @@ class _GrantFile:
             grants.setdefault(grant.grant_id, grant)
         wrong = len(entries) - len(grants)
         problem = (
-            f"{self.path}: {wrong} of {len(entries)} grants cannot be read and do not count." if wrong else ""
+            t(
+                "{path}: {wrong} of {count} grants cannot be read and do not count.",
+                path=self.path,
+                wrong=wrong,
+                count=len(entries),
+            )
+            if wrong
+            else ""
         )
         found = tuple(grants.values())
         return _Content(found, tuple(_rule(grant, self.path) for grant in found), problem)
 
     def _bad(self, why: str) -> _Content:
         return _Content(
-            problem=f"{self.path} cannot be read ({why}): what you allowed there does not count. Put it right or "
-            "delete it; when something new is to be stored, it is kept beside as a copy."
+            problem=t(
+                "{path} cannot be read ({why}): what you allowed there does not count. Put it right or "
+                "delete it; when something new is to be stored, it is kept beside as a copy.",
+                path=self.path,
+                why=why,
+            )
         )
 
 
@@ -196,7 +218,7 @@ class GrantStore:
         ``scope``: workspace or user. Raises GrantsNotStored: then none of them is kept.
         """
         if scope == "session":
-            raise ValueError("what holds for a session is kept in its log")
+            raise ValueError(t("what holds for a session is kept in its log"))
         added: list[StoredGrant] = []
         with self._files[scope].changed() as stored:
             known = {(grant.permission, grant.pattern) for grant in stored}
@@ -207,8 +229,13 @@ class GrantStore:
                     added.append(self._stored(grant, scope, by, title))
             if len(stored) + len(added) > MOST:
                 raise GrantsNotStored(
-                    f"{self._files[scope].path} has {len(stored)} grants already, and {MOST} are the limit: take some "
-                    "back (`goalwright permissions`) or allow something more general."
+                    t(
+                        "{path} has {count} grants already, and {most} are the limit: take some back "
+                        "(`goalwright permissions`) or allow something more general.",
+                        path=self._files[scope].path,
+                        count=len(stored),
+                        most=MOST,
+                    )
                 )
             stored += added
         return tuple(added)

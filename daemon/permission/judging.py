@@ -16,16 +16,19 @@ from daemon.permission.layers import ALIASES, PATHS, STRICTNESS, UNMATCHED, Laye
 from daemon.permission.modes import DEVICE, SANDBOX, Circumstances, is_device
 from daemon.permission.protected import Kind, is_specific, may_protect, protected
 from tools.access import Access
+from tools.localization import noted, t
 
 _GRANTED = frozenset({"granted", "session"})
 _WILD = re.compile(r"[*?]")
-OUTSIDE = "what lies outside of the workspace"
-UNBOUNDED = "nothing bounds what this command does"
-_WITH_SANDBOX = "in a sandbox it would need no question"
-_NOT_BY_STAR = {"external_directory": OUTSIDE, "network": "the network"}
+OUTSIDE = noted("what lies outside of the workspace")
+UNBOUNDED = noted("nothing bounds what this command does")
+_WITH_SANDBOX = noted("in a sandbox it would need no question")
+_NOT_BY_STAR = {"external_directory": OUTSIDE, "network": noted("the network")}
 """Permissions that a rule for all permissions does not mean."""
-REVIEWED = "what is taken over from a branch is shown to you before it is written, whatever passes unasked"
-INSISTS = "this agent asks before each change, whatever modes, rules and earlier answers allow"
+REVIEWED = noted(
+    "what is taken over from a branch is shown to you before it is written, whatever passes unasked"
+)
+INSISTS = noted("this agent asks before each change, whatever modes, rules and earlier answers allow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +69,12 @@ def protection(permission: str, what: str) -> Rule:
 
 def insistence(permission: str) -> Rule:
     """Stands for a rule where an agent always asks, see ``RuleSet``."""
-    return Rule(permission=permission, pattern="*", action="ask", source="agent", words=INSISTS)
+    return Rule(permission=permission, pattern="*", action="ask", source="agent", words=t(INSISTS))
 
 
 def reviewed(permission: str) -> Rule:
     """Stands for a rule where the person is shown what they chose themselves, see ``CallInfo.review``."""
-    return Rule(permission=permission, pattern="*", action="ask", source="branch", words=REVIEWED)
+    return Rule(permission=permission, pattern="*", action="ask", source="branch", words=t(REVIEWED))
 
 
 class Judge:
@@ -182,8 +185,8 @@ class Judge:
         if (access.opaque or unbounded) and rule != SANDBOX:
             named = self._naming(name, rule, lambda one: _is_exactly(one, access))
             if named is None and not now.boxed:
-                what = access.opaque or UNBOUNDED
-                asked = protection(name.permission, what if now.contained else f"{what}; {_WITH_SANDBOX}")
+                what = access.opaque or t(UNBOUNDED)
+                asked = protection(name.permission, what if now.contained else f"{what}; {t(_WITH_SANDBOX)}")
             rule = named or (SANDBOX if now.boxed and access.opaque else rule)
         kinds = self._kinds(access, name)
         if asked is None and kinds:
@@ -191,12 +194,12 @@ class Judge:
             asked = (
                 None
                 if named
-                else protection(name.permission, ", ".join(dict.fromkeys(kind.what for kind in kinds)))
+                else protection(name.permission, ", ".join(dict.fromkeys(t(kind.what) for kind in kinds)))
             )
             rule = named or rule
         if asked is None and name.permission in _NOT_BY_STAR and rule.action == "allow":
             named = self._naming(name, rule, _says_outside)
-            asked = None if named else protection(name.permission, _NOT_BY_STAR[name.permission])
+            asked = None if named else protection(name.permission, t(_NOT_BY_STAR[name.permission]))
             rule = named or rule
         if asked is not None:
             return _decision(access, "ask", asked, broad=True)
@@ -231,7 +234,7 @@ class Judge:
             )
         elif not allowed and not named and not self._left_to_sandbox(access, rule_there, now):
             rule_asking = (
-                rule_there if rule_there.action == "ask" else protection("external_directory", OUTSIDE)
+                rule_there if rule_there.action == "ask" else protection("external_directory", t(OUTSIDE))
             )
             broad = rule_there.action == "allow" or matching.is_general(rule_there.pattern)
             yield Decision(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from daemon.model.permissions import Action, Mode, Rule, Trust
 from daemon.permission.matching import is_general
+from tools.localization import noted
 
 LIFTABLE = frozenset({"shipped", "user", "editor"})
 """Sources of general questions that may be dropped."""
@@ -22,20 +23,22 @@ def _rule(permission: str, what: str, action: Action) -> Rule:
     return Rule(permission=permission, pattern=what, action=action, source="mode")
 
 
-RESTRICTED = {p: _rule(p, "a folder that is not trusted", "deny") for p in ("edit", "bash")}
-PLAN = {p: _rule(p, "mode plan", "deny") for p in ("edit", "bash")}
+RESTRICTED = {p: _rule(p, noted("a folder that is not trusted"), "deny") for p in ("edit", "bash")}
+PLAN = {p: _rule(p, noted("mode plan"), "deny") for p in ("edit", "bash")}
 LOOKS = {
     permission: Rule(permission=permission, pattern="*", action="deny", source="agent", words=words)
     for permission, words in {
-        "edit": "this agent only looks (read_only), and so does whom it sends",
-        "bash": "this agent only looks (read_only): it runs only commands that just read, in a sandbox",
+        "edit": noted("this agent only looks (read_only), and so does whom it sends"),
+        "bash": noted(
+            "this agent only looks (read_only): it runs only commands that just read, in a sandbox"
+        ),
     }.items()
 }
 """What an agent that only looks may not do, in whatever mode: as in mode plan."""
-ACCEPT_EDITS = _rule("edit", "mode accept-edits", "allow")
-AUTO = _rule("*", "mode auto", "allow")
-SANDBOX = _rule("*", "the sandbox", "allow")
-DEVICE = _rule("*", "a device that keeps nothing", "allow")
+ACCEPT_EDITS = _rule("edit", noted("mode accept-edits"), "allow")
+AUTO = _rule("*", noted("mode auto"), "allow")
+SANDBOX = _rule("*", noted("the sandbox"), "allow")
+DEVICE = _rule("*", noted("a device that keeps nothing"), "allow")
 
 
 @dataclass(frozen=True, slots=True)

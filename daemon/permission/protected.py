@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 
 from daemon.permission.matching import expanded, fold, home, intersects, is_outside, matches
+from tools.localization import noted, t
 from tools.protected_names import FOLDERS as EDIT_FOLDERS
 from tools.protected_names import GIT_FILES, OTHER_FILES, SHELL_FILES, WORKSPACE_FILE
 
@@ -28,16 +29,16 @@ class Kind:
     folder: bool = False
 
 
-_ENV = Kind("secrets in .env files", ".env")
+_ENV = Kind(noted("secrets in .env files"), ".env")
 _NO_SECRETS = (".example", ".sample", ".template", ".dist")
 
 SECRET_FILES: tuple[tuple[str, Kind], ...] = tuple(
     (pattern, Kind(what, literal))
     for what, entries in {
-        "a private key or certificate": (
+        noted("a private key or certificate"): (
             "*.pem *.key id_rsa* id_ed25519* id_ecdsa* id_dsa* *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk"
         ),
-        "stored credentials": (
+        noted("stored credentials"): (
             ".netrc _netrc .git-credentials .pypirc .pgpass .npmrc .vault-token .htpasswd .boto .s3cfg"
         ),
     }.items()
@@ -45,23 +46,23 @@ SECRET_FILES: tuple[tuple[str, Kind], ...] = tuple(
     for literal in (pattern.strip("*"),)
 )
 SECRET_FOLDERS = {
-    ".ssh": "SSH keys and settings",
-    ".gnupg": "GnuPG keys",
-    ".aws": "credentials of AWS",
-    ".kube": "credentials of Kubernetes",
-    ".azure": "credentials of Azure",
-    ".config/gcloud": "credentials of Google Cloud",
-    ".config/gh": "credentials of GitHub",
-    ".docker/config.json": "credentials of Docker",
-    ".cargo/credentials": "credentials of Cargo",
-    ".cargo/credentials.toml": "credentials of Cargo",
-    ".password-store": "stored passwords",
-    ".local/share/keyrings": "stored passwords",
+    ".ssh": noted("SSH keys and settings"),
+    ".gnupg": noted("GnuPG keys"),
+    ".aws": noted("credentials of AWS"),
+    ".kube": noted("credentials of Kubernetes"),
+    ".azure": noted("credentials of Azure"),
+    ".config/gcloud": noted("credentials of Google Cloud"),
+    ".config/gh": noted("credentials of GitHub"),
+    ".docker/config.json": noted("credentials of Docker"),
+    ".cargo/credentials": noted("credentials of Cargo"),
+    ".cargo/credentials.toml": noted("credentials of Cargo"),
+    ".password-store": noted("stored passwords"),
+    ".local/share/keyrings": noted("stored passwords"),
 }
 EDIT_FILES: tuple[tuple[str, Kind], ...] = (
-    (f"*{WORKSPACE_FILE}", Kind("a VS Code workspace", WORKSPACE_FILE)),
-    *((name, Kind("a start-up file of the shell", name)) for name in SHELL_FILES),
-    *((name, Kind("git's settings", name)) for name in GIT_FILES),
+    (f"*{WORKSPACE_FILE}", Kind(noted("a VS Code workspace"), WORKSPACE_FILE)),
+    *((name, Kind(noted("a start-up file of the shell"), name)) for name in SHELL_FILES),
+    *((name, Kind(noted("git's settings"), name)) for name in GIT_FILES),
     *((name, Kind(what, name)) for name, what in OTHER_FILES.items()),
 )
 _GIT_CONFIG = re.compile(r"(?:^|/)\.git/(?:.*/)?config(?:\.worktree)?$")
@@ -100,7 +101,7 @@ def may_protect(permission: str, wildcard: str, folded: str) -> tuple[Kind, ...]
     if permission not in PROTECTED_PERMISSIONS:
         return ()
     if permission == "edit" and folded == "*":
-        return (Kind("any file (the name shows only at run time)", ".git", folder=True),)
+        return (Kind(t("any file (the name shows only at run time)"), ".git", folder=True),)
     found = list(_kinds(permission, folded))
     parts = folded.split("/")
     for part in parts:
@@ -150,9 +151,9 @@ def _kinds(permission: str, folded: str) -> list[Kind]:
         ]
         found += [kind for pattern, kind in EDIT_FILES if matches(pattern, last)]
     elif _GIT_CONFIG.search(name):
-        found.append(Kind("git's settings, which may hold passwords", ".git", folder=True))
+        found.append(Kind(t("git's settings, which may hold passwords"), ".git", folder=True))
     if _ENVIRONMENT.match(name):
-        found.append(Kind("the environment of a process", "environ"))
+        found.append(Kind(t("the environment of a process"), "environ"))
     return found
 
 
@@ -165,16 +166,16 @@ def _is_env(name: str) -> bool:
 def _in_state_folder(name: str, folded: str, root: str) -> Kind | None:
     """Goalwright's own folder holds the token with which one could approve oneself, and what was granted."""
     if is_outside(name) and "/.goalwright/" in f"{folded}/":
-        return Kind("Goalwright's own state", ".goalwright", folder=True)
+        return Kind(t("Goalwright's own state"), ".goalwright", folder=True)
     if not is_outside(name) and folded.startswith(".goalwright/run"):
-        return Kind("Goalwright's own state", ".goalwright", folder=True)
+        return Kind(t("Goalwright's own state"), ".goalwright", folder=True)
     named = os.environ.get("GOALWRIGHT_HOME")
     if not named:
         return None
     state = fold(expanded(named, home()).rstrip("/"))
     whole = folded if not root or is_outside(name) else f"{fold(root)}/{folded}"
     if whole == state or whole.startswith(state + "/"):
-        return Kind("Goalwright's own state", state.rpartition("/")[2], folder=True)
+        return Kind(t("Goalwright's own state"), state.rpartition("/")[2], folder=True)
     return None
 
 

@@ -22,6 +22,7 @@ from daemon.permission.plain import PERMISSIONS, Plain
 from daemon.permission.rules_file import rules_from_config as rules_from_config
 from daemon.permission.words import reason_words as reason_words
 from daemon.permission.words import rule_words as rule_words
+from daemon.permission.words import told
 from tools.access import Access, Suggestion
 from tools.base import PermissionAsk
 
@@ -328,7 +329,7 @@ def _reason(decision: Decision, words: Mapping[str, str]) -> Reason:
         if decision.permission == "bash"
         else decision.target,
         action=decision.action,
-        rule=decision.rule,
+        rule=told(decision.rule),
         why=decision.why,
     )
 

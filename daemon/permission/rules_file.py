@@ -7,6 +7,7 @@ from typing import cast
 from daemon.model.permissions import Action, Rule, RuleSource
 from daemon.permission.layers import STRICTNESS
 from tools.cutting import head
+from tools.localization import t
 
 _SAME = {"step": "goal"}
 """The tool of the plan has one permission, whichever it is."""
@@ -27,11 +28,24 @@ def rules_from_config(value: object, source: RuleSource, file: str = "") -> tupl
         permission, pattern, action = entry
         known: Action | None = next((a for a in STRICTNESS if a == action), None)
         if not isinstance(permission, str) or not isinstance(pattern, str) or known is None:
-            wrong.append(f"{permission!r}: {pattern!r}: {action!r} (the action must be allow, ask or deny)")
+            wrong.append(
+                t(
+                    "{permission!r}: {pattern!r}: {action!r} (the action must be allow, ask or deny)",
+                    permission=permission,
+                    pattern=pattern,
+                    action=action,
+                )
+            )
         elif max(len(permission), len(pattern)) > MAX_PATTERN:
-            wrong.append(f"{head(pattern, 60)!r}… is longer than {MAX_PATTERN:,} characters")
+            wrong.append(
+                t(
+                    "{pattern!r}… is longer than {max_pattern:,} characters",
+                    pattern=head(pattern, 60),
+                    max_pattern=MAX_PATTERN,
+                )
+            )
         elif len(rules) == MAX_RULES:
-            wrong.append(f"there are more than {MAX_RULES:,} rules")
+            wrong.append(t("there are more than {max_rules:,} rules", max_rules=MAX_RULES))
             break
         else:
             permission = _SAME.get(permission, permission)
@@ -55,7 +69,7 @@ def _entries(value: object, wrong: list[str]) -> list[tuple[object, object, obje
                 fields = cast("dict[object, object]", entry)
                 found.append((fields.get("permission"), fields.get("pattern", "*"), fields.get("action")))
             else:
-                wrong.append(f"{entry!r} is not a rule")
+                wrong.append(t("{entry!r} is not a rule", entry=entry))
     elif value is not None:
-        wrong.append("`permission` must be an object or a list of rules")
+        wrong.append(t("`permission` must be an object or a list of rules"))
     return found

@@ -47,6 +47,7 @@ from tools.base import (
 from tools.base import Question as AskedQuestion
 from tools.cutting import cut_text
 from tools.diff import limited
+from tools.localization import t
 from tools.visible import shown_line
 from tools.writing.proposal import hunk_count, with_hunks, with_text
 
@@ -121,7 +122,9 @@ class NoKeeper:
         self, grants: Sequence[Grant], scope: Scope, *, by: str = "", title: str = ""
     ) -> tuple[StoredGrant, ...]:
         """See Keeper."""
-        raise StoreError("Nothing can be allowed for longer than a session here: choose the scope session.")
+        raise StoreError(
+            t("Nothing can be allowed for longer than a session here: choose the scope session.")
+        )
 
     def forget(self, ids: Collection[str]) -> tuple[StoredGrant, ...]:
         """See Keeper."""
@@ -453,7 +456,9 @@ def _left(proposal: Sequence[ProposedFile], answers: Sequence[FileAnswer]) -> Le
     unknown = sorted(by_path.keys() - {file.name for file in proposal})
     if unknown or len(by_path) != len(answers):
         raise ToolError(
-            f"The request does not touch {', '.join(unknown)}." if unknown else "A file is answered twice."
+            t("The request does not touch {unknown}.", unknown=", ".join(unknown))
+            if unknown
+            else t("A file is answered twice.")
         )
     left: list[FileChange] = []
     for file in proposal:
@@ -465,8 +470,8 @@ def _left(proposal: Sequence[ProposedFile], answers: Sequence[FileAnswer]) -> Le
         elif answer.hunks is not None and answer.text is None:
             left += with_hunks(file, answer.hunks)
         else:
-            raise ToolError(f"{file.name}: give either hunks or text.")
+            raise ToolError(t("{name}: give either hunks or text.", name=file.name))
     if not left:
-        raise ToolError("Nothing of the change would be left: reject it instead.")
+        raise ToolError(t("Nothing of the change would be left: reject it instead."))
     whole = [change for file in proposal for change in file.changes]
     return None if left == whole else tuple(left)

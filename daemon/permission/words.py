@@ -5,6 +5,7 @@ from __future__ import annotations
 from daemon.model.permissions import Reason, Rule
 from daemon.permission.layers import UNMATCHED
 from daemon.permission.matching import home
+from tools.localization import t
 
 _WHOSE = {
     "shipped": "the shipped rule",
@@ -18,10 +19,17 @@ _WHOSE = {
 }
 
 
+def told(rule: Rule) -> Rule:
+    """Return ``rule`` with what it says of itself in the user's language, for a question or an explanation."""
+    if rule.source == "mode":
+        return rule.model_copy(update={"pattern": t(rule.pattern)})
+    return rule.model_copy(update={"words": t(rule.words)}) if rule.words else rule
+
+
 def rule_words(rule: Rule) -> str:
     """Which rule of which file: "your rule `bash: git push* → deny` (~/.goalwright/config.json)"."""
     if rule == UNMATCHED:
-        return "no rule matches, so you are asked"
+        return t("no rule matches, so you are asked")
     if rule.source == "protected":
         return f"protected, whatever is allowed in general: {rule.pattern}"
     if rule.source == "mode":

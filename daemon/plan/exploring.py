@@ -14,8 +14,9 @@ from daemon.plan.counting import joined
 from daemon.plan.forest import ENDED
 from daemon.plan.tree import MAX_SUMMARY, Added, Change, PlanError, PlanTree, Updated
 from tools.cutting import head
+from tools.localization import noted, t
 
-MERGE_DESCRIPTION = "Choose among the explored approaches"
+MERGE_DESCRIPTION = noted("Choose among the explored approaches")
 
 
 def plan_exploration(tree: PlanTree, description: str, branch_ids: Sequence[str]) -> list[Change]:
@@ -55,7 +56,7 @@ def plan_explored(tree: PlanTree, start_id: str, summary: str, merge_summary: st
         id=str(tree.last_id + 1),
         parent_id=start.parent_id,
         type="explore_merge",
-        description=MERGE_DESCRIPTION,
+        description=t(MERGE_DESCRIPTION),
         explore_start_id=start_id,
         merge_summary=merge_summary,
     )

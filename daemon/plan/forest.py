@@ -20,6 +20,7 @@ from daemon.model.goals import Goal, GoalStats, GoalTree
 from daemon.plan.changes import Added, Change, Moved, PlanError, Removed, Updated
 from daemon.plan.counting import counted
 from tools.cutting import short
+from tools.localization import t
 
 ENDED = ("completed", "abandoned")
 
@@ -209,7 +210,7 @@ class GoalForest:
         """The goal with an id. Raises PlanError when there is none."""
         goal = self.goals.get(goal_id)
         if goal is None:
-            raise PlanError("That goal is no longer in the plan.")
+            raise PlanError(t("That goal is no longer in the plan."))
         return goal
 
     def title(self, goal_id: str, limit: int = 100) -> str:
@@ -236,9 +237,9 @@ class GoalForest:
         wanted = short(number, 80)
         known = [found for _, found in itertools.islice(self._numbered(), 31)]
         if not known:
-            return f"There is no goal {wanted}: the plan is empty. Add goals first."
+            return t("There is no goal {wanted}: the plan is empty. Add goals first.", wanted=wanted)
         shown = ", ".join(known[:30]) + (", …" if len(known) > 30 else "")
-        return f"There is no goal {wanted}. Goals: {shown}."
+        return t("There is no goal {wanted}. Goals: {shown}.", wanted=wanted, shown=shown)
 
     # -- changing --
 

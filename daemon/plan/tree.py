@@ -33,6 +33,7 @@ from daemon.plan.counting import extended_preview, joined, joined_preview, parte
 from daemon.plan.forest import ENDED, GoalForest
 from daemon.plan.needs import misplaced
 from tools.cutting import short
+from tools.localization import noted, t
 
 __all__ = [
     "MAX_DEPTH", "MAX_DESCRIPTION", "MAX_GOALS_AT_ONCE", "MAX_SUMMARY", "Added", "Change", "Focus", "Moved",
@@ -62,16 +63,26 @@ class PlanTree(GoalForest):
         """
         texts = [text for text in map(one_line, descriptions) if text]
         if not texts:
-            raise PlanError("A goal needs a description: say in a few words what will be achieved.")
+            raise PlanError(t("A goal needs a description: say in a few words what will be achieved."))
         if len(texts) > MAX_GOALS_AT_ONCE:
             raise PlanError(
-                f"{len(texts)} goals at once are too many (at most {MAX_GOALS_AT_ONCE}): add the next few, "
-                "and break them down when you get there."
+                t(
+                    "{count} goals at once are too many (at most {max_goals_at_once}): add the next few, and "
+                    "break them down when you get there.",
+                    count=len(texts),
+                    max_goals_at_once=MAX_GOALS_AT_ONCE,
+                )
             )
         for text in texts:
             _check_description(text)
         if len(reason) > MAX_SUMMARY:
-            raise PlanError(f"The reason has {len(reason)} characters; at most {MAX_SUMMARY}: shorten it.")
+            raise PlanError(
+                t(
+                    "The reason has {count} characters; at most {max_summary}: shorten it.",
+                    count=len(reason),
+                    max_summary=MAX_SUMMARY,
+                )
+            )
         reason = whole_characters(reason).strip()
         parent = self.current_id if parent_id is Focus.CURRENT else parent_id
         current = self.goals.get(self.current_id or "")
@@ -80,7 +91,9 @@ class PlanTree(GoalForest):
             parent, before_id = current.parent_id, self.following(current.id)
         self._check_parent(parent)
         if parent is not None and self._depth(parent) >= MAX_DEPTH:
-            raise PlanError(f"Goals are nested {MAX_DEPTH} deep already: add it further up.")
+            raise PlanError(
+                t("Goals are nested {max_depth} deep already: add it further up.", max_depth=MAX_DEPTH)
+            )
         replaced = self.goals.get(self.replaceable or "") if parent_id is Focus.CURRENT else None
         takes_place = before_id is None and replaced is not None and replaced.parent_id == parent
         index: int | None = None
@@ -100,7 +113,7 @@ class PlanTree(GoalForest):
 
     def plan_focus(self, goal: Goal) -> list[Change]:
         """Work on ``goal`` now; it and its pending ancestors are in progress from here on."""
-        goal = self._open(goal, "add a new goal for what is still to do")
+        goal = self._open(goal, t("add a new goal for what is still to do"))
         started = tuple(
             AffectedGoal(goal_id=above.id, status="in_progress")
             for above in self.ancestors(goal.id)
@@ -113,7 +126,7 @@ class PlanTree(GoalForest):
 
         The focus goes to the nearest goal above all of them.
         """
-        above = [[one.id for one in self.ancestors(self._open(goal, "it has ended").id)] for goal in goals]
+        above = [[one.id for one in self.ancestors(self._open(goal, t("it has ended")).id)] for goal in goals]
         focus = next((one for one in above[0] if all(one in others for others in above)), None)
         started: set[str] = set()
         changes: list[Change] = []
@@ -132,19 +145,26 @@ class PlanTree(GoalForest):
         ``going_on``: id of a goal on which work goes on next: neither it nor those above it complete.
         The focus stays unless its goal is completed: then it goes to the next open goal above.
         """
-        goal = self._target(goal, "finish", "it needs no second end")
-        summary = _checked_summary(summary, "done", "what was found or changed")
+        goal = self._target(goal, "finish", t("it needs no second end"))
+        summary = _checked_summary(summary, "done", t("what was found or changed"))
         if goal.type == "explore_start":
             raise PlanError(
-                f"Goal {self.title(goal.id)} is done when its branches are: wait for them, or abandon it to stop them."
+                t(
+                    "Goal {id} is done when its branches are: wait for them, or abandon it to stop them.",
+                    id=self.title(goal.id),
+                )
             )
         still_open = [child for child in self.children(goal.id) if child.status not in ENDED]
         if still_open:
             names = ", ".join(self.title(child.id) for child in still_open[:5])
-            more = f" and {len(still_open) - 5} more" if len(still_open) > 5 else ""
+            more = t(" and {count} more", count=len(still_open) - 5) if len(still_open) > 5 else ""
             raise PlanError(
-                f"Goal {self.title(goal.id)} still has open goals: {names}{more}. "
-                "Focus each and finish or abandon it."
+                t(
+                    "Goal {id} still has open goals: {names}{more}. Focus each and finish or abandon it.",
+                    id=self.title(goal.id),
+                    names=names,
+                    more=more,
+                )
             )
         finished = {goal.id: summary}
         cascade: list[AffectedGoal] = []
@@ -164,8 +184,8 @@ class PlanTree(GoalForest):
 
         What is open below it is given up with it. The focus stays unless it is on one of these goals.
         """
-        goal = self._target(goal, "abandon", "it stays as it ended")
-        reason = _checked_summary(reason, "abandon", "why it is given up")
+        goal = self._target(goal, "abandon", t("it stays as it ended"))
+        reason = _checked_summary(reason, "abandon", t("why it is given up"))
         # The goals of an exploration stay: their branches are stored, and name them.
         dropped = goal.type == "normal" and not self._children.get(goal.id)
         if dropped and goal.cumulative_stats.message_count == 0:
@@ -181,10 +201,10 @@ class PlanTree(GoalForest):
 
     def plan_rename(self, goal: Goal, description: str) -> list[Change]:
         """Another description for an open goal; that of an ended one stands in the context, whose bytes must stay."""
-        goal = self._open(goal, "its description is part of what was said")
+        goal = self._open(goal, t("its description is part of what was said"))
         text = one_line(description)
         if not text:
-            raise PlanError("A goal needs a description: say in a few words what will be achieved.")
+            raise PlanError(t("A goal needs a description: say in a few words what will be achieved."))
         _check_description(text)
         if text == goal.description:
             return []
@@ -197,24 +217,35 @@ class PlanTree(GoalForest):
 
         ``keep_needs``: refuse to move a goal away from behind what it needs.
         """
-        goal = self._open(goal, "only open goals can be moved")
+        goal = self._open(goal, t("only open goals can be moved"))
         if parent_id == goal.id:
-            raise PlanError(f"Goal {self.title(goal.id)} cannot stand below itself: choose another parent.")
+            raise PlanError(
+                t("Goal {id} cannot stand below itself: choose another parent.", id=self.title(goal.id))
+            )
         self._check_parent(parent_id)
         above_new = [] if parent_id is None else [self.goals[parent_id], *self.ancestors(parent_id)]
         if any(above.id == goal.id for above in above_new):
             raise PlanError(
-                f"Goal {self.title(parent_id or '')} is below goal {self.title(goal.id)}, which therefore "
-                "cannot be moved there: choose another parent."
+                t(
+                    "Goal {parent_id} is below goal {id}, which therefore cannot be moved there: choose "
+                    "another parent.",
+                    parent_id=self.title(parent_id or ""),
+                    id=self.title(goal.id),
+                )
             )
         if before_id is not None and before_id != goal.id:
             self._check_before(before_id, parent_id)
         if parent_id == goal.parent_id and self._stands_before(goal, before_id):
             return []
         if before_id == goal.id:
-            raise PlanError("A goal cannot stand before itself: name the one that is to follow it.")
+            raise PlanError(t("A goal cannot stand before itself: name the one that is to follow it."))
         if len(above_new) > self._depth(goal.id) - 1 and len(above_new) + self._height(goal.id) > MAX_DEPTH:
-            raise PlanError(f"Goals would be nested more than {MAX_DEPTH} deep: choose a parent further up.")
+            raise PlanError(
+                t(
+                    "Goals would be nested more than {max_depth} deep: choose a parent further up.",
+                    max_depth=MAX_DEPTH,
+                )
+            )
         move = Moved(goal.id, parent_id, before_id)
         if keep_needs:
             self._check_needs(move)
@@ -240,32 +271,52 @@ class PlanTree(GoalForest):
         goal = self.goal(goal.id)
         if (root := self.ended_root(goal.id)) is not None:
             what = self.goals[root].status
-            where = "" if root == goal.id else " with one above it"
-            raise PlanError(f"Goal {self.title(goal.id)} is {what}{where}: {otherwise}.")
+            where = "" if root == goal.id else t(" with one above it")
+            raise PlanError(
+                t(
+                    "Goal {id} is {what}{where}: {otherwise}.",
+                    id=self.title(goal.id),
+                    what=t(_ENDED_WORDS.get(what, what)),
+                    where=where,
+                    otherwise=otherwise,
+                )
+            )
         return goal
 
     def _target(self, goal: Goal | None, operation: str, otherwise: str) -> Goal:
         if goal is not None:
             return self._open(goal, otherwise)
         if self.current_id is None:
-            first = "focus a goal first" if self.goals else "the plan is empty, add goals first"
-            raise PlanError(f"No goal has the focus, so there is nothing to {operation}: {first}.")
+            first = t("focus a goal first") if self.goals else t("the plan is empty, add goals first")
+            raise PlanError(
+                t(
+                    "No goal has the focus, so there is nothing to {operation}: {first}.",
+                    operation=operation,
+                    first=first,
+                )
+            )
         return self.goals[self.current_id]
 
     def _check_parent(self, parent_id: str | None) -> None:
         if parent_id is None:
             return
-        parent = self._open(self.goal(parent_id), "goals can only stand below an open one")
+        parent = self._open(self.goal(parent_id), t("goals can only stand below an open one"))
         if parent.type == "explore_start":
             raise PlanError(
-                f"The branches of goal {self.title(parent_id)} have plans of their own: put the goal beside it."
+                t(
+                    "The branches of goal {parent_id} have plans of their own: put the goal beside it.",
+                    parent_id=self.title(parent_id),
+                )
             )
 
     def _check_before(self, before_id: str, parent_id: str | None) -> None:
         if self.goal(before_id).parent_id != parent_id:
             raise PlanError(
-                f"Goal {self.title(before_id)} does not stand where the goal is to go: "
-                "name one of the goals there, or none for the end."
+                t(
+                    "Goal {before_id} does not stand where the goal is to go: name one of the goals there, "
+                    "or none for the end.",
+                    before_id=self.title(before_id),
+                )
             )
 
     def _check_needs(self, move: Moved) -> None:
@@ -276,8 +327,12 @@ class PlanTree(GoalForest):
         moved.apply(move)
         for goal_id, need_id in sorted(misplaced(moved) - misplaced(self)):
             raise PlanError(
-                f"Goal {self.title(goal_id)} needs goal {self.title(need_id)}, which must stand before it, and not "
-                "above or below it: choose another place."
+                t(
+                    "Goal {goal_id} needs goal {need_id}, which must stand before it, and not above or below it: "
+                    "choose another place.",
+                    goal_id=self.title(goal_id),
+                    need_id=self.title(need_id),
+                )
             )
 
     # -- places --
@@ -355,17 +410,34 @@ class PlanTree(GoalForest):
 def _check_description(text: str) -> None:
     if len(text) > MAX_DESCRIPTION:
         raise PlanError(
-            f"A description of {len(text)} characters is too long (at most {MAX_DESCRIPTION}): "
-            "name the goal in one line and put the rest into the reason."
+            t(
+                "A description of {count} characters is too long (at most {max_description}): name the "
+                "goal in one line and put the rest into the reason.",
+                count=len(text),
+                max_description=MAX_DESCRIPTION,
+            )
         )
+
+
+_ENDED_WORDS = {"completed": noted("completed"), "abandoned": noted("abandoned")}
 
 
 def _checked_summary(text: str, operation: str, what: str) -> str:
     text = whole_characters(text).strip()
     if not text:
-        raise PlanError(f"`{operation}` needs a summary: say {what}, it replaces the details.")
+        raise PlanError(
+            t(
+                "`{operation}` needs a summary: say {what}, it replaces the details.",
+                operation=operation,
+                what=what,
+            )
+        )
     if len(text) > MAX_SUMMARY:
         raise PlanError(
-            f"The summary has {len(text)} characters; at most {MAX_SUMMARY}: keep what later work needs."
+            t(
+                "The summary has {count} characters; at most {max_summary}: keep what later work needs.",
+                count=len(text),
+                max_summary=MAX_SUMMARY,
+            )
         )
     return text

@@ -7,6 +7,7 @@ import asyncio
 from daemon.loop.queue import TurnResult
 from daemon.loop.session import Sealed, Session
 from daemon.planner.wish import Wish
+from tools.localization import t
 
 REPLAN = "Make a new plan for what is left."
 
@@ -23,7 +24,9 @@ async def replan(session: Session, instructions: str = "") -> TurnResult:
         raise Sealed(session.sealed)
     instructions = instructions.strip()
     if session.wish is not None:
-        session.wish.settle(session.state.turn or "", "canceled", "A later wish for a plan took its place.")
+        session.wish.settle(
+            session.state.turn or "", "canceled", t("A later wish for a plan took its place.")
+        )
     at_rest = not session.running
     wish = session.wish = Wish("" if at_rest else instructions, asyncio.get_running_loop().create_future())
     if at_rest:
@@ -34,5 +37,5 @@ async def replan(session: Session, instructions: str = "") -> TurnResult:
         # Whoever wished does not wait any more. A plan that is being made already is made.
         if not at_rest and session.wish is wish:
             session.wish = None
-            wish.settle(session.state.turn or "", "canceled", "The wish for a plan was withdrawn.")
+            wish.settle(session.state.turn or "", "canceled", t("The wish for a plan was withdrawn."))
         raise

@@ -16,6 +16,7 @@ from daemon.model.traces import PromptPlanner
 from daemon.plan.forest import ENDED
 from daemon.plan.needs import waits_for
 from daemon.plan.tree import PlanTree
+from tools.localization import t
 
 MAX_REPLANS = 3
 """How often a turn makes its plan anew by itself; what the person asks for does not count."""
@@ -280,7 +281,7 @@ def _ran(course: Course, tree: PlanTree, ran: Ran) -> tuple[Course, Decision]:
         if course.mode == "on_demand" and ran.stop == "error" and course.may_replan:
             return _asks(
                 replace(course, failed=end),
-                Ask("again", f"The work stopped with an error: {ran.detail}", revise=True),
+                Ask("again", t("The work stopped with an error: {detail}", detail=ran.detail), revise=True),
             )
         return course, end
     goal = tree.goals.get(course.step or "")
@@ -294,11 +295,15 @@ def _ran(course: Course, tree: PlanTree, ran: Ran) -> tuple[Course, Decision]:
             and not _replaced(tree, gone_with)
         ):
             return _failed(
-                course, tree, gone_with, f"was given up: {gone_with.summary or 'no reason was given'}", ran
+                course,
+                tree,
+                gone_with,
+                t("was given up: {summary}", summary=gone_with.summary or t("no reason was given")),
+                ran,
             )
         return _next(course, tree, end)
     if ran.stop == "error":
-        return _failed(course, tree, goal, f"stopped with an error: {ran.detail}", ran)
+        return _failed(course, tree, goal, t("stopped with an error: {detail}", detail=ran.detail), ran)
     if not course.nudged:
         if (inner := next_step_below(tree, goal)) is not None:
             # The model has broken the goal down: its parts are the next steps.
@@ -306,7 +311,7 @@ def _ran(course: Course, tree: PlanTree, ran: Ran) -> tuple[Course, Decision]:
         return replace(course, nudged=True), Work("nudge", goal.id)
     if ran.asks:
         return course, end  # the person has the word
-    return _failed(course, tree, goal, "was not reached: the work on it ended while it was open", ran)
+    return _failed(course, tree, goal, t("was not reached: the work on it ended while it was open"), ran)
 
 
 def next_step_below(tree: PlanTree, goal: Goal) -> Goal | None:
@@ -346,7 +351,7 @@ def _failed(course: Course, tree: PlanTree, goal: Goal, how: str, ran: Ran) -> t
 
 
 def _noted(course: Course, goal: Goal, how: str, stop: StopReason) -> Course:
-    what = _sentence(f'The goal "{goal.description}" {how}')
+    what = _sentence(t('The goal "{description}" {how}', description=goal.description, how=how))
     stop = "error" if stop in ("end_turn", "tool_use") else stop
     return replace(
         course, failed=course.failed or End(stop, what), failures=(*course.failures, (goal.id, what))
@@ -363,11 +368,11 @@ def _next(course: Course, tree: PlanTree, end: End) -> tuple[Course, Decision]:
         return replace(course, step=None), end
     what = " ".join(what for _, what in failures)
     if not course.may_replan:
-        left = "" if next_step(tree, course.aside) is None else " What is open stays in the plan."
+        left = "" if next_step(tree, course.aside) is None else t(" What is open stays in the plan.")
         why = (
-            f"The plan was made anew {MAX_REPLANS} times, and that did not help."
+            t("The plan was made anew {max_replans} times, and that did not help.", max_replans=MAX_REPLANS)
             if course.replan_allowed
-            else "The plan ends here, because replanning is off (setting allow_replan)."
+            else t("The plan ends here, because replanning is off (setting allow_replan).")
         )
         return course, End("error", f"{what} {why}{left}")
     failed = End("error" if course.failed is None else course.failed.stop, what)
@@ -397,10 +402,14 @@ def _and_not_planned(failed: End, why: str) -> str:
     if failed.stop == "end_turn":
         return failed.detail
     if not failed.detail.strip():
-        return f"No new plan was made: {why}"
+        return t("No new plan was made: {why}", why=why)
     # What keeps a step from working mostly keeps the planning from it, too: once is enough.
     same = failed.detail.strip().rstrip(".") == why.strip().rstrip(".")
-    rest = "No new plan could be made for the same reason." if same else f"No new plan was made: {why}"
+    rest = (
+        t("No new plan could be made for the same reason.")
+        if same
+        else t("No new plan was made: {why}", why=why)
+    )
     return f"{_sentence(failed.detail.strip())} {rest}"
 
 

@@ -44,6 +44,7 @@ from daemon.planner.words import (
 )
 from tools.base import ToolResult
 from tools.cutting import short
+from tools.localization import t
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -226,12 +227,12 @@ class Driver:
         """Return what came of the steps: a goal that is open still has failed."""
         failed: dict[str, str] = {}
         for goal_id in goal_ids:
-            stop, why = self._steps.pop(goal_id, ("error", "no sub-agent came to the end of it."))
+            stop, why = self._steps.pop(goal_id, ("error", t("no sub-agent came to the end of it.")))
             if goal_id not in self._tree.goals or self._tree.ended_root(goal_id) is not None:
                 continue
             if stop in ("canceled", "permission_denied"):
                 return RanTogether(stop, why)
-            failed[goal_id] = f"was not reached: {why}"
+            failed[goal_id] = t("was not reached: {why}", why=why)
         return RanTogether("end_turn", failed=failed)
 
     async def _ran(self) -> Happening:
@@ -244,7 +245,8 @@ class Driver:
         if tool := self._circle.tool:
             self._circle.tool = ""
             return Paused(
-                "circle", f"The same calls were made again and again, with {tool}: that leads nowhere."
+                "circle",
+                t("The same calls were made again and again, with {tool}: that leads nowhere.", tool=tool),
             )
         failing, self._failing = self._failing, ""
         return Paused("failures", failing)
@@ -316,7 +318,7 @@ class Driver:
         answer = next(m for m in reversed(messages) if m.role == "assistant" and m.compaction() is None)
         most = MAX_SIGNPOSTS if light else MAX_LAYERED
         steps = read_plan(answer.text(), answer.tool_calls(), most=most, nested=not light, any_list=any_list)
-        why = f"Given up with a new plan. {ask.why}" if ask.why else ""
+        why = t("Given up with a new plan. {why}", why=ask.why) if ask.why else ""
         revision = revised(self._tree, steps, revise=ask.revise, why=why, failed=ask.failed)
         self._record(revision.changes)
         return Planned(revision.steps, revision.aside)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from daemon.loop.doom import key_of
 from daemon.model.messages import FilePart, Message, TextPart, ToolCallPart, ToolResultPart
 from tools.cutting import short
+from tools.localization import t
 
 FAILURES = 3
 """Failures of a row, after which a new plan is asked for."""
@@ -66,10 +67,23 @@ class Failures:
         if count < FAILURES:
             return ""
         if call.name in _CHANGES:
-            return f"{count} changes of files failed in a row, the last one with: {_brief(result)}"
+            return t(
+                "{count} changes of files failed in a row, the last one with: {result}",
+                count=count,
+                result=_brief(result),
+            )
         if call.name == "bash":
-            return f"The same command failed {count} times, whatever was changed in between: {_command(call)}"
-        return f"{call.name} failed {count} times in a row, the last time with: {_brief(result)}"
+            return t(
+                "The same command failed {count} times, whatever was changed in between: {call}",
+                count=count,
+                call=_command(call),
+            )
+        return t(
+            "{name} failed {count} times in a row, the last time with: {result}",
+            name=call.name,
+            count=count,
+            result=_brief(result),
+        )
 
 
 def failed(result: ToolResultPart) -> bool:

@@ -12,8 +12,9 @@ from daemon.plan.tree import MAX_SUMMARY, Added, Change, PlanError, PlanTree, Up
 from daemon.planner.linking import linked
 from daemon.planner.reading import BadPlan, PlanStep
 from tools.cutting import head
+from tools.localization import noted, t
 
-REPLACED = "Given up with a new plan, which does not have it."
+REPLACED = noted("Given up with a new plan, which does not have it.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def revised(
     _place(work, rows, inner, home if revise else None)
     _link(work, [*steps, *(below for step in steps for below in step.steps)])
     if revise:
-        _give_up(work, untouched, why.strip() or REPLACED)
+        _give_up(work, untouched, why.strip() or t(REPLACED))
         _unlink(work, ())
     _check_needs(work, aside)
     return Revision(tuple(work.changes), len(rows), aside)
@@ -257,7 +258,11 @@ def _end_half_done(work: _Work, goal: Goal, why: str) -> None:
         done = tree.summary_of_children(goal.id)
         work.do(
             tree.plan_done(
-                f"{head(done, MAX_SUMMARY - 300)}\nThe rest was given up: {head(why, 250)}",
+                t(
+                    "{done}\nThe rest was given up: {why}",
+                    done=head(done, MAX_SUMMARY - 300),
+                    why=head(why, 250),
+                ),
                 tree.goals[goal.id],
             )
         )

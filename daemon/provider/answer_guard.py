@@ -26,6 +26,7 @@ from daemon.provider.base import (
     ToolCallDelta,
     ToolCallStart,
 )
+from tools.localization import t
 
 MAX_BYTES = 64_000_000
 """Of one answer on the wire. Each token of an answer comes in an event of its own, of 100 to 400 bytes."""
@@ -84,8 +85,14 @@ def check_redirect(url: str, location: str | None) -> None:
         parts = urlsplit(target)
         here, there = urlsplit(url).netloc.rpartition("@")[2], parts.netloc.rpartition("@")[2]
         raise RedirectRefused(
-            f"{here} redirects to another server ({parts.scheme}://{there}). The redirect was not followed, because "
-            "that server would get your key and the conversation. If you trust it, set its address as the base URL."
+            t(
+                "{here} redirects to another server ({scheme}://{there}). The redirect was not followed, "
+                "because that server would get your key and the conversation. If you trust it, set its "
+                "address as the base URL.",
+                here=here,
+                scheme=parts.scheme,
+                there=there,
+            )
         )
 
 
@@ -146,8 +153,11 @@ class Allowance:
         self._left -= len(piece)
         if self._left < 0:
             raise AnswerTooLong(
-                f"The answer of the model server was cut off: it has more than {MAX_BYTES // 1_000_000} MB. "
-                "Nothing of it was run. Choose another model, or check the server."
+                t(
+                    "The answer of the model server was cut off: it has more than {max_bytes} MB. Nothing of "
+                    "it was run. Choose another model, or check the server.",
+                    max_bytes=MAX_BYTES // 1000000,
+                )
             )
         return piece
 
@@ -199,9 +209,11 @@ async def cut_at_limit(
     for part in answer.unfinished():
         yield part
     stop: StopReason = "max_tokens"
-    words = (
-        f"The answer was cut off after {answer.letters:,} characters: the server was asked for at most "
-        f"{request.max_tokens:,} tokens and sent far more."
+    words = t(
+        "The answer was cut off after {letters:,} characters: the server was asked for at most "
+        "{max_tokens:,} tokens and sent far more.",
+        letters=answer.letters,
+        max_tokens=request.max_tokens,
     )
     yield Complete(answer.parts(), stop, Usage(output=answer.letters // 4), request.model, words)
 

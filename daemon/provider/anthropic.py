@@ -22,6 +22,7 @@ from daemon.provider.anthropic_stream import MessageBuilder
 from daemon.provider.base import ModelRequest, ProviderError, ProviderEvent
 from daemon.provider.server_sent_events import EventReader
 from daemon.version import product_version
+from tools.localization import t
 
 if TYPE_CHECKING:
     import aiohttp
@@ -118,7 +119,7 @@ async def _events(
             if message.ended:
                 break
         else:
-            raise message.broken("it ended before the message did")
+            raise message.broken(t("it ended before the message did"))
         await _read_to_end(pieces)
     yield message.complete()
 
@@ -130,7 +131,7 @@ def _decoded(data: bytes, message: MessageBuilder) -> dict[str, Any]:
     except (ValueError, RecursionError):
         if data == b"[DONE]":  # some imitations of the API end with it, as another API does
             return {}
-        raise message.broken("not the JSON that was expected") from None
+        raise message.broken(t("not the JSON that was expected")) from None
     return cast("dict[str, Any]", event) if isinstance(event, dict) else {}
 
 
@@ -152,11 +153,15 @@ def _error(error: Exception, access: Access, request: ModelRequest) -> Exception
 
     base_url = access.base_url
     if isinstance(error, TimeoutError):
-        return errors.no_answer(base_url, "try again, or check the network.", timed_out=True)
+        return errors.no_answer(base_url, t("try again, or check the network."), timed_out=True)
     if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ClientResponseError):
         return errors.malformed(errors.host_of(base_url), errors.redact(str(error), request.env))
     if isinstance(error, aiohttp.ClientError | OSError):
-        how = f"is it running? Check {BASE_URL}." if access.imitated else "check the network."
+        how = (
+            t("is it running? Check {base_url}.", base_url=BASE_URL)
+            if access.imitated
+            else t("check the network.")
+        )
         return errors.no_answer(base_url, how)
     return error
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from daemon.provider import errors
 from daemon.provider.base import ProviderError
+from tools.localization import t
 from tools.redaction import SECRETS
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ class Access:
         found: dict[str, str | None] = dict.fromkeys((KEY, TOKEN, PROFILE))
         name = next((name for name in found if env.get(name, "").strip()), None)
         if name is None:
-            raise ProviderError("no_key", f"No key for Anthropic: set {KEY} or choose another model.")
+            raise ProviderError(
+                "no_key", t("No key for Anthropic: set {key} or choose another model.", key=KEY)
+            )
         found[name] = env[name].strip()
         return cls(base_url, found[KEY], found[TOKEN], found[PROFILE])
 
@@ -95,7 +98,13 @@ class SignIn:
             }
         except (AnthropicError, OSError, ValueError) as error:
             raise ProviderError(
-                "auth", f"The profile {access.profile} ({PROFILE}) cannot sign in: {error}"
+                "auth",
+                t(
+                    "The profile {profile} ({profile2}) cannot sign in: {error}",
+                    profile=access.profile,
+                    profile2=PROFILE,
+                    error=error,
+                ),
             ) from error
 
     def refused(self, access: Access) -> None:

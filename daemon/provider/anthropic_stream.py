@@ -21,6 +21,7 @@ from daemon.provider.base import (
     ToolCallDelta,
     ToolCallStart,
 )
+from tools.localization import t
 
 Event = dict[str, Any]
 """An event, or a part of one, as decoded JSON. Any, because a server may leave out what the API promises."""
@@ -187,9 +188,9 @@ class MessageBuilder:
         self._stop = delta.get("stop_reason") or self._stop
         if self._stop == "refusal":
             details: Event = delta.get("stop_details") or {}
-            self._detail = details.get("explanation") or "The model declined to go on."
+            self._detail = details.get("explanation") or t("The model declined to go on.")
         elif self._stop == "model_context_window_exceeded":
-            self._detail = "The model's context window is full."
+            self._detail = t("The model's context window is full.")
         self._count(event.get("usage") or {})
 
     def complete(self) -> Complete:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from tools.localization import t
+
 _BLIND = {
     "anthropic": re.compile(r"claude-(?:2|instant)"),
     "openai": re.compile(r"gpt-3\.5|gpt-4(?:-\d{4}|-32k)?$|o1-mini|o1-preview|o3-mini|gpt-oss|codex-mini"),
@@ -22,10 +24,14 @@ def refusal(model: str, media_type: str) -> str:
     if media_type == "application/pdf":
         if family == "anthropic" and not _BLIND[family].match(name):
             return ""
-        return (
-            f"The model {model} takes no PDF files. Attach their text or pictures, or choose a Claude model."
+        return t(
+            "The model {model} takes no PDF files. Attach their text or pictures, or choose a Claude model.",
+            model=model,
         )
     blind = _BLIND.get(family)
     if media_type.startswith("image/") and blind is not None and blind.match(name):
-        return f"The model {model} cannot see images. Remove the image, or choose a model that can see."
+        return t(
+            "The model {model} cannot see images. Remove the image, or choose a model that can see.",
+            model=model,
+        )
     return ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from daemon.model.messages import Part, StopReason, Usage
+from tools.localization import t
 
 ErrorKind = Literal[
     "no_key", "auth", "rate_limit", "overloaded", "server", "network", "malformed", "overflow", "bad_request"
@@ -172,7 +173,7 @@ async def answered(
     finally:
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
-    raise ProviderError("malformed", "The model's answer ended before it was complete.")
+    raise ProviderError("malformed", t("The model's answer ended before it was complete."))
 
 
 class Provider(Protocol):

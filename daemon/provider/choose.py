@@ -17,16 +17,17 @@ from daemon.provider.litellm import LiteLLMProvider, ollama_url
 from daemon.provider.scripted import ScriptedProvider
 from daemon.provider.side_questions import NotAnswered, json_from
 from daemon.provider.variables import is_provider_variable as is_provider_variable
+from tools.localization import noted, t
 
 ANTHROPIC_DEFAULT = "anthropic/claude-sonnet-5-5"
 OPENAI_DEFAULT = "openai/gpt-6.1-sol"
 DEMO = "demo/demo"
 
-HOW_TO_CONNECT = (
-    "To use a real model, set ANTHROPIC_API_KEY or OPENAI_API_KEY (or start Ollama) and reload, "
-    "or choose a model in the settings."
+HOW_TO_CONNECT = noted(
+    "To use a real model, set ANTHROPIC_API_KEY or OPENAI_API_KEY (or start Ollama) and "
+    "reload, or choose a model in the settings."
 )
-ANOTHER_MODEL = (
+ANOTHER_MODEL = noted(
     "To use another one, choose it in the settings, or set ANTHROPIC_API_KEY or OPENAI_API_KEY and reload."
 )
 _PROBE_TIMEOUT_S = 0.3
@@ -51,7 +52,13 @@ def parse_model(model: str) -> tuple[str, str]:
     """Provider and rest of ``provider/model``. Raises ValueError when it is not of that form."""
     provider, slash, name = model.strip().partition("/")
     if not (provider and slash and name):
-        raise ValueError(f"{model!r} names no model: write provider/model, for example {ANTHROPIC_DEFAULT}.")
+        raise ValueError(
+            t(
+                "{model!r} names no model: write provider/model, for example {anthropic_default}.",
+                model=model,
+                anthropic_default=ANTHROPIC_DEFAULT,
+            )
+        )
     return provider, name
 
 
@@ -68,16 +75,25 @@ async def default_model(
     found = await (ollama_probe or ollama_models)(env)
     name = best_local_model(found or [])
     if name is not None:
-        return Choice(f"ollama/{name}", False, f"Using the local model {name} of Ollama. {ANOTHER_MODEL}")
-    how = HOW_TO_CONNECT
-    if url := env.get("OPENAI_BASE_URL", "").strip() or env.get("OPENAI_API_BASE", "").strip():
-        how = (
-            f"A server is set ({shown_url(url)}), but no model: choose one with `--model openai/NAME`, or in the "
-            "settings."
+        return Choice(
+            f"ollama/{name}",
+            False,
+            t(
+                "Using the local model {name} of Ollama. {another_model}",
+                name=name,
+                another_model=t(ANOTHER_MODEL),
+            ),
         )
-    notice = f"This is the built-in demo: a script, not a real model. {how}"
+    how = t(HOW_TO_CONNECT)
+    if url := env.get("OPENAI_BASE_URL", "").strip() or env.get("OPENAI_API_BASE", "").strip():
+        how = t(
+            "A server is set ({url}), but no model: choose one with `--model openai/NAME`, or in the "
+            "settings.",
+            url=shown_url(url),
+        )
+    notice = t("This is the built-in demo: a script, not a real model. {how}", how=how)
     if found is not None:
-        notice += " Ollama is running but has no model yet: get one with `ollama pull qwen3-coder`."
+        notice += t(" Ollama is running but has no model yet: get one with `ollama pull qwen3-coder`.")
     return Choice(DEMO, True, notice)
 
 

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from daemon.provider.base import ErrorKind, ProviderError
 from tools.cutting import head
+from tools.localization import t
 
 _OVERFLOW = re.compile(
     r"prompt( is)? too long|input is too long|too many (input )?tokens|context[ _]length|context window"
@@ -102,25 +103,47 @@ def classify(failure: Failure) -> tuple[ErrorKind, bool]:
 def error_for(failure: Failure, *, host: str, key_name: str, env: Mapping[str, str]) -> ProviderError:
     """The ProviderError of an answer with an error in it; its text says what to do and holds no secrets."""
     kind, retryable = classify(failure)
-    words = redact(head(" ".join(failure.message.split()), _MAX_WORDS), env) or f"status {failure.status}"
+    words = redact(head(" ".join(failure.message.split()), _MAX_WORDS), env) or t(
+        "status {status}", status=failure.status
+    )
     if kind == "auth":
-        what = f"The key was refused by {host}: check {key_name}. It said: {words}"
+        what = t(
+            "The key was refused by {host}: check {key_name}. It said: {words}",
+            host=host,
+            key_name=key_name,
+            words=words,
+        )
     elif kind == "rate_limit" and retryable:
-        what = f"{host} limits how often it may be asked. It said: {words}"
+        what = t("{host} limits how often it may be asked. It said: {words}", host=host, words=words)
     elif kind == "rate_limit":
-        what = f"{host} answers no more for this key: check its plan, credit and limits. It said: {words}"
+        what = t(
+            "{host} answers no more for this key: check its plan, credit and limits. It said: {words}",
+            host=host,
+            words=words,
+        )
     elif kind == "overloaded":
-        what = f"{host} is overloaded at the moment. It said: {words}"
+        what = t("{host} is overloaded at the moment. It said: {words}", host=host, words=words)
     elif kind == "server":
-        what = f"{host} failed (status {failure.status}). It said: {words}"
+        what = t(
+            "{host} failed (status {status}). It said: {words}", host=host, status=failure.status, words=words
+        )
     elif kind == "overflow":
-        what = f"The conversation is too long for the model. {host} said: {words}"
+        what = t("The conversation is too long for the model. {host} said: {words}", host=host, words=words)
     elif failure.status == 404 or failure.error_type == "not_found_error":
-        what = f"{host} does not know this model: choose another, or check the base URL. It said: {words}"
+        what = t(
+            "{host} does not know this model: choose another, or check the base URL. It said: {words}",
+            host=host,
+            words=words,
+        )
     elif failure.status == 402 or _SPENT.search(failure.message):
-        what = f"{host} wants to be paid: check the plan and credit of {key_name}. It said: {words}"
+        what = t(
+            "{host} wants to be paid: check the plan and credit of {key_name}. It said: {words}",
+            host=host,
+            key_name=key_name,
+            words=words,
+        )
     else:
-        what = f"{host} refused the request: {words}"
+        what = t("{host} refused the request: {words}", host=host, words=words)
     window = (window_in(failure.message) or window_in(failure.body)) if kind == "overflow" else None
     return ProviderError(kind, what, retryable=retryable, retry_after_s=failure.retry_after_s, window=window)
 
@@ -128,7 +151,9 @@ def error_for(failure: Failure, *, host: str, key_name: str, env: Mapping[str, s
 def no_answer(base_url: str, hint: str, *, timed_out: bool = False) -> ProviderError:
     """The ProviderError for a connection that was refused, broke or fell silent."""
     what = (
-        f"{shown_url(base_url)} stopped answering" if timed_out else f"No answer from {shown_url(base_url)}"
+        t("{base_url} stopped answering", base_url=shown_url(base_url))
+        if timed_out
+        else t("No answer from {base_url}", base_url=shown_url(base_url))
     )
     return ProviderError("network", f"{what}: {hint}", retryable=True)
 
@@ -145,14 +170,20 @@ def checked_url(url: str, variable: str) -> str:
         usable = False
     if not usable:
         raise ProviderError(
-            "bad_request", f"{variable} is not a web address: it must look like https://api.example.com."
+            "bad_request",
+            t(
+                "{variable} is not a web address: it must look like https://api.example.com.",
+                variable=variable,
+            ),
         )
     return url.rstrip("/")
 
 
 def malformed(host: str, detail: str) -> ProviderError:
     """The ProviderError for an answer that breaks the protocol, e.g. a stream that ends in the middle."""
-    return ProviderError("malformed", f"The answer of {host} was broken: {detail}", retryable=True)
+    return ProviderError(
+        "malformed", t("The answer of {host} was broken: {detail}", host=host, detail=detail), retryable=True
+    )
 
 
 def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time.time) -> float | None:

@@ -17,6 +17,7 @@ from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from daemon.provider.answer_guard import Allowance, RedirectRefused, check_redirect
+from tools.localization import t
 
 if TYPE_CHECKING:
     import aiohttp
@@ -78,8 +79,13 @@ class Http:
             check_redirect(url, location)
             if left == 0 or response.status not in (307, 308):  # the others would make a GET of it
                 raise RedirectRefused(
-                    f"{url} redirects to {urljoin(url, location)} (status {response.status}), which a request to a "
-                    "model cannot follow. Set the base URL to where the server really is."
+                    t(
+                        "{url} redirects to {url2} (status {status}), which a request to a model cannot follow. "
+                        "Set the base URL to where the server really is.",
+                        url=url,
+                        url2=urljoin(url, location),
+                        status=response.status,
+                    )
                 )
             url = urljoin(url, location)
             left -= 1

@@ -26,6 +26,7 @@ from daemon.provider import answer_guard, errors, openai_wire
 from daemon.provider.base import ModelRequest, ProviderError, ProviderEvent
 from daemon.provider.openai_stream import AnswerBuilder
 from daemon.provider.pricing import OLLAMA_WINDOW
+from tools.localization import noted, t
 
 OPENAI_URL = "https://api.openai.com/v1"
 OLLAMA_URL = "http://127.0.0.1:11434"
@@ -145,7 +146,7 @@ class _Target:
     base_url: str | None
     key: str | None = field(repr=False)
     key_name: str = ""
-    hint: str = "check the network."
+    hint: str = noted("check the network.")
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
@@ -251,8 +252,11 @@ async def _check_known(model: str) -> None:
     if prefix not in known:
         raise ProviderError(
             "bad_request",
-            f"There is no model provider {prefix!r}: write provider/model, for example anthropic/claude-sonnet-5-5, "
-            "openai/gpt-6.1-sol or ollama/qwen3-coder.",
+            t(
+                "There is no model provider {prefix!r}: write provider/model, for example "
+                "anthropic/claude-sonnet-5-5, openai/gpt-6.1-sol or ollama/qwen3-coder.",
+                prefix=prefix,
+            ),
         )
 
 
@@ -262,7 +266,7 @@ def target_for(family: str, request: ModelRequest) -> _Target:
     if family == "openai":
         return _openai(request.model, env, request.thinking_tokens)
     if family == "ollama":
-        hint = "start it with `ollama serve`, or set OLLAMA_HOST."
+        hint = t("start it with `ollama serve`, or set OLLAMA_HOST.")
         options = {"num_ctx": request.window or OLLAMA_WINDOW}
         return _Target(f"ollama_chat/{request.model}", ollama_url(env), None, "OLLAMA_HOST", hint, options)
     prefix = request.model.partition("/")[0]
@@ -272,7 +276,14 @@ def target_for(family: str, request: ModelRequest) -> _Target:
     if base_url is not None:
         base_url = errors.checked_url(base_url, f"{stem}_API_BASE")
     if key is None and base_url is None and prefix not in _KEYLESS:
-        raise ProviderError("no_key", f"No key for {prefix}: set {key_name} or choose another model.")
+        raise ProviderError(
+            "no_key",
+            t(
+                "No key for {prefix}: set {key_name} or choose another model.",
+                prefix=prefix,
+                key_name=key_name,
+            ),
+        )
     return _Target(request.model, base_url, key, key_name, options=_effort(request.thinking_tokens))
 
 
@@ -283,11 +294,11 @@ def _openai(model: str, env: Mapping[str, str], thinking_tokens: int) -> _Target
     if own:
         # A server of one's own often wants no key, but the SDK does. It is not asked for effort, because for new
         # models that would send litellm to an address that imitations of the API lack.
-        hint = f"is it running? Check {variable}."
+        hint = t("is it running? Check {variable}.", variable=variable)
         own = errors.checked_url(own, variable)
         return _Target(f"openai/{model}", own, key or "none", "OPENAI_API_KEY", hint)
     if key is None:
-        raise ProviderError("no_key", "No key for OpenAI: set OPENAI_API_KEY or choose another model.")
+        raise ProviderError("no_key", t("No key for OpenAI: set OPENAI_API_KEY or choose another model."))
     return _Target(f"openai/{model}", OPENAI_URL, key, "OPENAI_API_KEY", options=_effort(thinking_tokens))
 
 
@@ -347,17 +358,20 @@ def _error(error: Exception, target: _Target, request: ModelRequest) -> Exceptio
     status = getattr(error, "status_code", None)
     where = target.base_url or target.host
     if "Timeout" in causes:
-        return errors.no_answer(where, target.hint, timed_out=True)
+        return errors.no_answer(where, t(target.hint), timed_out=True)
     if "JSONDecodeError" in causes or "RemoteProtocolError" in causes or "ClientPayloadError" in causes:
-        return errors.malformed(target.host, "the stream broke off or was not the JSON that was expected")
+        return errors.malformed(target.host, t("the stream broke off or was not the JSON that was expected"))
     if _UNREACHED.search(causes):
-        return errors.no_answer(where, target.hint)
+        return errors.no_answer(where, t(target.hint))
     if status is None:
         return error
     if name == "APIConnectionError":
         # Its name for everything it did not expect, with a status of its own making.
         words = errors.redact(text, request.env)
-        return ProviderError("bad_request", f"litellm could not make the call to {target.host}: {words}")
+        return ProviderError(
+            "bad_request",
+            t("litellm could not make the call to {host}: {words}", host=target.host, words=words),
+        )
     headers = _headers(error)
     failure = errors.Failure(
         status=int(status),

@@ -21,6 +21,7 @@ from daemon.provider.base import (
     ToolCallDelta,
     ToolCallStart,
 )
+from tools.localization import t
 
 _STOPS: dict[str, StopReason] = {
     "length": "max_tokens",
@@ -89,7 +90,7 @@ class AnswerBuilder:
     def end(self, finished: bool) -> list[ProviderEvent]:
         """The last events. Raises ProviderError when the answer was cut off (``finished`` is false)."""
         if not finished:
-            raise errors.malformed(self._host, "it ended before it was finished")
+            raise errors.malformed(self._host, t("it ended before it was finished"))
         events = self._close()
         for call in self._calls.values():
             events += self._stop(call)
@@ -97,7 +98,7 @@ class AnswerBuilder:
         reason = _STOPS.get(self._finish, "end_turn")
         detail = ""
         if self._finish == "content_filter":
-            detail = "The provider's content filter ended the answer."
+            detail = t("The provider's content filter ended the answer.")
         elif reason == "end_turn" and any(isinstance(part, ToolCallPart) for part in parts):
             # Many servers report "stop" beside tool calls.
             reason = "tool_use"

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import cast
 
 from daemon.provider.base import ErrorKind, ModelRequest, Provider, ProviderError, ProviderEvent, Retry
+from tools.localization import noted, t
 
 FIRST_DELAY_S = 1.0
 MAX_DELAY_S = 30.0
@@ -28,11 +29,11 @@ ATTEMPTS: Mapping[ErrorKind, int] = MappingProxyType(
 
 _WORDS: Mapping[ErrorKind, str] = MappingProxyType(
     {
-        "overloaded": "the service is overloaded",
-        "rate_limit": "the rate limit is reached",
-        "network": "no answer",
-        "server": "the service failed",
-        "malformed": "the answer was broken",
+        "overloaded": noted("the service is overloaded"),
+        "rate_limit": noted("the rate limit is reached"),
+        "network": noted("no answer"),
+        "server": noted("the service failed"),
+        "malformed": noted("the answer was broken"),
     }
 )
 
@@ -71,7 +72,7 @@ async def with_retry(
             if asked is not None and asked > MAX_WAIT_S:
                 raise _too_long(error, now() + timedelta(seconds=asked), now()) from error
             delay = _delay(attempt, rand) if asked is None else asked
-            reason = _WORDS.get(error.kind, str(error))
+            reason = t(_WORDS[error.kind]) if error.kind in _WORDS else str(error)
         yield Retry(attempt, delay, reason)
         await sleep(delay)
 
@@ -85,7 +86,7 @@ def _delay(attempt: int, rand: Callable[[], float]) -> float:
 def _given_up(error: ProviderError, attempts: int) -> ProviderError:
     if attempts == 1:
         return error
-    text = f"{error} (tried {attempts} times)"
+    text = t("{error} (tried {attempts} times)", error=error, attempts=attempts)
     return ProviderError(error.kind, text, retryable=True, retry_after_s=error.retry_after_s)
 
 
@@ -93,5 +94,10 @@ def _too_long(error: ProviderError, until: datetime, now: datetime) -> ProviderE
     when = f"{until:%H:%M}" if until.date() == now.date() else f"{until:%Y-%m-%d %H:%M}"
     said = str(error)
     stop = "" if said.endswith((".", "!", "?")) else "."
-    text = f"{said}{stop} It asks to wait until {when}: try again then, or choose another model."
+    text = t(
+        "{said}{stop} It asks to wait until {when}: try again then, or choose another model.",
+        said=said,
+        stop=stop,
+        when=when,
+    )
     return ProviderError(error.kind, text, retry_after_s=error.retry_after_s)

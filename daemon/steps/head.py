@@ -23,6 +23,7 @@ from daemon.model.events import (
 from daemon.model.messages import StopReason
 from daemon.model.traces import Trace, TraceStatus, trace_status
 from daemon.steps.spent import NOTHING, Spent
+from tools.localization import t
 
 _TOLD = ("title", "agent", "model")
 
@@ -30,7 +31,7 @@ _TOLD = ("title", "agent", "model")
 def stop_words(event: TurnEnded) -> str:
     """Why a turn ended as it did; empty when it ended as turns do."""
     if event.stop_reason == "max_tokens" and not event.detail:
-        return "The last answer was cut off: it had as many tokens as the model may give at once."
+        return t("The last answer was cut off: it had as many tokens as the model may give at once.")
     return event.detail
 
 
@@ -103,7 +104,7 @@ class TraceHead:
         """Nobody works on it any more."""
         if self.status in ("running", "waiting"):
             self.status = "failed"
-            self.detail = "It broke off: nobody works on it any more."
+            self.detail = t("It broke off: nobody works on it any more.")
 
     def _spend(self, tokens: int, cost: float) -> None:
         self.total_tokens += tokens

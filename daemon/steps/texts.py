@@ -1,7 +1,6 @@
 """The plan as short texts: a to-do list, and a history for compaction (source: seed 003, "Context 管理").
 
-The words and marks are the seed's own; goals below a goal are indented. What the seed has no mark for, goals that
-failed or were skipped, has one of the same kind. Pure.
+Goals below a goal are indented; the labels are in the user's language. Pure.
 """
 
 from __future__ import annotations
@@ -14,14 +13,15 @@ from daemon.steps.inference import brief_output
 from daemon.steps.shortened import one_line
 from daemon.steps.tree import StepTree
 from tools.cutting import head
+from tools.localization import noted, t
 
 ICONS = {"completed": "✓", "in_progress": "→", "planned": " ", "failed": "✗", "skipped": "-"}
 LABELS = {
-    "completed": "完成",
-    "in_progress": "进行中",
-    "planned": "待做",
-    "failed": "失败",
-    "skipped": "跳过",
+    "completed": noted("done"),
+    "in_progress": noted("in progress"),
+    "planned": noted("to do"),
+    "failed": noted("failed"),
+    "skipped": noted("skipped"),
 }
 _TODO_INDENT = "    "
 HISTORY_INDENT = "  "
@@ -55,7 +55,7 @@ def to_history_string(tree: StepTree) -> str:
         if depth == 0 and lines:
             lines.append("")
         indent = HISTORY_INDENT * min(depth, DEEPEST)
-        lines.append(f"{indent}[{LABELS[goal.status]}] {_flat(goal.description)}")
+        lines.append(f"{indent}[{t(LABELS[goal.status])}] {_flat(goal.description)}")
         if goal.status != "planned":
             lines += [f"{indent}  {line}" for line in _details(tree, goal)]
     return "\n".join(lines)
@@ -73,7 +73,7 @@ def extract_brief(label: str, title: str, output: str, *, about: str = "", is_er
     written = _SUCCESS.sub("", output, count=1)
     brief = brief_output(written) or brief_output(output) or said if repeats else said
     if is_error:
-        brief = f"error: {brief}"
+        brief = t("error: {text}", text=brief)
     return f"{label}: {brief}".rstrip(": ")
 
 
@@ -91,7 +91,7 @@ def _details(tree: StepTree, goal: Step) -> list[str]:
     given_up = goal.status in ("failed", "skipped")
     for step in tree.children(goal.step_id):
         if step.step_type == "evaluation":
-            lines.append(f"总结: {_flat(step.summary or step.description)}")
+            lines.append(t("Summary: {summary}", summary=_flat(step.summary or step.description)))
         if given_up or step.step_type == "evaluation":
             continue
         # A result stands below its action, unless that is unknown.

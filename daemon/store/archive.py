@@ -32,6 +32,7 @@ from daemon.store.base import StoreError
 from daemon.store.encoding import json_bytes
 from daemon.store.files import FileTraceStore
 from tools.hashing import sha256
+from tools.localization import t
 
 KIND = "goalwright-trace"
 ARCHIVE_FORMAT = 1
@@ -119,22 +120,32 @@ def export_trace(store: FileTraceStore, trace_id: str, target: Path, *, replace:
     folder = store.folder(trace_id)
     if ":" in trace_id:
         raise StoreError(
-            f"{trace_id} is a branch or sub-agent: export the session it belongs to, it comes along."
+            t(
+                "{trace_id} is a branch or sub-agent: export the session it belongs to, it comes along.",
+                trace_id=trace_id,
+            )
         )
     trace = store.trace(trace_id)  # UnknownTrace, NewerFormat: what we do not understand, we cannot vouch for
     if target.exists() and not replace:
-        raise StoreError(f"{target} exists already. Name another file, or replace it by --force.")
+        raise StoreError(
+            t("{target} exists already. Name another file, or replace it by --force.", target=target)
+        )
     if target.is_dir():
-        raise StoreError(f"{target} is a folder: name the file to write.")
+        raise StoreError(t("{target} is a folder: name the file to write.", target=target))
     try:
         found = _found(folder)
         if "events.jsonl" in found.left_out:
             raise StoreError(
-                f"The event log of session {trace_id} is a link, or no file, and nobody here wrote it: nothing was "
-                "exported."
+                t(
+                    "The event log of session {trace_id} is a link, or no file, and nobody here wrote it: "
+                    "nothing was exported.",
+                    trace_id=trace_id,
+                )
             )
         if "events.jsonl" not in found.files:
-            raise StoreError(f"Session {trace_id} has no event log, so there is nothing to export.")
+            raise StoreError(
+                t("Session {trace_id} has no event log, so there is nothing to export.", trace_id=trace_id)
+            )
         manifest = {
             "kind": KIND,
             "format": ARCHIVE_FORMAT,
@@ -146,7 +157,9 @@ def export_trace(store: FileTraceStore, trace_id: str, target: Path, *, replace:
         size = target.stat().st_size
     except OSError as error:
         where = error.filename if isinstance(error.filename, str) else str(target)
-        raise StoreError(f"{where}: {error.strerror or error}. Nothing was exported.") from error
+        raise StoreError(
+            t("{where}: {strerror}. Nothing was exported.", where=where, strerror=error.strerror or error)
+        ) from error
     return Exported(
         trace_id, target, len(found.files), size, len(found.renamed), tuple(sorted(found.left_out))
     )
@@ -197,7 +210,7 @@ def _read(path: Path) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(0, "it is no file", str(path))
+            raise OSError(0, t("it is no file"), str(path))
         return file.read()
 
 

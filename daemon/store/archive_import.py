@@ -36,6 +36,7 @@ from daemon.store.leftovers import STAGING, remove_leftovers
 from daemon.store.pruning import IMPORTED, MB
 from daemon.store.rebuild import Rebuilt, rebuild
 from daemon.store.text_pieces import text_without_secrets
+from tools.localization import noted, t
 
 MAX_MB = 1024.0
 """Unpacked, unless somebody says otherwise."""
@@ -50,7 +51,7 @@ _HEADER = 1024 * 1024
 _CHUNK = 64 * 1024
 _TRACE_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4,32}")
 """As sessions are called here, and nothing else: no word of a command, no name of a device, not always the newest."""
-_NOTHING = "Nothing was imported."
+_NOTHING = noted("Nothing was imported.")
 
 
 class ArchiveError(StoreError):
@@ -103,7 +104,9 @@ def import_trace(
     try:
         staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=store.root))
     except OSError as error:
-        raise StoreError(f"{store.root} cannot be written: {error.strerror or error}.") from error
+        raise StoreError(
+            t("{root} cannot be written: {strerror}.", root=store.root, strerror=error.strerror or error)
+        ) from error
     try:
         with _opened(archive) as file:
             unpacked = _unpack(file, staging / "trace", int(max_mb * MB))
@@ -128,13 +131,18 @@ def import_trace(
         )
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ArchiveError(
-            f"{archive} is damaged or is no archive of a trace ({error}). {_NOTHING}"
+            t(
+                "{archive} is damaged or is no archive of a trace ({error}). {nothing}",
+                archive=archive,
+                error=error,
+                nothing=t(_NOTHING),
+            )
         ) from error
     except OSError as error:
         # What is written has no name in the error; what is read is there, or said so before.
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
         where = error.filename if isinstance(error.filename, str) else str(store.root if full else archive)
-        raise StoreError(f"{where}: {error.strerror or error}. {_NOTHING}") from error
+        raise StoreError(f"{where}: {error.strerror or error}. {t(_NOTHING)}") from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
@@ -143,15 +151,21 @@ def _opened(archive: Path) -> IO[bytes]:
     try:
         descriptor = os.open(archive, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except OSError as error:
-        raise ArchiveError(f"{archive} cannot be read: {error.strerror or error}.") from error
+        raise ArchiveError(
+            t("{archive} cannot be read: {strerror}.", archive=archive, strerror=error.strerror or error)
+        ) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise ArchiveError(f"{archive} is no file. {_NOTHING}")
+        raise ArchiveError(t("{archive} is no file. {nothing}", archive=archive, nothing=t(_NOTHING)))
     file = os.fdopen(descriptor, "rb")
     if file.read(2) != b"\x1f\x8b":
         file.close()
         raise ArchiveError(
-            f"{archive} is no .tar.gz archive, as `goalwright trace export` makes them. {_NOTHING}"
+            t(
+                "{archive} is no .tar.gz archive, as `goalwright trace export` makes them. {nothing}",
+                archive=archive,
+                nothing=t(_NOTHING),
+            )
         )
     file.seek(0)
     return file
@@ -168,7 +182,13 @@ class _Bounded(io.RawIOBase):
     def read(self, size: int = -1, /) -> bytes:
         """``size`` bytes, which tarfile makes as large as a header says."""
         if not 0 <= size <= _HEADER:
-            raise ArchiveError(f"The archive has a header of more than {_HEADER:,} bytes. {_NOTHING}")
+            raise ArchiveError(
+                t(
+                    "The archive has a header of more than {header:,} bytes. {nothing}",
+                    header=_HEADER,
+                    nothing=t(_NOTHING),
+                )
+            )
         data = self._stream.read(size)
         self._count(len(data))
         return data
@@ -176,7 +196,7 @@ class _Bounded(io.RawIOBase):
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         """Only forward, over what is not wanted; it is unpacked and counted all the same."""
         if whence != os.SEEK_SET or offset < self._at:
-            raise ArchiveError(f"The archive is not in order. {_NOTHING}")
+            raise ArchiveError(t("The archive is not in order. {nothing}", nothing=t(_NOTHING)))
         while self._at < offset:
             if not self.read(min(_CHUNK, offset - self._at)):
                 break
@@ -191,14 +211,21 @@ class _Bounded(io.RawIOBase):
         while data := self.read(_CHUNK):
             if data.strip(b"\0"):
                 raise ArchiveError(
-                    f"The archive is damaged: nothing can be read behind its middle. {_NOTHING}"
+                    t(
+                        "The archive is damaged: nothing can be read behind its middle. {nothing}",
+                        nothing=t(_NOTHING),
+                    )
                 )
 
     def _count(self, size: int) -> None:
         self._at += size
         if self._at > self._most:
             raise ArchiveError(
-                f"The archive holds more than {self._most // MB:,} MB. {_NOTHING} If you trust it, say --max-mb."
+                t(
+                    "The archive holds more than {most:,} MB. {nothing} If you trust it, say --max-mb.",
+                    most=self._most // MB,
+                    nothing=t(_NOTHING),
+                )
             )
 
 
@@ -211,12 +238,26 @@ def _unpack(packed: IO[bytes], folder: Path, most: int) -> _Unpacked:
         if member.isdir():
             continue
         if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.issparse():
-            raise ArchiveError(f"The archive holds what is no file: {_shown(name)}. {_NOTHING}")
+            raise ArchiveError(
+                t(
+                    "The archive holds what is no file: {name}. {nothing}",
+                    name=_shown(name),
+                    nothing=t(_NOTHING),
+                )
+            )
         if name.casefold() in unpacked.names:
-            raise ArchiveError(f"The archive holds {_shown(name)} twice. {_NOTHING}")
+            raise ArchiveError(
+                t("The archive holds {name} twice. {nothing}", name=_shown(name), nothing=t(_NOTHING))
+            )
         unpacked.names.add(name.casefold())
         if len(unpacked.names) > MAX_FILES:
-            raise ArchiveError(f"The archive holds more than {MAX_FILES:,} files. {_NOTHING}")
+            raise ArchiveError(
+                t(
+                    "The archive holds more than {max_files:,} files. {nothing}",
+                    max_files=MAX_FILES,
+                    nothing=t(_NOTHING),
+                )
+            )
         if name == MANIFEST and file is not None:
             unpacked.manifest = _manifest(member, file)
             continue
@@ -231,7 +272,13 @@ def _unpack(packed: IO[bytes], folder: Path, most: int) -> _Unpacked:
         if kind == "log":
             unpacked.log_size += member.size
             if unpacked.log_size > MAX_LOG:
-                raise ArchiveError(f"The archive's logs are longer than {MAX_LOG // MB} MB. {_NOTHING}")
+                raise ArchiveError(
+                    t(
+                        "The archive's logs are longer than {max_log} MB. {nothing}",
+                        max_log=MAX_LOG // MB,
+                        nothing=t(_NOTHING),
+                    )
+                )
         unpacked.files += 1
         unpacked.size += member.size
         _write(folder / inside, kind, member, file)
@@ -261,40 +308,74 @@ def _safe_name(member: tarfile.TarInfo) -> str:
         or any(ord(character) < 32 for character in name)
     ):
         raise ArchiveError(
-            f"The archive holds a name that leads elsewhere: {_shown(member.name)}. {_NOTHING}"
+            t(
+                "The archive holds a name that leads elsewhere: {name}. {nothing}",
+                name=_shown(member.name),
+                nothing=t(_NOTHING),
+            )
         )
     return name
 
 
 def _manifest(member: tarfile.TarInfo, file: IO[bytes]) -> dict[str, object]:
     if member.size > MAX_MANIFEST:
-        raise ArchiveError(f"The archive's {MANIFEST} is too long. {_NOTHING}")
+        raise ArchiveError(
+            t("The archive's {manifest} is too long. {nothing}", manifest=MANIFEST, nothing=t(_NOTHING))
+        )
     try:
         return manifest_of(file.read())
     except (ValueError, RecursionError) as error:
-        raise ArchiveError(f"The archive's {MANIFEST} is {error}. {_NOTHING}") from error
+        raise ArchiveError(
+            t(
+                "The archive's {manifest} is {error}. {nothing}",
+                manifest=MANIFEST,
+                error=error,
+                nothing=t(_NOTHING),
+            )
+        ) from error
 
 
 def _trace_id(manifest: dict[str, object] | None) -> str:
     if manifest is None:
         raise ArchiveError(
-            f"The archive has no {MANIFEST}: `goalwright trace export` did not make it. {_NOTHING}"
+            t(
+                "The archive has no {manifest}: `goalwright trace export` did not make it. {nothing}",
+                manifest=MANIFEST,
+                nothing=t(_NOTHING),
+            )
         )
     for what, known in (("format", ARCHIVE_FORMAT), ("trace_format", FORMAT)):
         value = manifest.get(what)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ArchiveError(f"The archive's {MANIFEST} has no {what}. {_NOTHING}")
+            raise ArchiveError(
+                t(
+                    "The archive's {manifest} has no {what}. {nothing}",
+                    manifest=MANIFEST,
+                    what=what,
+                    nothing=t(_NOTHING),
+                )
+            )
         if value > known:
-            raise ArchiveError(f"A newer Goalwright made this archive: update to import it. {_NOTHING}")
+            raise ArchiveError(
+                t("A newer Goalwright made this archive: update to import it. {nothing}", nothing=t(_NOTHING))
+            )
     trace_id = manifest.get("trace_id")
     if not isinstance(trace_id, str) or not _TRACE_ID.fullmatch(trace_id):
-        raise ArchiveError(f"The archive's {MANIFEST} has no id that a trace could have. {_NOTHING}")
+        raise ArchiveError(
+            t(
+                "The archive's {manifest} has no id that a trace could have. {nothing}",
+                manifest=MANIFEST,
+                nothing=t(_NOTHING),
+            )
+        )
     return trace_id
 
 
 def _refuse_existing(store: FileTraceStore, trace_id: str) -> None:
     if os.path.lexists(store.root / trace_id) or os.path.lexists(store.folder(trace_id)):
-        raise ArchiveError(f"There is a trace {trace_id} already. {_NOTHING}")
+        raise ArchiveError(
+            t("There is a trace {trace_id} already. {nothing}", trace_id=trace_id, nothing=t(_NOTHING))
+        )
 
 
 def _write(path: Path, kind: str, member: tarfile.TarInfo, file: IO[bytes]) -> None:
@@ -308,14 +389,24 @@ def _write(path: Path, kind: str, member: tarfile.TarInfo, file: IO[bytes]) -> N
                 digest.update(block)
                 target.write(block)
             if digest.hexdigest() != path.name:
-                raise ArchiveError(f"{_shown(member.name)} is not what its name says: damaged. {_NOTHING}")
+                raise ArchiveError(
+                    t(
+                        "{name} is not what its name says: damaged. {nothing}",
+                        name=_shown(member.name),
+                        nothing=t(_NOTHING),
+                    )
+                )
             return
         if kind == "log":
             # Line by line: a long log is held nowhere whole.
             while line := file.readline(MAX_LINE + 1):
                 if len(line) > MAX_LINE:
                     raise ArchiveError(
-                        f"The archive's log has a line of more than {MAX_LINE // MB} MB. {_NOTHING}"
+                        t(
+                            "The archive's log has a line of more than {max_line} MB. {nothing}",
+                            max_line=MAX_LINE // MB,
+                            nothing=t(_NOTHING),
+                        )
                     )
                 target.write(without_secrets(line, kind))
             return
@@ -338,7 +429,7 @@ def _rebuilt(store: FileTraceStore, trace_id: str) -> tuple[Rebuilt, tuple[str, 
         rebuilt = rebuild(store, trace_id)
         for session in rebuilt.sessions:
             if session.failed and session.session_id == trace_id:
-                raise ArchiveError(f"{' '.join(session.problems)} {_NOTHING}")
+                raise ArchiveError(f"{' '.join(session.problems)} {t(_NOTHING)}")
             if session.failed:
                 dropped.append(f"{session.session_id.rpartition(':')[2]}: {' '.join(session.problems)}")
                 shutil.rmtree(store.folder(session.session_id), ignore_errors=True)
@@ -346,7 +437,9 @@ def _rebuilt(store: FileTraceStore, trace_id: str) -> tuple[Rebuilt, tuple[str, 
         raise
     except Exception as error:
         # Each event is of a known shape, but no daemon may ever have made such a sequence of them.
-        raise ArchiveError(f"The archive's log makes no sense ({error!r}). {_NOTHING}") from error
+        raise ArchiveError(
+            t("The archive's log makes no sense ({error!r}). {nothing}", error=error, nothing=t(_NOTHING))
+        ) from error
     finally:
         store.close()
     return rebuilt, tuple(dropped)

@@ -34,6 +34,7 @@ from daemon.model.events import Event
 from daemon.model.goals import GoalTree
 from daemon.model.messages import Message, Role
 from daemon.model.traces import FORMAT, Trace
+from tools.localization import t
 
 EventT = TypeVar("EventT", bound=Event)
 
@@ -54,8 +55,13 @@ def refuse_newer(trace_id: str, written: object, current: int = FORMAT) -> None:
     """Raises NewerFormat when a record of format ``written`` is none that this version understands."""
     if isinstance(written, int) and written > current:
         raise NewerFormat(
-            f"Session {trace_id} was written by a newer Goalwright (format {written}, "
-            f"this one reads up to {current}): update Goalwright to open it."
+            t(
+                "Session {trace_id} was written by a newer Goalwright (format {written}, this one reads "
+                "up to {current}): update Goalwright to open it.",
+                trace_id=trace_id,
+                written=written,
+                current=current,
+            )
         )
 
 

@@ -7,6 +7,7 @@ import logging
 from daemon.model.events import Event
 from daemon.model.traces import Trace
 from daemon.store.base import NewerFormat, StoreError, TraceStore, refuse_newer
+from tools.localization import t
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +24,12 @@ class MixedUp(StoreError):
 def check_id(found: str, expected: str) -> None:
     """Raises MixedUp."""
     if found != expected:
-        raise MixedUp(f"The files of session {expected} belong to another one: it cannot be opened.")
+        raise MixedUp(
+            t(
+                "The files of session {expected} belong to another one: it cannot be opened.",
+                expected=expected,
+            )
+        )
 
 
 def beginning_lost(store: TraceStore, trace_id: str) -> bool:
@@ -43,14 +49,16 @@ def begun(store: TraceStore, trace_id: str, first: Event) -> Trace:
 
 def remembered_beginning(store: TraceStore, trace_id: str) -> Trace:
     """A session as it began, as far as its metadata still says it. Raises StoreError."""
-    lost = f"The log of session {trace_id} has lost its beginning"
+    lost = t("The log of session {trace_id} has lost its beginning", trace_id=trace_id)
     try:
         trace = store.trace(trace_id)
         check_id(trace.trace_id, trace_id)
     except (NewerFormat, MixedUp):
         raise
     except StoreError as error:
-        raise StoreError(f"{lost}, and so has its metadata: nothing can be made from it.") from error
+        raise StoreError(
+            t("{lost}, and so has its metadata: nothing can be made from it.", lost=lost)
+        ) from error
     log.warning("%s; it is taken from the metadata", lost)
     fresh = {name: Trace.model_fields[name].get_default(call_default_factory=True) for name in _FROM_EVENTS}
     return trace.model_copy(update=fresh)

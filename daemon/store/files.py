@@ -39,6 +39,7 @@ from daemon.store.reading import FileReader
 from daemon.store.regular import open_regular, read_regular
 from daemon.store.writing import put_aside, remove_folder, size_of, write_atomically, write_file
 from tools.folders import TRACES, make_folder
+from tools.localization import t
 
 log = logging.getLogger(__name__)
 
@@ -80,18 +81,22 @@ class FileTraceStore:
         try:
             if self.root.is_symlink():
                 # A repository could bring it along and have us write wherever it points.
-                raise OSError(errno.ELOOP, "it is a link", str(self.root))
+                raise OSError(errno.ELOOP, t("it is a link"), str(self.root))
             # Beside a workspace that is gone there is nothing to be made; elsewhere it is a folder of ours.
             self.root.mkdir(parents=self.root.name != TRACES, exist_ok=True, mode=0o700)
             ignore = self.root / ".gitignore"
             if not ignore.exists():
                 write_atomically(ignore, b"*\n")
             elif not os.access(self.root, os.W_OK):
-                raise PermissionError(errno.EACCES, "not writable", str(self.root))
+                raise PermissionError(errno.EACCES, t("not writable"), str(self.root))
         except OSError as error:
             raise StoreError(
-                f"Sessions cannot be stored in {self.root}: {error.strerror or error}. "
-                "Make the folder writable, or remove what stands in its way."
+                t(
+                    "Sessions cannot be stored in {root}: {strerror}. Make the folder writable, or remove "
+                    "what stands in its way.",
+                    root=self.root,
+                    strerror=error.strerror or error,
+                )
             ) from error
 
     def refuse_links(self, trace_id: str) -> None:
@@ -100,7 +105,9 @@ class FileTraceStore:
             for name in (*folders, *files):
                 mode = os.lstat(os.path.join(parent, name)).st_mode  # noqa: PTH118 - many files
                 if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-                    raise StoreError(f"Session {trace_id} has links in its folder: it is not opened.")
+                    raise StoreError(
+                        t("Session {trace_id} has links in its folder: it is not opened.", trace_id=trace_id)
+                    )
 
     # -- writing --
 
@@ -111,7 +118,7 @@ class FileTraceStore:
         try:
             self.prepare()
             if self._is_linked(folder):
-                raise OSError(errno.ELOOP, "a link leads there", str(folder))
+                raise OSError(errno.ELOOP, t("a link leads there"), str(folder))
             if branch_of(trace.trace_id) is not None:
                 self._folder(root_of(trace.trace_id))
             fresh = not folder.exists()
@@ -126,7 +133,11 @@ class FileTraceStore:
             if isinstance(error, StoreError):
                 raise
             raise StoreError(
-                f"The session cannot be stored in {folder}: {error.strerror or error}."
+                t(
+                    "The session cannot be stored in {folder}: {strerror}.",
+                    folder=folder,
+                    strerror=error.strerror or error,
+                )
             ) from error
 
     def append(self, event: EventT) -> EventT:
@@ -135,25 +146,34 @@ class FileTraceStore:
         handle = self._log(trace_id)
         event_id = self._last_ids[trace_id] + 1
         if event_id > MAX_ID:
-            raise StoreError("The numbers for events of this session are used up. Start a new session.")
+            raise StoreError(t("The numbers for events of this session are used up. Start a new session."))
         numbered = event.model_copy(update={"event_id": event_id})
         line = json_bytes(self._formats.write("event", numbered.stored())) + b"\n"
         if len(line) > MAX_LINE:
             raise StoreError(
-                f"An event of {len(line) // 1_000_000} MB cannot be stored; the most are {MAX_LINE // 1_000_000} MB."
+                t(
+                    "An event of {count} MB cannot be stored; the most are {max_line} MB.",
+                    count=len(line) // 1000000,
+                    max_line=MAX_LINE // 1000000,
+                )
             )
         if os.fstat(handle.fileno()).st_nlink == 0:
             self.close(trace_id)
             raise StoreError(
-                f"The session's folder {self.folder(trace_id)} was deleted, so nothing of it can be stored. "
-                "Start a new session."
+                t(
+                    "The session's folder {trace_id} was deleted, so nothing of it can be stored. Start a "
+                    "new session.",
+                    trace_id=self.folder(trace_id),
+                )
             )
         try:
             _write_all(handle, line)
         except OSError as error:
             # A half-written line must not glue itself to the next event.
             self.close(trace_id)
-            raise StoreError(f"The session's log cannot be written: {error.strerror or error}.") from error
+            raise StoreError(
+                t("The session's log cannot be written: {strerror}.", strerror=error.strerror or error)
+            ) from error
         self._last_ids[trace_id] = event_id
         self._newest_line = numbered, line[:-1]
         return numbered
@@ -167,13 +187,19 @@ class FileTraceStore:
     def save_message(self, message: Message) -> None:
         """See TraceStore."""
         if not MESSAGE_ID.fullmatch(message.message_id):
-            raise StoreError(f"{message.message_id!r} is not the id of a message.")
+            raise StoreError(t("{message_id!r} is not the id of a message.", message_id=message.message_id))
         owner = session_of(message.trace_id, message.branch_id)
         path = self._folder(owner) / "messages" / f"{message.message_id}.json"
         try:
             path.parent.mkdir(exist_ok=True)
         except OSError as error:
-            raise StoreError(f"{path.parent} cannot be made: {error.strerror or error}.") from error
+            raise StoreError(
+                t(
+                    "{parent} cannot be made: {strerror}.",
+                    parent=path.parent,
+                    strerror=error.strerror or error,
+                )
+            ) from error
         write_file(path, self._encoded(message))
 
     def restore_messages(self, trace_id: str, messages: Sequence[Message]) -> int:
@@ -219,7 +245,9 @@ class FileTraceStore:
         try:
             torn = _cut_torn_line(folder / _LOG)
         except OSError as error:
-            raise StoreError(f"The session's log cannot be opened: {error.strerror or error}.") from error
+            raise StoreError(
+                t("The session's log cannot be opened: {strerror}.", strerror=error.strerror or error)
+            ) from error
         self._highest_ids[trace_id] = self._reader.highest_event_id(folder, trace_id)
         for message in self._reader.unsaved(folder, trace_id):
             if _has_file(message, trace_id):
@@ -347,7 +375,7 @@ class FileTraceStore:
     def _folder(self, trace_id: str) -> Path:
         folder = self.folder(trace_id)
         if self._is_linked(folder) or not folder.is_dir():
-            raise UnknownTrace(f"There is no session {trace_id}.")
+            raise UnknownTrace(t("There is no session {trace_id}.", trace_id=trace_id))
         return folder
 
     def _is_linked(self, folder: Path) -> bool:
@@ -371,7 +399,9 @@ class FileTraceStore:
                 last = max(self.last_event_id(trace_id), self._highest_ids.get(trace_id, 0))
                 handle = path.open("ab", buffering=0)
             except OSError as error:
-                raise StoreError(f"The session's log cannot be opened: {error.strerror or error}.") from error
+                raise StoreError(
+                    t("The session's log cannot be opened: {strerror}.", strerror=error.strerror or error)
+                ) from error
             self._logs[trace_id] = handle
             self._last_ids[trace_id] = last
         return handle

@@ -6,6 +6,7 @@ import re
 
 from daemon.model.branches import BRANCH_ID, branch_of, root_of
 from daemon.store.base import UnknownTrace
+from tools.localization import t
 
 TRACE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 """Of a main line: a name that climbs nowhere, is not hidden, and has no ``:``."""
@@ -35,11 +36,11 @@ def folder_names(session_id: str) -> tuple[str, ...]:
     """The folders from the store's root down to a session (seed 000 "存储结构"). Raises UnknownTrace."""
     root, child = root_of(session_id), branch_of(session_id)
     if not TRACE_ID.fullmatch(root) or (child is None) != (root == session_id):
-        raise UnknownTrace(f"{session_id[:100]!a} is not the id of a session.")
+        raise UnknownTrace(t("{session_id!a} is not the id of a session.", session_id=session_id[:100]))
     if child is None:
         return (root,)
     if not BRANCH_ID.fullmatch(child):
-        raise UnknownTrace(f"{session_id[:100]!a} is not the id of a session.")
+        raise UnknownTrace(t("{session_id!a} is not the id of a session.", session_id=session_id[:100]))
     return (root, *(part for name in child.split(".") for part in (kind_of(name), name)))
 
 

@@ -14,6 +14,7 @@ from daemon.model.traces import Trace
 from daemon.store.base import EventT, StoreError, UnknownTrace, refuse_newer
 from daemon.store.encoding import json_bytes
 from daemon.store.ids import folder_names, order_of_children, parent_of
+from tools.localization import t
 
 
 class MemoryTraceStore:
@@ -34,7 +35,7 @@ class MemoryTraceStore:
         folder_names(trace_id)  # what is no id is none here, either
         with self._lock:
             if trace_id in self._traces:
-                raise StoreError(f"There is a session {trace_id} already.")
+                raise StoreError(t("There is a session {trace_id} already.", trace_id=trace_id))
             if branch_of(trace_id) is not None:
                 self._known(root_of(trace_id))
             self._traces[trace_id] = trace
@@ -173,5 +174,5 @@ class MemoryTraceStore:
 
     def _known(self, trace_id: str) -> str:
         if trace_id not in self._traces:
-            raise UnknownTrace(f"There is no session {trace_id[:100]!a}.")
+            raise UnknownTrace(t("There is no session {trace_id!a}.", trace_id=trace_id[:100]))
         return trace_id

@@ -13,6 +13,7 @@ from daemon.store.base import NewerFormat, StoreError
 from daemon.store.event_log import LogReader
 from daemon.store.ids import MESSAGE_ID
 from daemon.store.message_index import Place
+from tools.localization import t
 
 if TYPE_CHECKING:
     from daemon.store.reading import FileReader
@@ -46,7 +47,7 @@ class MessageFiles:
                 return None
             return found
         if not MESSAGE_ID.fullmatch(name):
-            raise StoreError(f"{name[:100]!a} is not the id of a message.")
+            raise StoreError(t("{name!a} is not the id of a message.", name=name[:100]))
         return self._files.from_file(self._folder / f"{name}{_SUFFIX}", self._trace_id)
 
     def file(self, name: str) -> Message | None:

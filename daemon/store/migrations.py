@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from daemon.model.traces import FORMAT
 from daemon.store.base import refuse_newer
+from tools.localization import t
 
 Kind = Literal["trace", "goal_tree", "message", "event"]
 Record = dict[str, Any]
@@ -56,7 +57,7 @@ class Formats:
         """A record as the current format has it. Raises NewerFormat, and ValueError for what has no format."""
         written = record.get("format", 1)
         if type(written) is not int or written < 1:
-            raise ValueError(f"{written!r} is no format")
+            raise ValueError(t("{written!r} is no format", written=written))
         refuse_newer(trace_id, written, self.current)
         for number in range(written, self.current):
             step = self.steps[number]

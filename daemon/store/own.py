@@ -14,6 +14,7 @@ from daemon.model.branches import root_of
 from daemon.runtime import write_private
 from daemon.store.base import StoreError
 from daemon.workspace_key import workspace_key
+from tools.localization import t
 
 _MOST_REPEATED = 200
 """Lines of ids that stand further down, too, before the list is written anew."""
@@ -35,7 +36,9 @@ class OwnSessions:
             with self._file.open("a", encoding="ascii") as file:
                 file.write(f"{session_id}\n")
         except OSError as error:
-            raise StoreError(f"{self._file} cannot be written: {error.strerror or error}.") from error
+            raise StoreError(
+                t("{file} cannot be written: {strerror}.", file=self._file, strerror=error.strerror or error)
+            ) from error
         ids.add(session_id)
 
     def forget(self, session_id: str) -> None:
@@ -47,7 +50,9 @@ class OwnSessions:
         try:
             write_private(self._file, "".join(f"{known}\n" for known in left).encode("ascii"))
         except OSError as error:
-            raise StoreError(f"{self._file} cannot be written: {error.strerror or error}.") from error
+            raise StoreError(
+                t("{file} cannot be written: {strerror}.", file=self._file, strerror=error.strerror or error)
+            ) from error
         ids.discard(session_id)
 
     def use(self, session_id: str) -> None:

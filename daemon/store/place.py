@@ -14,6 +14,7 @@ from pathlib import Path
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
 from daemon.store.own import OwnSessions
+from tools.localization import t
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ def open_store(workspace: Path, state_folder: Path) -> tuple[FileTraceStore, str
         fallback = _store(elsewhere, here, foreign)
         fallback.prepare()
         log.warning("%s Using %s.", error, fallback.root)
-        return fallback, f"{error} This session is kept in {fallback.root} instead."
+        return fallback, t("{error} This session is kept in {root} instead.", error=error, root=fallback.root)
 
 
 def stored(workspace: Path, state_folder: Path) -> FileTraceStore:

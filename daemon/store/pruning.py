@@ -23,6 +23,7 @@ from daemon.config import Config
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
 from daemon.store.leftovers import holds_trace
+from tools.localization import t
 
 MB = 1_000_000
 IMPORTED = "imported.json"
@@ -127,10 +128,14 @@ def doomed(
     for one in (*may_go[id(own)], *may_go[id(foreign)]):
         # Compared as a difference: a date that nobody can have meant does not overflow.
         if limits.keep_days is not None and (now - one.used) / timedelta(days=1) > limits.keep_days:
-            found[one.trace_id] = Doomed(one, f"not used for more than {limits.keep_days:g} days")
+            found[one.trace_id] = Doomed(
+                one, t("not used for more than {keep_days:g} days", keep_days=limits.keep_days)
+            )
         elif only_newest:
-            came = "" if one.own else " that came from elsewhere"
-            found[one.trace_id] = Doomed(one, f"not one of the newest {limits.keep}{came}")
+            came = "" if one.own else t(" that came from elsewhere")
+            found[one.trace_id] = Doomed(
+                one, t("not one of the newest {keep}{came}", keep=limits.keep, came=came)
+            )
     # Foreign ones first, and then without their bytes: nobody's repository pushes the person's own sessions out.
     for group, counted in ((foreign, stored), (own, own)):
         left = sum(one.size for one in counted if one.trace_id not in found)
@@ -138,7 +143,9 @@ def doomed(
             if limits.max_mb is None or left <= limits.max_mb * MB:
                 break
             if one.trace_id not in found:
-                found[one.trace_id] = Doomed(one, f"all together took more than {limits.max_mb:g} MB")
+                found[one.trace_id] = Doomed(
+                    one, t("all together took more than {max_mb:g} MB", max_mb=limits.max_mb)
+                )
                 left -= one.size
     return sorted(found.values(), key=lambda one: (one.stored.used, one.stored.trace_id))
 
@@ -147,9 +154,11 @@ def still_too_much(left: int, limits: Limits) -> str:
     """What the person should know when ``left`` bytes stay and that is over the limit; empty when it is not."""
     if limits.max_mb is None or left <= limits.max_mb * MB:
         return ""
-    return (
-        f"{left / MB:.1f} MB stay, more than the {limits.max_mb:g} MB of trace_max_mb: the newest sessions and those "
-        "that are open are never deleted."
+    return t(
+        "{left:.1f} MB stay, more than the {max_mb:g} MB of trace_max_mb: the newest sessions "
+        "and those that are open are never deleted.",
+        left=left / MB,
+        max_mb=limits.max_mb,
     )
 
 

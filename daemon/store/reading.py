@@ -25,6 +25,7 @@ from daemon.store.message_files import MessageFiles, names_in
 from daemon.store.message_index import MessageIndexes, Place, in_order
 from daemon.store.migrations import Formats, Kind, Record
 from daemon.store.regular import open_regular, read_regular
+from tools.localization import t
 
 log = logging.getLogger(__name__)
 
@@ -71,10 +72,10 @@ class FileReader:
             found = (BranchTrace if "explore_start_id" in raw else Trace).model_validate(raw)
             if found.trace_id != trace_id:
                 # A session's id is the name of its folder; what a file says may come from anybody.
-                raise ValueError("it names another session")
+                raise ValueError(t("it names another session"))
         except FileNotFoundError as error:
             if self.last_event_id(folder) == 0:
-                raise UnknownTrace(f"There is no session {trace_id}.") from error
+                raise UnknownTrace(t("There is no session {trace_id}.", trace_id=trace_id)) from error
             raise self._damaged(folder, path, error) from error
         except (ValueError, OSError, RecursionError) as error:
             raise self._damaged(folder, path, error) from error
@@ -168,7 +169,9 @@ class FileReader:
             else:
                 indexed = self._indexes.found(trace_id, folder / LOG)
         except OSError as error:
-            raise StoreError(f"The session's log cannot be read: {error.strerror or error}.") from error
+            raise StoreError(
+                t("The session's log cannot be read: {strerror}.", strerror=error.strerror or error)
+            ) from error
         places = in_order(indexed.places, lambda: self.last_event_id(folder))
         unfit = [place.offset for name, place in indexed.places.items() if name not in places]
         if not (indexed.odd or unfit) or self.log_only(trace_id):
@@ -340,12 +343,26 @@ class FileReader:
             logged = self.last_event_id(folder) > 0
         except StoreError:
             logged = False
-        how = "missing" if isinstance(error, FileNotFoundError) else f"damaged ({error.__class__.__name__})"
+        how = (
+            "missing"
+            if isinstance(error, FileNotFoundError)
+            else t("damaged ({kind})", kind=error.__class__.__name__)
+        )
         if logged:
             return StoreError(
-                f"{path} is {how}: `goalwright trace rebuild` makes it anew from the event log."
+                t(
+                    "{path} is {how}: `goalwright trace rebuild` makes it anew from the event log.",
+                    path=path,
+                    how=how,
+                )
             )
-        return StoreError(f"{path} is {how}, and there is no event log from which it could be made anew.")
+        return StoreError(
+            t(
+                "{path} is {how}, and there is no event log from which it could be made anew.",
+                path=path,
+                how=how,
+            )
+        )
 
     # -- formats --
 
@@ -356,7 +373,7 @@ class FileReader:
     def _record(self, kind: Kind, data: bytes, trace_id: str) -> Record:
         value: object = json.loads(data)
         if not isinstance(value, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError(t("it is no JSON object"))
         return self._formats.read(kind, cast("Record", value), trace_id)
 
 
@@ -367,7 +384,9 @@ def opened(log_file: Path) -> BinaryIO:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise StoreError(f"The session's log cannot be read: {error.strerror or error}.") from error
+        raise StoreError(
+            t("The session's log cannot be read: {strerror}.", strerror=error.strerror or error)
+        ) from error
 
 
 def _wanted(

@@ -14,6 +14,7 @@ from daemon.model.goals import GoalTree
 from daemon.model.traces import Trace
 from daemon.store.base import NewerFormat, Repairable, StoreError, TraceStore
 from daemon.store.beginning import beginning_lost, begun
+from tools.localization import t
 
 _NAMED = 5
 _PAGE = 500
@@ -69,21 +70,25 @@ def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) ->
         problems = _problems(state, session_id, lost, saved, children)
         if headless := beginning_lost(store, session_id):
             problems.insert(
-                0, "the log has lost its beginning: how the session began is taken from its metadata"
+                0, t("the log has lost its beginning: how the session began is taken from its metadata")
             )
         # The factor by which tokens are estimated is in no event; a wrong one only estimates badly.
         if before is not None:
             state.calibration = stored_calibration(before.carried.calibration)
         after = state.carrying()
         if before is not None and before != after:
-            wrong.append("the metadata was not what the log says")
+            wrong.append(t("the metadata was not what the log says"))
         if tree is not None and tree != state.plan.snapshot():
-            wrong.append("the plan was not what the log says")
+            wrong.append(t("the plan was not what the log says"))
         wrong += _set_aside(store, session_id, state, before, tree, damaged=bool(lost or saved) or headless)
         if messages := store.restore_messages(session_id, state.messages):
-            wrong.append(f"missing or not what the log says: {_count(messages, 'message')}")
+            wrong.append(
+                t("missing or not what the log says: {messages}", messages=_count(messages, "message"))
+            )
         if cut := store.recover(session_id):
-            wrong.append(f"cut off the log: {_count(cut, 'byte')} of an event that was half written")
+            wrong.append(
+                t("cut off the log: {cut} of an event that was half written", cut=_count(cut, "byte"))
+            )
         if wrong:
             store.save_snapshot(after, state.plan.snapshot())
         return RebuiltSession(
@@ -110,13 +115,13 @@ def _derived(store: TraceStore, session_id: str) -> tuple[Trace | None, GoalTree
     except NewerFormat:
         raise
     except StoreError:
-        wrong.append("the metadata was missing or damaged")
+        wrong.append(t("the metadata was missing or damaged"))
     try:
         tree = store.goal_tree(session_id)
     except NewerFormat:
         raise
     except StoreError:
-        wrong.append("the plan was missing or damaged")
+        wrong.append(t("the plan was missing or damaged"))
     return trace, tree, wrong
 
 
@@ -129,7 +134,10 @@ def _replayed(store: TraceStore, session_id: str) -> tuple[SessionState, int]:
         # Ids become paths; a log that came with a repository, or in an archive, may say anything.
         if any(event.trace_id != session_id for event in events):
             raise StoreError(
-                f"The log of session {session_id} has events of another one: nothing is made from it."
+                t(
+                    "The log of session {session_id} has events of another one: nothing is made from it.",
+                    session_id=session_id,
+                )
             )
         if state is None:
             state = SessionState(begun(store, session_id, events[0]))
@@ -138,7 +146,11 @@ def _replayed(store: TraceStore, session_id: str) -> tuple[SessionState, int]:
         count, last = count + len(events), events[-1].event_id
     if state is None:
         raise StoreError(
-            f"The log of session {session_id} is empty or has lost its beginning: nothing can be made from it."
+            t(
+                "The log of session {session_id} is empty or has lost its beginning: nothing can be made "
+                "from it.",
+                session_id=session_id,
+            )
         )
     return state, count
 
@@ -166,17 +178,30 @@ def _set_aside(
     words: list[str] = []
     if richer and (copies := [place for place in places if "msg_" not in place]):
         words.append(
-            f"metadata and plan knew more than the log ({_count(had, 'message')} and {_count(planned, 'goal')} "
-            f"against {after.message_count:,} and {goals:,}): a copy of them is kept as {_named(copies)}"
+            t(
+                "metadata and plan knew more than the log ({had} and {planned} against {message_count:,} "
+                "and {goals:,}): a copy of them is kept as {copies}",
+                had=_count(had, "message"),
+                planned=_count(planned, "goal"),
+                message_count=after.message_count,
+                goals=goals,
+                copies=_named(copies),
+            )
         )
     if moved := [place for place in places if "msg_" in place]:
-        words.append(f"put aside, as the log does not have {_count(len(moved), 'message')}: {_named(moved)}")
+        words.append(
+            t(
+                "put aside, as the log does not have {count}: {moved}",
+                count=_count(len(moved), "message"),
+                moved=_named(moved),
+            )
+        )
     return words
 
 
 def _named(places: list[str]) -> str:
     more = len(places) - _NAMED
-    return ", ".join(places[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+    return ", ".join(places[:_NAMED]) + (t(" and {more:,} more", more=more) if more > 0 else "")
 
 
 def _problems(
@@ -186,24 +211,30 @@ def _problems(
     problems: list[str] = []
     if lost:
         problems.append(
-            f"damaged or of a newer version, and without effect: {_count(len(lost), 'event')} of the log "
-            f"({_lines(lost)})"
+            t(
+                "damaged or of a newer version, and without effect: {count} of the log ({lost})",
+                count=_count(len(lost), "event"),
+                lost=_lines(lost),
+            )
         )
     if saved:
         problems.append(
-            f"damaged in the log, and read from the messages' own files instead: {_count(len(saved), 'line')} "
-            f"({_lines(saved)})"
+            t(
+                "damaged in the log, and read from the messages' own files instead: {count} ({saved})",
+                count=_count(len(saved), "line"),
+                saved=_lines(saved),
+            )
         )
     there = {child.rpartition(":")[2].rpartition(".")[2] for child in children}
     for name in (*state.children.branches, *state.children.subagents):
         own = name.rpartition(".")[2]
         if own not in there:
-            problems.append(f"the record of {name} is gone; what it reported is still here")
+            problems.append(t("the record of {name} is gone; what it reported is still here", name=name))
     return problems
 
 
 def _lines(numbers: list[int]) -> str:
-    return _named([f"line {number}" for number in numbers])
+    return _named([t("line {number}", number=number) for number in numbers])
 
 
 def _count(number: int, what: str) -> str:

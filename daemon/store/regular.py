@@ -8,6 +8,8 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
+from tools.localization import t
+
 MAX_FILE = 64 * 1024 * 1024
 """Bytes of a snapshot or a message: a larger one was not written here, and would fill the memory."""
 _FLAGS = (
@@ -24,11 +26,11 @@ def open_regular(path: Path, *, follow: bool = False) -> BinaryIO:
     ``follow``: a link may lead to the file, as people keep their settings elsewhere.
     """
     if not follow and not hasattr(os, "O_NOFOLLOW") and path.is_symlink():
-        raise OSError(errno.ELOOP, "it is a link", str(path))
+        raise OSError(errno.ELOOP, t("it is a link"), str(path))
     descriptor = os.open(path, _FLAGS if follow else _FLAGS | getattr(os, "O_NOFOLLOW", 0))
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+            raise OSError(errno.EINVAL, t("it is no regular file"), str(path))
         return os.fdopen(descriptor, "rb", buffering=0)
     except BaseException:
         os.close(descriptor)
@@ -40,7 +42,7 @@ def read_regular(path: Path, most: int = MAX_FILE, *, follow: bool = False) -> b
     with open_regular(path, follow=follow) as file:
         size = os.fstat(file.fileno()).st_size
         if size > most:
-            raise OSError(errno.EFBIG, f"it has more than {most} bytes", str(path))
+            raise OSError(errno.EFBIG, t("it has more than {most} bytes", most=most), str(path))
         data = bytearray()
         while len(data) <= size and (block := file.read(size + 1 - len(data))):
             data += block

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from daemon.store.base import StoreError
+from tools.localization import t
 
 _DELETED = ".deleted-"
 """Begins the name of a folder that is being removed."""
@@ -21,7 +22,9 @@ def write_file(path: Path, data: bytes) -> None:
     try:
         write_atomically(path, data)
     except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror or error}.") from error
+        raise StoreError(
+            t("{path} cannot be written: {strerror}.", path=path, strerror=error.strerror or error)
+        ) from error
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -42,10 +45,12 @@ def remove_folder(folder: Path) -> None:
     try:
         folder.rename(aside)
     except OSError as error:
-        raise StoreError(f"{folder} cannot be removed: {error.strerror or error}.") from error
+        raise StoreError(
+            t("{folder} cannot be removed: {strerror}.", folder=folder, strerror=error.strerror or error)
+        ) from error
     sweep(folder.parent)
     if aside.exists():
-        raise StoreError(f"{aside} cannot be removed whole: delete it by hand.")
+        raise StoreError(t("{aside} cannot be removed whole: delete it by hand.", aside=aside))
 
 
 def put_aside(folder: Path, *, moved: Sequence[str], copied: Sequence[str]) -> list[str]:
@@ -56,7 +61,7 @@ def put_aside(folder: Path, *, moved: Sequence[str], copied: Sequence[str]) -> l
     kept = folder / "aside"
     try:
         if kept.is_symlink():
-            raise OSError(errno.ELOOP, "it is a link", str(kept))
+            raise OSError(errno.ELOOP, t("it is a link"), str(kept))
         kept.mkdir(exist_ok=True, mode=0o700)
         numbers = [int(one.name) for one in kept.iterdir() if one.name.isascii() and one.name.isdigit()]
         into = kept / str(max(numbers, default=0) + 1)
@@ -66,7 +71,9 @@ def put_aside(folder: Path, *, moved: Sequence[str], copied: Sequence[str]) -> l
         for name in moved:
             (folder / name).rename(into / Path(name).name)
     except OSError as error:
-        raise StoreError(f"{kept} cannot be written: {error.strerror or error}.") from error
+        raise StoreError(
+            t("{kept} cannot be written: {strerror}.", kept=kept, strerror=error.strerror or error)
+        ) from error
     return [(into / Path(name).name).relative_to(folder).as_posix() for name in (*copied, *moved)]
 
 

@@ -15,6 +15,7 @@ from lsp_bridge.doctor.report import Check, LanguageReport, Report, Trial
 from lsp_bridge.doctor.servers import Examined, examine, usual_environment
 from lsp_bridge.language.choice import choice_of
 from lsp_bridge.launch import Launcher
+from tools.localization import noted, t
 
 _TRIALS_S = 120.0
 """For all trials together."""
@@ -46,7 +47,7 @@ async def examination(
     )
     if start:
         languages = _with_trials(languages, await _trials(examined, workspace, env, trusted=trusted))
-    problems = tuple(Check("Settings", "warning", text) for text in choice.problems)
+    problems = tuple(Check(noted("Settings"), "warning", text) for text in choice.problems)
     return Report(workspace, trusted, (*general, *problems), languages, cut)
 
 
@@ -84,7 +85,7 @@ async def _trials(
     return {
         name: task.result()
         if task in done
-        else Trial(answered=False, saw_error=False, text="no time was left")
+        else Trial(answered=False, saw_error=False, text=t("no time was left"))
         for name, task in tasks.items()
     }
 

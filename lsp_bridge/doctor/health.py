@@ -18,6 +18,7 @@ from lsp_bridge.doctor.run import ask
 from lsp_bridge.launch import Greeting, Launcher, LaunchError, runtime_paths
 from lsp_bridge.terminal.loose import integer, string
 from tools.environment import kept_back
+from tools.localization import noted, t
 from tools.process import find_program
 from tools.sandbox.policy import Unavailable
 from tools.sandbox.prepare import available
@@ -60,15 +61,18 @@ async def checks(
 
 def _trust(trusted: bool) -> Check:
     if trusted:
-        return Check("Folder", "ok", "trusted: its own language servers and settings are used")
-    text = "not trusted: nothing in it is executed and its settings can only tighten. If it is yours: goalwright trust"
-    return Check("Folder", "note", text)
+        return Check(noted("Folder"), "ok", t("trusted: its own language servers and settings are used"))
+    text = t(
+        "not trusted: nothing in it is executed and its settings can only tighten. If it is "
+        "yours: goalwright trust"
+    )
+    return Check(noted("Folder"), "note", text)
 
 
 def _settings(config: Config) -> list[Check]:
     return [
-        *(Check("Settings", "broken", text) for text in config.blocking),
-        *(Check("Settings", "warning", text) for text in config.problems),
+        *(Check(noted("Settings"), "broken", text) for text in config.blocking),
+        *(Check(noted("Settings"), "warning", text) for text in config.problems),
     ]
 
 
@@ -78,12 +82,14 @@ def _environment(config: Config) -> list[Check]:
     ]
     if not names:
         return []
-    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-    text = (
-        f"not given to commands: {', '.join(names[:_NAMES_SHOWN])}{more}. Those that they need: setting environment "
-        "(~/.goalwright/config.json)"
+    more = t(" and {count} more", count=len(names) - _NAMES_SHOWN) if len(names) > _NAMES_SHOWN else ""
+    text = t(
+        "not given to commands: {names}{more}. Those that they need: setting environment "
+        "(~/.goalwright/config.json)",
+        names=", ".join(names[:_NAMES_SHOWN]),
+        more=more,
     )
-    return [Check("Variables", "note", text)]
+    return [Check(noted("Variables"), "note", text)]
 
 
 async def _daemon(workspace: Path, launcher: Launcher) -> Check:
@@ -92,21 +98,35 @@ async def _daemon(workspace: Path, launcher: Launcher) -> Check:
         client, address = await launcher.connect_running(workspace, Greeting(client="doctor"))
     except (LaunchError, RuntimeFolderError) as error:
         if isinstance(error, LaunchError) and error.code == "notRunning":
-            return Check("Daemon", "ok", "does not run; it is started when it is needed")
-        return Check("Daemon", "broken", str(error))
+            return Check(noted("Daemon"), "ok", t("does not run; it is started when it is needed"))
+        return Check(noted("Daemon"), "broken", str(error))
     try:
         status = await client.request("goalwright/daemon/status", {}, _TIMEOUT_S)
     except Exception as error:  # whatever it is: the daemon is there and does not answer as it should
         return Check(
-            "Daemon", "broken", f"process {address.pid} does not answer: {error}. goalwright stop ends it"
+            noted("Daemon"),
+            "broken",
+            t(
+                "process {pid} does not answer: {error}. goalwright stop ends it",
+                pid=address.pid,
+                error=error,
+            ),
         )
     finally:
         await client.close()
     own = product_version()
     if string(status.get("version")) != own:
-        text = f"runs as version {string(status.get('version'))}, this is {own}: goalwright stop, then go on"
-        return Check("Daemon", "warning", text)
-    return Check("Daemon", "ok", f"runs (process {integer(status.get('pid'))}, log {paths.log_file})")
+        text = t(
+            "runs as version {version}, this is {own}: goalwright stop, then go on",
+            version=string(status.get("version")),
+            own=own,
+        )
+        return Check(noted("Daemon"), "warning", text)
+    return Check(
+        noted("Daemon"),
+        "ok",
+        t("runs (process {pid}, log {log_file})", pid=integer(status.get("pid")), log_file=paths.log_file),
+    )
 
 
 def _model(config: Config, environment: Mapping[str, str]) -> Check:
@@ -115,24 +135,29 @@ def _model(config: Config, environment: Mapping[str, str]) -> Check:
     chosen = config.settings.model
     keys = ", ".join(names)
     if chosen is None and not names:
-        text = "no model is set and no key is in the environment: a local Ollama is used if it runs, else the demo. "
+        text = t(
+            "no model is set and no key is in the environment: a local Ollama is used if it runs, "
+            "else the demo. "
+        )
         return Check(
-            "Model",
+            noted("Model"),
             "warning",
-            text + "Set one in ~/.goalwright/config.json, or for instance ANTHROPIC_API_KEY",
+            text + t("Set one in ~/.goalwright/config.json, or for instance ANTHROPIC_API_KEY"),
         )
     return Check(
-        "Model", "ok", f"{chosen or 'by the keys in the environment'}{f'; set: {keys}' if keys else ''}"
+        noted("Model"),
+        "ok",
+        (chosen or t("by the keys in the environment")) + (t("; set: {keys}", keys=keys) if keys else ""),
     )
 
 
 async def _git(workspace: Path, environment: Mapping[str, str]) -> Check:
     git = find_program("git", workspace)
     if git is None:
-        return Check("git", "warning", "not found: undoing what commands change needs it")
+        return Check("git", "warning", t("not found: undoing what commands change needs it"))
     said = await ask([git, "--version"], environment, _TIMEOUT_S)
     if said.code != 0:
-        return Check("git", "broken", f"{git} does not run: {said.text.strip()[:200]}")
+        return Check("git", "broken", t("{git} does not run: {text}", git=git, text=said.text.strip()[:200]))
     return Check("git", "ok", f"{said.text.strip().removeprefix('git version ')[:60]} ({git})")
 
 
@@ -140,7 +165,7 @@ def _ripgrep(workspace: Path) -> Check:
     program = find_program("rg", workspace)
     if program is None:
         return Check(
-            "ripgrep", "note", "not found: searching works without it, but slower (apt install ripgrep)"
+            "ripgrep", "note", t("not found: searching works without it, but slower (apt install ripgrep)")
         )
     return Check("ripgrep", "ok", program)
 
@@ -151,9 +176,13 @@ def _sandbox(workspace: Path, config: Config) -> Check:
         program = available(workspace)
     except Unavailable as error:
         state: State = "broken" if wanted else "note"
-        return Check("Sandbox", state, f"{error}{'' if wanted else '; it is off in the settings'}")
-    mode = config.settings.sandbox if wanted else "possible; it is off in the settings"
-    return Check("Sandbox", "ok", f"{mode} ({program})")
+        return Check(
+            noted("Sandbox"),
+            state,
+            f"{error}" if wanted else t("{error}; it is off in the settings", error=error),
+        )
+    mode = config.settings.sandbox if wanted else t("possible; it is off in the settings")
+    return Check(noted("Sandbox"), "ok", f"{mode} ({program})")
 
 
 def _extension(home: Path, version: str) -> list[Check]:
@@ -169,8 +198,15 @@ def _extension(home: Path, version: str) -> list[Check]:
         if not versions:
             continue
         if version in versions:
-            found.append(Check("Extension", "ok", f"{version} in {folder}"))
+            found.append(
+                Check(noted("Extension"), "ok", t("{version} in {folder}", version=version, folder=folder))
+            )
         else:
-            text = f"{', '.join(sorted(versions))} in {folder}, and this is {version}: update the older of the two"
-            found.append(Check("Extension", "warning", text))
+            text = t(
+                "{versions} in {folder}, and this is {version}: update the older of the two",
+                versions=", ".join(sorted(versions)),
+                folder=folder,
+                version=version,
+            )
+            found.append(Check(noted("Extension"), "warning", text))
     return found

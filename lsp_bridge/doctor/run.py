@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.localization import t
+
 _MAX_OUTPUT = 20_000
 
 
@@ -35,11 +37,11 @@ async def ask(argv: Sequence[str], environment: Mapping[str, str], timeout_s: fl
             start_new_session=True,
         )
     except OSError as error:
-        return Said(None, f"it cannot be started: {error.strerror or error}")
+        return Said(None, t("it cannot be started: {strerror}", strerror=error.strerror or error))
     try:
         data, _ = await asyncio.wait_for(process.communicate(), timeout_s)
     except TimeoutError:
-        return Said(None, f"no answer within {timeout_s:g} seconds")
+        return Said(None, t("no answer within {timeout_s:g} seconds", timeout_s=timeout_s))
     finally:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if os.name == "posix":

@@ -19,6 +19,7 @@ from lsp_bridge.language.specs.finding import ignored_programs
 from lsp_bridge.launch import passed_on
 from tools import search
 from tools.environment import daemon_environment
+from tools.localization import t
 
 _AT_ONCE = 3
 """Programs that are asked for their version at the same time."""
@@ -84,7 +85,9 @@ async def examine(
         root = _main_root(roots, spec, files.paths[name])
         if name not in wanted:
             text = (
-                "disabled by the setting language_servers" if diagnostics else "disabled: diagnostics is off"
+                t("disabled by the setting language_servers")
+                if diagnostics
+                else t("disabled: diagnostics is off")
             )
             jobs[name] = _done(Examined(ServerReport(name, "disabled", text=text)))
             continue
@@ -98,7 +101,7 @@ async def examine(
         )
         instead = next((other for other in spec.yields_to if other in found and found[other].found), None)
         if instead is not None and seen.found is not None:
-            text = f"not needed beside {_found_name(found[instead])}"
+            text = t("not needed beside {found}", found=_found_name(found[instead]))
             jobs[name] = _done(Examined(ServerReport(name, "unneeded", seen.found.argv[0], text=text)))
             continue
         if instead is not None:
@@ -134,7 +137,7 @@ async def _examine(
                 ServerReport(spec.name, "unusable", text=reasons, install=install, ignored=ignored)
             )
         # A server of the person's own: nobody knows how to install it.
-        text = "" if spec.install else f"there is no {spec.commands[0].argv[0]}"
+        text = "" if spec.install else t("there is no {argv}", argv=spec.commands[0].argv[0])
         return Examined(ServerReport(spec.name, "missing", text=text, install=spec.install, ignored=ignored))
     program = Path(seen.found.argv[0])
     command = next((command for command in spec.commands if command.name == seen.found.name), None)

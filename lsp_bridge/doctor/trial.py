@@ -12,6 +12,7 @@ from lsp_bridge.doctor.report import Trial
 from lsp_bridge.doctor.samples import SAMPLES, Sample
 from lsp_bridge.language.specs import Found, ServerSpec
 from lsp_bridge.language_server import LanguageServer
+from tools.localization import t
 
 COLD_S = 30.0
 """Seconds for its start and first answer, and again for its end."""
@@ -39,7 +40,7 @@ async def _try(spec: ServerSpec, found: Found, environment: Mapping[str, str], f
     server.start()
     try:
         if not await server.ready(begun + COLD_S):
-            return Trial(answered=False, saw_error=False, text="it did not start")
+            return Trial(answered=False, saw_error=False, text=t("it did not start"))
         if sample is None:
             return Trial(answered=True, saw_error=True, cold_s=loop.time() - begun, text="started")
         return await _judge(server, path, sample, begun)
@@ -52,7 +53,7 @@ async def _judge(server: LanguageServer, path: Path, sample: Sample, begun: floa
     loop = asyncio.get_running_loop()
     version = server.sync(path, sample.right)
     if not await server.answered({path: version}, begun + COLD_S):
-        return Trial(answered=False, saw_error=False, text="it gave no answer about a file")
+        return Trial(answered=False, saw_error=False, text=t("it gave no answer about a file"))
     cold = loop.time() - begun
     clean = not (server.answers.known(path, version) or ())
     changed = loop.time()
@@ -60,10 +61,10 @@ async def _judge(server: LanguageServer, path: Path, sample: Sample, begun: floa
     version = server.sync(path, sample.wrong)
     server.saved(path)
     if not await server.answered({path: version}, changed + WARM_S):
-        return Trial(answered=False, saw_error=False, cold_s=cold, text="it gave no answer about a change")
+        return Trial(answered=False, saw_error=False, cold_s=cold, text=t("it gave no answer about a change"))
     warm = loop.time() - changed
     saw = bool(server.answers.known(path, version))
-    text = "" if saw else "it did not see the error"
+    text = "" if saw else t("it did not see the error")
     if not clean:
-        text = "it finds errors where there are none"
+        text = t("it finds errors where there are none")
     return Trial(True, saw and clean, cold, warm, text)

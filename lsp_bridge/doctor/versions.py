@@ -12,6 +12,7 @@ from typing import Any, cast
 from lsp_bridge.disk_text import read_regular
 from lsp_bridge.doctor.run import ask
 from lsp_bridge.language.specs import Command
+from tools.localization import t
 
 TIMEOUT_S = 10.0
 _NUMBER = re.compile(r"\d+(?:\.\d+)+[\w.+-]*")
@@ -33,8 +34,8 @@ async def version_of(
     if said.code == 0:
         return number[0] if number else "", ""
     lines = [line for line in said.text.splitlines() if line.strip()]
-    reason = lines[0].strip() if lines else f"exit code {said.code}"
-    return "", f"it does not run: {reason}"
+    reason = lines[0].strip() if lines else t("exit code {code}", code=said.code)
+    return "", t("it does not run: {reason}", reason=reason)
 
 
 def _question(program: Path, command: Command | None) -> list[str] | None:
@@ -71,7 +72,7 @@ def _manifest(program: Path) -> Mapping[str, Any] | None:
 async def _node_problem(manifest: Mapping[str, Any], environment: Mapping[str, str]) -> str:
     node = shutil.which("node", path=environment.get("PATH", ""))
     if node is None:
-        return "it needs Node.js, and there is no node on PATH"
+        return t("it needs Node.js, and there is no node on PATH")
     engines = manifest.get("engines")
     wanted = str(cast("dict[str, Any]", engines).get("node", "")) if isinstance(engines, dict) else ""
     least = re.fullmatch(r">=\s*(\d+(?:\.\d+)*)", wanted.strip())
@@ -80,9 +81,11 @@ async def _node_problem(manifest: Mapping[str, Any], environment: Mapping[str, s
     said = await ask([node, "--version"], environment, TIMEOUT_S)
     have = _NUMBER.search(said.text)
     if said.code != 0 or have is None:
-        return "Node.js does not run"
+        return t("Node.js does not run")
     if _numbers(have[0]) < _numbers(least[1]):
-        return f"it wants Node.js {least[1]} or newer, and {node} is {have[0]}"
+        return t(
+            "it wants Node.js {least} or newer, and {node} is {have}", least=least[1], node=node, have=have[0]
+        )
     return ""
 
 

@@ -14,6 +14,7 @@ from lsprotocol import types
 from lsp_bridge.editor.names import ASK, EXPLAIN, FIX, SHOW_ANSWER, SHOW_ANSWER_TITLE
 from lsp_bridge.editor.offer import KINDS
 from lsp_bridge.editor.prompts import one_line
+from tools.localization import t
 
 MOST = 10
 """Problems that get an action of their own at one place."""
@@ -61,26 +62,32 @@ def code_actions(
     if fixes and problems:
         if not restricted:
             for problem in problems[:MOST]:
-                add(f"Fix with Goalwright: {_short(problem)}", KINDS[0], FIX, problem.range, [problem])
+                add(
+                    t("Fix with Goalwright: {problem}", problem=_short(problem)),
+                    KINDS[0],
+                    FIX,
+                    problem.range,
+                    [problem],
+                )
             if len(problems) > 1:
                 add(
-                    f"Fix all {len(problems)} problems here with Goalwright",
+                    t("Fix all {count} problems here with Goalwright", count=len(problems)),
                     KINDS[0],
                     FIX,
                     params.range,
                     problems,
                 )
-        what = _short(problems[0]) if len(problems) == 1 else f"these {len(problems)} problems"
-        add(f"Explain with Goalwright: {what}", KINDS[0], EXPLAIN, params.range, problems)
+        what = _short(problems[0]) if len(problems) == 1 else t("these {count} problems", count=len(problems))
+        add(t("Explain with Goalwright: {what}", what=what), KINDS[0], EXPLAIN, params.range, problems)
     selected = params.range.start != params.range.end
     # An editor that looks for a light bulb at each move of the caret should find none on every line.
     if asks and (selected or context.trigger_kind != types.CodeActionTriggerKind.Automatic):
-        what = "the selection" if selected else "this line"
-        add(f"Explain {what} with Goalwright", KINDS[1], EXPLAIN, params.range, ())
-        add(f"Ask Goalwright about {what}", KINDS[1], ASK, params.range, ())
+        what = t("the selection") if selected else t("this line")
+        add(t("Explain {what} with Goalwright", what=what), KINDS[1], EXPLAIN, params.range, ())
+        add(t("Ask Goalwright about {what}", what=what), KINDS[1], ASK, params.range, ())
         if answer:
-            show = types.Command(SHOW_ANSWER_TITLE, SHOW_ANSWER)
-            found.append(types.CodeAction(title=SHOW_ANSWER_TITLE, kind=KINDS[1], command=show))
+            show = types.Command(t(SHOW_ANSWER_TITLE), SHOW_ANSWER)
+            found.append(types.CodeAction(title=t(SHOW_ANSWER_TITLE), kind=KINDS[1], command=show))
     if literals:
         return list(found)
     return [action.command for action in found if action.command is not None]

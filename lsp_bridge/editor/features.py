@@ -34,11 +34,17 @@ from lsp_bridge.permission_requests import client_rules
 from lsp_bridge.request_error import RequestError
 from lsp_bridge.requests import ClientState, Requests
 from lsp_bridge.terminal.text import shown_line
+from tools.localization import noted, t
 
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer
 
-_QUESTIONS = ("Explain it", "Look for mistakes", "Suggest how to improve it", "Write tests for it")
+_QUESTIONS = (
+    noted("Explain it"),
+    noted("Look for mistakes"),
+    noted("Suggest how to improve it"),
+    noted("Write tests for it"),
+)
 """What can be asked where the person has no place to type a question."""
 
 
@@ -105,7 +111,11 @@ class EditorFeatures:
         if name not in n.COMMANDS:
             raise RequestError(
                 p.INVALID_PARAMS,
-                f"There is no command {one_line(name, 80)}. There are: {', '.join(n.COMMANDS)}.",
+                t(
+                    "There is no command {name}. There are: {commands}.",
+                    name=one_line(name, 80),
+                    commands=", ".join(n.COMMANDS),
+                ),
             )
         if name == n.SHOW_ANSWER:
             await self._turns.show_answer()
@@ -132,10 +142,11 @@ class EditorFeatures:
     ) -> dict[str, Any] | None:
         if command == n.FIX and self._requests.client_trust() == "restricted":
             raise RequestError(
-                p.INVALID_PARAMS, "You do not trust this folder, so nothing is changed in it: trust it first."
+                p.INVALID_PARAMS,
+                t("You do not trust this folder, so nothing is changed in it: trust it first."),
             )
         if command == n.FIX and not about.diagnostics:
-            raise RequestError(p.INVALID_PARAMS, "There is no problem to fix: put the caret on one.")
+            raise RequestError(p.INVALID_PARAMS, t("There is no problem to fix: put the caret on one."))
         shown, place = await self._quoting.excerpt(about)
         question = about.question
         if command == n.ASK and not question.strip():
@@ -148,20 +159,27 @@ class EditorFeatures:
         text = await asyncio.to_thread(prompt, command, place, shown, about.diagnostics, question)
         if self._client.chat:
             return {"kind": "prompt", "text": text}
-        title = {n.FIX: "Fix", n.EXPLAIN: "Explain", n.ASK: "Ask about"}[command]
+        title = {n.FIX: t("Fix"), n.EXPLAIN: t("Explain"), n.ASK: t("Ask about")}[command]
         return await self._turns.begin(
-            f"Goalwright: {title} {place[1:]}", text, token, wants_answer=command != n.FIX
+            t("Goalwright: {title} {place}", title=title, place=place[1:]),
+            text,
+            token,
+            wants_answer=command != n.FIX,
         )
 
     async def _question(self, place: str) -> str:
         """LSP has no way to ask for a text, but can let the person choose."""
         try:
-            chosen = await self._questions.choose(f"Ask Goalwright about {place[1:]}", _QUESTIONS)
+            chosen = await self._questions.choose(
+                t("Ask Goalwright about {place}", place=place[1:]), tuple(map(t, _QUESTIONS))
+            )
         except Exception:  # a client that cannot even do that
-            chosen = _QUESTIONS[0]
+            chosen = t(_QUESTIONS[0])
         if chosen is None:
             return ""
-        return f"{chosen}." if chosen == _QUESTIONS[3] else f"{chosen}. Change nothing."
+        # The model is asked in English, whatever the button says.
+        asked = next((question for question in _QUESTIONS if t(question) == chosen), chosen)
+        return f"{asked}." if asked == _QUESTIONS[3] else f"{asked}. Change nothing."
 
     def _rules(self) -> RuleSet:
         """Of the session of this connection, with what was granted in it, if it has one."""
@@ -177,7 +195,7 @@ class EditorFeatures:
         files = [file for file in request.files if decision.path in (None, file.path)]
         if decision.path is not None and not files:
             raise RequestError(
-                p.INVALID_PARAMS, f"The request does not touch {one_line(decision.path, 200)}."
+                p.INVALID_PARAMS, t("The request does not touch {path}.", path=one_line(decision.path, 200))
             )
         if command == n.SHOW_CHANGES:
             await self._showing.document("proposed.diff", "\n".join(file.diff for file in files))
@@ -189,7 +207,9 @@ class EditorFeatures:
             request = self._waiting(request.request_id)  # it took a moment
         if command in (n.ACCEPT_HUNK, n.REJECT_HUNK):
             if decision.hunk is None or decision.path is None or decision.hunk >= parts(files[0]):
-                raise RequestError(p.INVALID_PARAMS, f"{command}: the hunk is not one of this file's.")
+                raise RequestError(
+                    p.INVALID_PARAMS, t("{command}: the hunk is not one of this file's.", command=command)
+                )
             self._decisions.decide(request, decision.path, decision.hunk, accepted)
             await self._send_when_complete(request)
         elif decision.path is not None and len(request.files) > 1:
@@ -206,7 +226,11 @@ class EditorFeatures:
         if len(found) == 1:
             return found[0]
         ids = ", ".join(one.request_id for one in found[:5])
-        words = f"Several questions wait: give a requestId ({ids})." if found else "No question waits."
+        words = (
+            t("Several questions wait: give a requestId ({ids}).", ids=ids)
+            if found
+            else t("No question waits.")
+        )
         raise RequestError(p.UNKNOWN_REQUEST, words)
 
     async def _answer(self, request: PermissionRequest, answers: tuple[QuestionAnswer, ...]) -> None:
@@ -238,7 +262,7 @@ class EditorFeatures:
         self._waiting(params.request_id)
         result = await self._requests.handlers["goalwright/permission/reply"](params)
         if isinstance(result, p.PermissionReplyResult) and not result.accepted:
-            raise RequestError(p.UNKNOWN_REQUEST, f"Already answered by {result.by or 'somebody'}.")
+            raise RequestError(p.UNKNOWN_REQUEST, t("Already answered by {by}.", by=result.by or "somebody"))
 
     def _waiting(self, request_id: str) -> PermissionRequest:
         """A request that waits."""
@@ -247,7 +271,10 @@ class EditorFeatures:
                 return request
         raise RequestError(
             p.UNKNOWN_REQUEST,
-            "This change does not wait for an answer any more: it was answered or canceled. Nothing was done.",
+            t(
+                "This change does not wait for an answer any more: it was answered or canceled. Nothing "
+                "was done."
+            ),
         )
 
     def _visible(self, path: str | None) -> PermissionRequest:
@@ -258,21 +285,29 @@ class EditorFeatures:
         """
         pending = self._core.permissions.pending()
         if not pending:
-            raise RequestError(p.UNKNOWN_REQUEST, "Nothing waits for an answer.")
+            raise RequestError(p.UNKNOWN_REQUEST, t("Nothing waits for an answer."))
         found = [one for one in pending if one.files and self._is_visible(one, path)]
         if len(found) == 1:
             return found[0]
-        waiting = "; ".join(f"{shown_line(one.title)} (requestId {one.request_id})" for one in pending[:5])
-        more = f"; and {len(pending) - 5} more" if len(pending) > 5 else ""
+        waiting = "; ".join(
+            t("{title} (requestId {request_id})", title=shown_line(one.title), request_id=one.request_id)
+            for one in pending[:5]
+        )
+        more = t("; and {count} more", count=len(pending) - 5) if len(pending) > 5 else ""
         why = (
-            "More than one proposed change could be meant"
+            t("More than one proposed change could be meant")
             if found
-            else "No proposed change that this editor shows waits for an answer"
+            else t("No proposed change that this editor shows waits for an answer")
         )
         raise RequestError(
             p.UNKNOWN_REQUEST,
-            f"{why}, so nothing was done. Waiting: {waiting}{more}. Use the code lenses, name the requestId, or answer "
-            "where it was asked (`goalwright run --continue` in a terminal).",
+            t(
+                "{why}, so nothing was done. Waiting: {waiting}{more}. Use the code lenses, name the "
+                "requestId, or answer where it was asked (`goalwright run --continue` in a terminal).",
+                why=why,
+                waiting=waiting,
+                more=more,
+            ),
         )
 
     def _is_visible(self, request: PermissionRequest, path: str | None) -> bool:
@@ -300,8 +335,12 @@ class EditorFeatures:
         if not place.current:
             raise RequestError(
                 p.UNKNOWN_REQUEST,
-                f"{one_line(name, 200)} has changed in the editor since this was proposed, so it cannot be accepted. "
-                "Nothing was done: take your change back, or reject the proposal, and Goalwright looks again.",
+                t(
+                    "{name} has changed in the editor since this was proposed, so it cannot be accepted. "
+                    "Nothing was done: take your change back, or reject the proposal, and Goalwright looks "
+                    "again.",
+                    name=one_line(name, 200),
+                ),
             )
 
 

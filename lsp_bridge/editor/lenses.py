@@ -17,6 +17,7 @@ from lsp_bridge.editor.decisions import Decisions
 from lsp_bridge.editor.hunks import Landing, landing, parts
 from lsp_bridge.editor.names import ACCEPT_CHANGES, ACCEPT_HUNK, REJECT_CHANGES, REJECT_HUNK, SHOW_CHANGES
 from tools.base import ProposedFile
+from tools.localization import t
 
 
 class Waiting(Protocol):
@@ -77,19 +78,22 @@ def _of_file(
         left = decisions.undecided(request, [file])
         what = _whole(file, proposal.change) if count == 1 else _changes(left, count)
         if count > 1 and left == count and len(request.files) > 1:
-            what = "this file"
+            what = t("this file")
         if left and not alone:
-            lenses.append(_lens(0, f"Accept {what}", ACCEPT_CHANGES, here))
-            verb = "Reject all" if what.startswith("all ") else f"Reject {what}"
+            lenses.append(_lens(0, t("Accept {what}", what=what), ACCEPT_CHANGES, here))
+            everything = count > 1 and left == count and len(request.files) == 1
+            verb = t("Reject all") if everything else t("Reject {what}", what=what)
             lenses.append(_lens(0, verb, REJECT_CHANGES, here))
     else:
         # Accepting would be refused when it comes to writing.
-        lenses.append(_lens(0, "Reject: this file has changed since it was proposed", REJECT_CHANGES, here))
-    lenses.append(_lens(0, "Show diff", SHOW_CHANGES, here))
+        lenses.append(
+            _lens(0, t("Reject: this file has changed since it was proposed"), REJECT_CHANGES, here)
+        )
+    lenses.append(_lens(0, t("Show diff"), SHOW_CHANGES, here))
     if len(request.files) > 1:
         whole = {"requestId": request.request_id}
-        lenses.append(_lens(0, f"Accept {len(request.files)} files", ACCEPT_CHANGES, whole))
-        lenses.append(_lens(0, f"Reject {len(request.files)} files", REJECT_CHANGES, whole))
+        lenses.append(_lens(0, t("Accept {count} files", count=len(request.files)), ACCEPT_CHANGES, whole))
+        lenses.append(_lens(0, t("Reject {count} files", count=len(request.files)), REJECT_CHANGES, whole))
     return lenses
 
 
@@ -105,25 +109,25 @@ def _of_hunks(proposal: Proposal, place: Landing, decisions: Decisions) -> list[
         about = {"requestId": request.request_id, "path": file.path, "hunk": number}
         decided = decisions.of(request.request_id, file.path, number)
         if decided is None:
-            lenses.append(_lens(line, "Accept", ACCEPT_HUNK, about))
-            lenses.append(_lens(line, "Reject", REJECT_HUNK, about))
+            lenses.append(_lens(line, t("Accept"), ACCEPT_HUNK, about))
+            lenses.append(_lens(line, t("Reject"), REJECT_HUNK, about))
         elif decided:
-            lenses.append(_lens(line, "Accepted (reject instead)", REJECT_HUNK, about))
+            lenses.append(_lens(line, t("Accepted (reject instead)"), REJECT_HUNK, about))
         else:
-            lenses.append(_lens(line, "Rejected (accept instead)", ACCEPT_HUNK, about))
+            lenses.append(_lens(line, t("Rejected (accept instead)"), ACCEPT_HUNK, about))
     return lenses
 
 
 def _changes(left: int, count: int) -> str:
     if left == count:
-        return f"all {count} changes"
-    return "the other change" if left == 1 else f"the other {left} changes"
+        return t("all {count} changes", count=count)
+    return t("the other change") if left == 1 else t("the other {left} changes", left=left)
 
 
 def _whole(file: FileDiff, change: ProposedFile) -> str:
     if change.source is not None:
-        return "this move"
-    return {"create": "this new file", "update": "this change", "delete": "this deletion"}[file.kind]
+        return t("this move")
+    return {"create": t("this new file"), "update": t("this change"), "delete": t("this deletion")}[file.kind]
 
 
 def _lens(line: int, title: str, command: str, argument: dict[str, Any]) -> types.CodeLens:

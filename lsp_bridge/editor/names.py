@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tools.localization import noted
+
 FIX = "goalwright.fix"
 EXPLAIN = "goalwright.explain"
 ASK = "goalwright.ask"
@@ -12,7 +14,7 @@ REJECT_CHANGES = "goalwright.rejectChanges"
 SHOW_CHANGES = "goalwright.showChanges"
 SHOW_ANSWER = "goalwright.showAnswer"
 ANSWER = "goalwright.answer"
-SHOW_ANSWER_TITLE = "Show Goalwright's last answer"
+SHOW_ANSWER_TITLE = noted("Show Goalwright's last answer")
 
 PROMPTS = (FIX, EXPLAIN, ASK)
 DECISIONS = (ACCEPT_HUNK, REJECT_HUNK, ACCEPT_CHANGES, REJECT_CHANGES, SHOW_CHANGES)

@@ -15,6 +15,7 @@ from daemon.model.events import Event, MessagePartAdded, ModelRetry, PermissionA
 from daemon.model.messages import ReasoningPart, TextPart, ToolCallPart
 from lsp_bridge.editor.asking import ask
 from lsp_bridge.editor.prompts import one_line
+from tools.localization import t
 
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer
@@ -133,9 +134,9 @@ class Progress:
         if isinstance(event, ToolStarted):
             return self._calls.pop(event.tool_call_id, event.name)
         if isinstance(event, PermissionAsked):
-            return f"waits for your answer: {event.request.title}"
+            return t("waits for your answer: {title}", title=event.request.title)
         if isinstance(event, ModelRetry):
-            return one_line(f"tries again: {event.reason}", _SHOWN)
+            return one_line(t("tries again: {reason}", reason=event.reason), _SHOWN)
         return ""
 
     def _part(self, event: MessagePartAdded) -> str:

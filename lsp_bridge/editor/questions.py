@@ -28,14 +28,15 @@ from lsp_bridge.terminal.questions import (
 )
 from lsp_bridge.terminal.text import shown_line
 from tools.cutting import cut_text
+from tools.localization import noted, t
 
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer
 
 log = logging.getLogger(__name__)
 
-ACCEPT, REJECT, SHOW, SHOW_ALL = "Accept", "Reject", "Show diff", "Show all"
-SKIP, LATER = "Skip", "Answer in a terminal"
+ACCEPT, REJECT, SHOW, SHOW_ALL = noted("Accept"), noted("Reject"), noted("Show diff"), noted("Show all")
+SKIP, LATER = noted("Skip"), noted("Answer in a terminal")
 _MOST, _MOST_DETAIL = 2_000, 1_000
 """Characters of a question, and of what would be done in it: editors show a few lines."""
 _WIDEST = 10
@@ -93,10 +94,10 @@ class Questions:
             await self._ask_questions(request)
             return
         words, all_of_it = question_text(request), _all(request)
-        more = (SHOW,) if request.files else (SHOW_ALL,) if len(all_of_it) > len(words) else ()
+        more = (t(SHOW),) if request.files else (t(SHOW_ALL),) if len(all_of_it) > len(words) else ()
         while True:
             try:
-                chosen = await self.choose(words, (ACCEPT, REJECT, *more))
+                chosen = await self.choose(words, (t(ACCEPT), t(REJECT), *more))
             except Exception as error:  # an error of the client's, which may not know such questions
                 log.info("the question is not shown: %s", error)
                 chosen = None
@@ -107,11 +108,11 @@ class Questions:
             else:
                 await self._showing.document("question.txt", all_of_it)
         if chosen is None:
-            self._showing.say(f"{words}\n\n{_STILL_WAITS if request.files else _COMMAND_WAITS}")
+            self._showing.say(f"{words}\n\n{t(_STILL_WAITS) if request.files else t(_COMMAND_WAITS)}")
             return
         # From here on an answer of somebody else must not interrupt this one.
         self._asking.pop(request.request_id, None)
-        await self._answer(request, accepted=chosen == ACCEPT)
+        await self._answer(request, accepted=chosen == t(ACCEPT))
 
     async def _ask_questions(self, request: PermissionRequest) -> None:
         """Show one question after the other, with its options as buttons."""
@@ -119,12 +120,12 @@ class Questions:
         for question in request.questions:
             labels = {shown_line(option.label): option.label for option in question.options}
             try:
-                chosen = await self.choose(_question_words(request, question), (*labels, SKIP, LATER))
+                chosen = await self.choose(_question_words(request, question), (*labels, t(SKIP), t(LATER)))
             except Exception as error:  # an error of the client's, which may not know such questions
                 log.info("the question is not shown: %s", error)
                 chosen = None
-            if chosen is None or chosen == LATER:
-                self._showing.say(f"{_question_words(request, question)}\n\n{_ANSWER_WAITS}")
+            if chosen is None or chosen == t(LATER):
+                self._showing.say(f"{_question_words(request, question)}\n\n{t(_ANSWER_WAITS)}")
                 return
             answers.append(QuestionAnswer(chosen=(labels[chosen],) if chosen in labels else ()))
         self._asking.pop(request.request_id, None)
@@ -141,27 +142,28 @@ class Questions:
             self._showing.say(str(error), types.MessageType.Error)
 
 
-_STILL_WAITS = (
-    "Goalwright waits for your answer. Use the code lenses in the file, the editor commands goalwright.acceptChanges "
-    "and goalwright.rejectChanges, or run `goalwright run --continue` in a terminal, where you can also answer "
-    "“always”, choose parts or say what to do instead."
+_STILL_WAITS = noted(
+    "Goalwright waits for your answer. Use the code lenses in the file, the editor commands "
+    "goalwright.acceptChanges and goalwright.rejectChanges, or run `goalwright run "
+    "--continue` in a terminal, where you can also answer “always”, choose parts or say what "
+    "to do instead."
 )
 
-_COMMAND_WAITS = (
-    "Goalwright waits for your answer: run `goalwright run --continue` in a terminal, where you can also answer "
-    "“always” or say what to do instead."
+_COMMAND_WAITS = noted(
+    "Goalwright waits for your answer: run `goalwright run --continue` in a terminal, where "
+    "you can also answer “always” or say what to do instead."
 )
 
 
-_ANSWER_WAITS = (
-    "Goalwright waits for your answer. For your own words run `goalwright run --continue` in a terminal, or call the "
-    "editor command goalwright.answer."
+_ANSWER_WAITS = noted(
+    "Goalwright waits for your answer. For your own words run `goalwright run --continue` in "
+    "a terminal, or call the editor command goalwright.answer."
 )
 
 
 def _question_words(request: PermissionRequest, question: Question) -> str:
     wire = request.model_copy(update={"questions": (question,)}).wire()
-    return cut_text("\n".join(("Goalwright asks:", *asked_lines(wire))), _MOST)
+    return cut_text("\n".join((t("Goalwright asks:"), *asked_lines(wire))), _MOST)
 
 
 def question_text(request: PermissionRequest) -> str:
@@ -177,6 +179,6 @@ def _lines(request: PermissionRequest, detail: int) -> str:
     wire = request.wire()
     action = cut_text(action_detail(wire), detail)
     # Indented, so that no line of a command reads like one of ours.
-    above = [f"Goalwright asks: {shown_line(request.title)}", *indented(action)]
+    above = [t("Goalwright asks: {title}", title=shown_line(request.title)), *indented(action)]
     below = [*warning_lines(wire), *note_lines(wire), *question_lines(wire), *model_lines(wire)]
     return "\n".join([*above, *(line.strip() for line in below)])

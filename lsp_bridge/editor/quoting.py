@@ -22,6 +22,7 @@ from lsp_bridge.editor.prompts import LAST, Excerpt, excerpt, one_line, referenc
 from lsp_bridge.request_error import RequestError
 from tools.base import ToolError
 from tools.links import other_names
+from tools.localization import t
 from tools.paths import rule_target
 from tools.text import decode
 
@@ -43,7 +44,7 @@ class Quoting:
         """The lines that a command is about, and the place as a reference. Raises RequestError."""
         path = await asyncio.to_thread(path_of, about.uri)
         if path is None:
-            raise RequestError(p.INVALID_PARAMS, "Goalwright works on files on disk: save this one first.")
+            raise RequestError(p.INVALID_PARAMS, t("Goalwright works on files on disk: save this one first."))
         document = self._documents().document(about.uri)
         spans = [one.range for one in about.diagnostics if one.range is not None] or (
             [about.range] if about.range is not None else []
@@ -98,10 +99,12 @@ def _read(path: Path) -> str:
     name = one_line(path.name, 200)
     try:
         if path.exists() and not path.is_file():
-            raise RequestError(p.INVALID_PARAMS, f"{name} cannot be read: it is not a file.")
+            raise RequestError(p.INVALID_PARAMS, t("{name} cannot be read: it is not a file.", name=name))
         data = read_regular(path, _LARGEST)
         if data is None:
-            raise RequestError(p.INVALID_PARAMS, f"{name} is too long to be quoted.")
+            raise RequestError(p.INVALID_PARAMS, t("{name} is too long to be quoted.", name=name))
         return decode(data).text
     except (OSError, ToolError) as error:
-        raise RequestError(p.INVALID_PARAMS, f"{name} cannot be read: {error}") from None
+        raise RequestError(
+            p.INVALID_PARAMS, t("{name} cannot be read: {error}", name=name, error=error)
+        ) from None

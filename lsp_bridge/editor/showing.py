@@ -14,6 +14,7 @@ from lsprotocol import types
 from daemon.redaction import SECRETS
 from lsp_bridge.editor.asking import ask
 from tools.cutting import head
+from tools.localization import t
 
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer
@@ -63,7 +64,7 @@ class Showing:
         shown = (
             text
             if len(text) <= _MESSAGE
-            else f"{head(text, _MESSAGE)}\n… (cut: {len(text)} characters in all)"
+            else t("{text}\n… (cut: {count} characters in all)", text=head(text, _MESSAGE), count=len(text))
         )
         self._server.window_show_message(types.ShowMessageParams(kind, shown))
 

@@ -22,6 +22,7 @@ from lsp_bridge.editor.questions import Questions
 from lsp_bridge.editor.showing import Showing
 from lsp_bridge.request_error import RequestError
 from tools.cutting import cut_text
+from tools.localization import t
 
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer
@@ -82,7 +83,9 @@ class Turns:
     async def show_answer(self) -> None:
         """Open what the last turn said. Raises RequestError."""
         if self._answer is None:
-            raise RequestError(p.INVALID_PARAMS, "Goalwright has not answered anything in this editor yet.")
+            raise RequestError(
+                p.INVALID_PARAMS, t("Goalwright has not answered anything in this editor yet.")
+            )
         await self._showing.document(*self._answer)
 
     async def begin(
@@ -104,7 +107,7 @@ class Turns:
         if self._gone:
             return {}
         self._core.bus.subscribe(session.session_id, turn.published)
-        turn.progress.begin(turn.title, "waits for the turn before it" if session.running else "thinking")
+        turn.progress.begin(turn.title, t("waits for the turn before it") if session.running else "thinking")
         task = asyncio.create_task(self._follow(turn, working))
         self._turns.add(task)
         task.add_done_callback(partial(self._followed, turn))
@@ -158,7 +161,8 @@ class Turns:
             log.exception("a turn of an editor failed")
             name = error.__class__.__name__
             self._showing.say(
-                f"Goalwright has a bug ({name}); its log has the details.", types.MessageType.Error
+                t("Goalwright has a bug ({name}); its log has the details.", name=name),
+                types.MessageType.Error,
             )
 
     def _followed(self, turn: _Turn, task: asyncio.Task[None]) -> None:
@@ -179,16 +183,18 @@ class Turns:
             else:
                 self._showing.say(self._brief(answer))
         elif result.stop_reason == "canceled":
-            self._showing.say("Goalwright was stopped.")
+            self._showing.say(t("Goalwright was stopped."))
         elif result.stop_reason != "end_turn":
-            detail = result.detail or f"It ended with “{result.stop_reason}”."
-            self._showing.say(f"Goalwright: {detail}", types.MessageType.Error)
+            detail = result.detail or t("It ended with “{stop_reason}”.", stop_reason=result.stop_reason)
+            self._showing.say(t("Goalwright: {detail}", detail=detail), types.MessageType.Error)
 
     def _brief(self, answer: str) -> str:
         if len(answer) <= _BRIEF or not self._showing.has_documents:
-            return f"Goalwright: {answer}"
-        return (
-            f"Goalwright: {cut_text(answer, _BRIEF)}\nThe code action “{SHOW_ANSWER_TITLE}” opens all of it."
+            return t("Goalwright: {answer}", answer=answer)
+        return t(
+            "Goalwright: {answer}\nThe code action “{show_answer_title}” opens all of it.",
+            answer=cut_text(answer, _BRIEF),
+            show_answer_title=t(SHOW_ANSWER_TITLE),
         )
 
     def asked(self, event: PermissionAsked) -> None:

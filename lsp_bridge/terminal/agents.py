@@ -11,8 +11,9 @@ from lsp_bridge.terminal.asking import Asked, about_session
 from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.loose import mappings, string, strings
 from lsp_bridge.terminal.text import fit, one_line, shown_line
+from tools.localization import noted, t
 
-_WHOSE = {"user": "yours", "workspace": "of this folder"}
+_WHOSE = {"user": noted("yours"), "workspace": noted("of this folder")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ def _tools(names: list[str]) -> str:
     if not names:
         return ""
     without = all(name.startswith("!") for name in names)
-    return ("without " if without else "only ") + ", ".join(
+    return (t("without ") if without else t("only ")) + ", ".join(
         name.removeprefix("!") if without else name for name in names
     )
 
@@ -44,9 +45,9 @@ async def agents(options: AgentsOptions, launcher: Launcher, console: Console) -
         width = max((len(string(agent.get("name"))) for agent in listed), default=0)
         for agent in listed:
             facts = [
-                _WHOSE.get(string(agent.get("source")), ""),
+                t(_WHOSE.get(string(agent.get("source")), "")),
                 string(agent.get("model")),
-                "" if agent.get("primary") is True else "for tasks",
+                "" if agent.get("primary") is True else t("for tasks"),
                 _tools(strings(agent.get("tools"))),
             ]
             told = "; ".join(fact for fact in facts if fact)

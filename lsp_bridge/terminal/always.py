@@ -8,6 +8,7 @@ from typing import Any
 
 from lsp_bridge.terminal.questions import SCOPES, suggested
 from lsp_bridge.terminal.text import shown_line
+from tools.localization import t
 
 Ask = Callable[[str], Awaitable[str | None]]
 
@@ -31,7 +32,7 @@ async def remembered(
     if said.lower() in SCOPES:
         kept = tuple(_grant(permission, pattern) for permission, pattern in suggested(request))
         return Remembered(kept, SCOPES[said.lower()][0])
-    tell("  Without asking, from now on (Enter keeps a pattern, or type another, - leaves it out):")
+    tell(t("  Without asking, from now on (Enter keeps a pattern, or type another, - leaves it out):"))
     grants: list[dict[str, str]] = []
     for permission, pattern in suggested(request):
         line = await ask(f"  {permission}: {shown_line(pattern)} ▸ ")
@@ -41,11 +42,11 @@ async def remembered(
         if typed != "-":
             grants.append(_grant(permission, typed or pattern))
     if not grants:
-        tell("  Nothing would be remembered.")
+        tell(t("  Nothing would be remembered."))
         return None
-    choices = " / ".join(f"[{letter}] {words}" for letter, (_, words) in SCOPES.items())
+    choices = " / ".join(f"[{letter}] {t(words)}" for letter, (_, words) in SCOPES.items())
     while True:
-        line = await ask(f"  Where? {choices} (Enter: session): ")
+        line = await ask(t("  Where? {choices} (Enter: session): ", choices=choices))
         if line is None:
             return None
         letter = line.strip().lower()[:1] or "s"

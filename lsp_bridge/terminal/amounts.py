@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from tools.localization import n
+
 
 def tokens(count: int) -> str:
     """E.g. ``12,300 tokens``."""
-    return f"{count:,} token{'' if count == 1 else 's'}"
+    return n("{count:,} token", "{count:,} tokens", count)
 
 
 def money(usd: float) -> str:

@@ -32,6 +32,7 @@ from lsp_bridge.terminal.questions import (
 )
 from lsp_bridge.terminal.text import one_line, shown_line
 from lsp_bridge.terminal.view import TextView
+from tools.localization import noted, t
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +56,15 @@ class Answerer(Protocol):
         ...
 
 
+_REPLIES = {"once": noted("once"), "always": noted("always"), "reject": noted("reject")}
+
+
 def is_budget(request: dict[str, Any]) -> bool:
     """Whether it asks for more money or tokens, instead of for what the agent wants to do."""
     return request.get("permission") == "budget"
 
 
-RAISE_LIMIT = "To go on, raise or lift the limit (`goalwright budget --help`) and run with --continue."
+RAISE_LIMIT = noted("To go on, raise or lift the limit (`goalwright budget --help`) and run with --continue.")
 
 
 def is_loop(request: dict[str, Any]) -> bool:
@@ -102,13 +106,13 @@ class AcceptAll:
         """Once, but for limits and loops."""
         title = shown_line(string(request.get("title")))
         if is_budget(request):
-            self.stopped = f"{title} No. {RAISE_LIMIT}"
+            self.stopped = t("{title} No. {raise_limit}", title=title, raise_limit=t(RAISE_LIMIT))
             self._line(f"  {self.stopped}")
             return Answer("reject")
         if is_loop(request):
             return self._loop(request, title)
         if is_question(request):
-            self._line(f"  the model asks, and nobody can answer (--yes): {title}")
+            self._line(t("  the model asks, and nobody can answer (--yes): {title}", title=title))
             return Answer("reject", NOBODY_ANSWERS)
         if self._view is not None:
             if self._show:
@@ -123,11 +127,13 @@ class AcceptAll:
     def _loop(self, request: dict[str, Any], title: str) -> Answer:
         call = json.dumps([request.get("targets"), request.get("detail")])
         if call in self._loops or len(self._loops) == _MOST_LOOPS:
-            self.stopped = f"{title} No (--yes): the model repeats itself, also after it was told."
+            self.stopped = t(
+                "{title} No (--yes): the model repeats itself, also after it was told.", title=title
+            )
             self._line(f"  {self.stopped}")
             return Answer("reject")
         self._loops.add(call)
-        self._line(f"  {title} No (--yes): the model is told to do something else.")
+        self._line(t("  {title} No (--yes): the model is told to do something else.", title=title))
         return Answer("reject", DO_SOMETHING_ELSE)
 
     def _line(self, text: str) -> None:
@@ -148,25 +154,34 @@ class RefuseAll:
         """Reject."""
         title = shown_line(string(request.get("title")))
         if is_budget(request):
-            self.stopped = f"{title} There is no terminal to ask on. {RAISE_LIMIT}"
+            self.stopped = t(
+                "{title} There is no terminal to ask on. {raise_limit}",
+                title=title,
+                raise_limit=t(RAISE_LIMIT),
+            )
             self._warn(self.stopped)
             return Answer("reject")
         if is_loop(request):
-            self.stopped = f"{title} No: there is no terminal to ask on, and the model repeats itself."
+            self.stopped = t(
+                "{title} No: there is no terminal to ask on, and the model repeats itself.", title=title
+            )
             self._warn(self.stopped)
             return Answer("reject")
         if is_question(request):
             self._warn(
                 "\n".join(
                     (
-                        "The model asks, and there is no terminal to answer on:",
+                        t("The model asks, and there is no terminal to answer on:"),
                         *(f"  {line}" for line in asked_lines(request)),
                     )
                 )
             )
             return Answer("reject", NOBODY_ANSWERS)
         self._warn(
-            f"Refused, because there is no terminal to ask on: {shown_line(asked_title(request))}\n"
+            t(
+                "Refused, because there is no terminal to ask on: {request}\n",
+                request=shown_line(asked_title(request)),
+            )
             + "\n".join(
                 (
                     *logged_lines(request),
@@ -178,7 +193,10 @@ class RefuseAll:
         if not self._told:
             self._told = True
             self._warn(
-                "  To allow it: run at a terminal and answer there, run with --yes to allow everything once"
+                t(
+                    "  To allow it: run at a terminal and answer there, run with --yes to allow everything "
+                    "once"
+                )
                 + _as_rule(request)
             )
         return Answer("reject")
@@ -192,7 +210,9 @@ def _as_rule(request: dict[str, Any]) -> str:
     if not rules:
         return "."
     rule = shown_line(json.dumps({"permission": rules}))
-    return f", or put a rule such as {rule} into {state_dir() / 'config.json'}."
+    return t(
+        ", or put a rule such as {rule} into {state_dir}.", rule=rule, state_dir=state_dir() / "config.json"
+    )
 
 
 class LineReader(Protocol):
@@ -219,14 +239,25 @@ class AskPerson:
             return await self._answered(request)
         self._view.request(request)
         patterns = suggestion_words(request)
-        always = f"[a]lways ({patterns}) / " if patterns else ""
-        question = "Apply? [y]es once"
+        always = t("[a]lways ({patterns}) / ", patterns=patterns) if patterns else ""
+        question = t("Apply? [y]es once")
         if is_budget(request):
-            question, always = "Go on? [y]es, with the same amount again", "[a]lways, without this limit / "
-        hunks = "[h]unk by hunk / " if can_choose(request) else ""
-        edit = "[e]dit / " if self._edit is not None and request.get("files") else ""
+            question, always = (
+                t("Go on? [y]es, with the same amount again"),
+                t("[a]lways, without this limit / "),
+            )
+        hunks = t("[h]unk by hunk / ") if can_choose(request) else ""
+        edit = t("[e]dit / ") if self._edit is not None and request.get("files") else ""
         while True:
-            line = await self._reader.ask(f"{question} / {always}{hunks}{edit}[n]o / [f]eedback: ")
+            line = await self._reader.ask(
+                t(
+                    "{question} / {always}{hunks}{edit}[n]o / [f]eedback: ",
+                    question=question,
+                    always=always,
+                    hunks=hunks,
+                    edit=edit,
+                )
+            )
             word, _, rest = (line if line is not None else "n").strip().partition(" ")
             choice = word.lower()
             if choice in ("y", "yes"):
@@ -239,7 +270,7 @@ class AskPerson:
             if choice in ("n", "no"):
                 return Answer("reject")
             if choice in ("f", "feedback"):
-                said = rest.strip() or (await self._reader.ask("What instead? ") or "").strip()
+                said = rest.strip() or (await self._reader.ask(t("What instead? ")) or "").strip()
                 if said:
                     return Answer("reject", said)
             files: FileAnswers | None = None
@@ -254,15 +285,15 @@ class AskPerson:
         """Ask one question after the other; an empty line skips one, the end of input all."""
         answers: list[dict[str, Any]] = []
         asker = string(request.get("branchId"))
-        self._view.line(f"? {asked_title({'title': 'The model asks', 'branchId': asker})}")
+        self._view.line(f"? {asked_title({'title': t('The model asks'), 'branchId': asker})}")
         for question in mappings(request.get("questions")):
             for line in asked_lines({"questions": [question]}):
                 self._view.line(f"  {line}")
-            how = "your own words" if option_texts(question) else "Your answer"
+            how = t("your own words") if option_texts(question) else t("Your answer")
             if option_texts(question):
-                several = " or several (1,3)" if question.get("multiple") is True else ""
-                how = f"Number{several}, or {how}"
-            typed = await self._reader.ask(f"{how} (Enter: skip): ")
+                several = t(" or several (1,3)") if question.get("multiple") is True else ""
+                how = t("Number{several}, or {how}", several=several, how=how)
+            typed = await self._reader.ask(t("{how} (Enter: skip): ", how=how))
             if typed is None:
                 return Answer("reject")
             answers.append(typed_answer(question, typed))
@@ -274,24 +305,28 @@ class AskPerson:
         """The answer with the text the person made of one file; None to ask again."""
         names = [string(file.get("path")) for file in mappings(request.get("files"))]
         if len(names) > 1 and name not in names:
-            self._view.line(f"  Which file? Type: e {' | '.join(map(shown_line, names))}")
+            self._view.line(
+                t("  Which file? Type: e {shown_line}", shown_line=" | ".join(map(shown_line, names)))
+            )
             return None
         path = name or names[0]
         if self._edit is None or self.proposed is None or path not in names:
             return None
         text = await self.proposed(string(request.get("requestId")), path)
         if text is None:
-            self._view.line(f"  {shown_line(path)} has no text to edit.")
+            self._view.line(t("  {path} has no text to edit.", path=shown_line(path)))
             return None
         try:
             made = await self._edit(path, text)
         except (OSError, UnicodeError) as error:
-            self._view.line(f"  The editor did not work: {one_line(str(error))}")
+            self._view.line(t("  The editor did not work: {error}", error=one_line(str(error))))
             return None
         if made == text:
-            self._view.line("  Nothing was edited.")
+            self._view.line(t("  Nothing was edited."))
             return None
-        line = await self._reader.ask(f"Apply {shown_line(path)} as you edited it? [y]es / [n]o: ")
+        line = await self._reader.ask(
+            t("Apply {path} as you edited it? [y]es / [n]o: ", path=shown_line(path))
+        )
         return [{"path": path, "text": made}] if (line or "").strip().lower() in ("y", "yes") else None
 
 
@@ -323,7 +358,13 @@ class Approver:
         self._waiting.pop(request_id, None)
         if self._current is not None and self._current[0] == request_id:
             reply, by = string(event.get("reply")), string(event.get("by"))
-            self._withdrawn = "canceled" if reply == "canceled" else f"answered by {by or 'another'}: {reply}"
+            self._withdrawn = (
+                t("canceled")
+                if reply == "canceled"
+                else t(
+                    "answered by {by}: {reply}", by=by or t("another"), reply=t(_REPLIES.get(reply, reply))
+                )
+            )
             self._current[1].cancel()
 
     async def work(self) -> None:
@@ -367,10 +408,10 @@ class Approver:
                 return
             if error.code != UNKNOWN_REQUEST:
                 raise
-            self._note("(the request is gone: its turn has ended)")
+            self._note(t("(the request is gone: its turn has ended)"))
             return
         if mapping(result).get("accepted") is False:
-            self._note(f"(already answered by {one_line(string(result.get('by'))) or 'another'})")
+            self._note(t("(already answered by {by})", by=one_line(string(result.get("by"))) or t("another")))
 
 
 def _chosen(answer: Answer) -> bool:

@@ -18,6 +18,7 @@ from lsp_bridge.terminal.loose import mapping, string
 from lsp_bridge.terminal.newest import newest
 from lsp_bridge.terminal.run import CLIENT_NAME, EXIT_FAILED, EXIT_OK
 from lsp_bridge.terminal.text import shown
+from tools.localization import t
 
 REQUEST_S = 60.0
 
@@ -63,7 +64,7 @@ async def about_session(
         async with _connected(workspace, launcher) as client:
             found = session or (await newest(client, REQUEST_S)).session_id
             if needed and not found:
-                raise Failed(f"There is no session in {workspace} yet.")
+                raise Failed(t("There is no session in {workspace} yet.", workspace=workspace))
             await work(Asked(client, found))
         return EXIT_OK
     except (Failed, LaunchError, RpcError, RequestTimeout, ConnectionLost) as error:
@@ -93,7 +94,8 @@ def goal_by_number(loaded: dict[str, Any], number: str) -> str:
         known = ", ".join(sorted(numbers.values(), key=_in_order)[:30])
         more = ", …" if len(numbers) > 30 else ""
         raise Failed(
-            f"There is no goal {wanted}. " + (f"Goals: {known}{more}." if known else "The plan is empty.")
+            t("There is no goal {wanted}. ", wanted=wanted)
+            + (t("Goals: {known}{more}.", known=known, more=more) if known else t("The plan is empty."))
         )
     return found
 

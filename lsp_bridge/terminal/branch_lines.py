@@ -8,7 +8,8 @@ from typing import Any
 from daemon.explore.check_words import NOT_RUN, duration_words, ended_words
 from lsp_bridge.terminal.amounts import money, tokens
 from lsp_bridge.terminal.loose import integer, mapping, mappings, number, string
-from lsp_bridge.terminal.text import Style, one_line
+from lsp_bridge.terminal.text import Style, one_line, pad, state, width
+from tools.localization import noted, t
 
 _SUBAGENT = re.compile(r"s[0-9]+")
 UNKNOWN = "–"
@@ -16,9 +17,9 @@ CHOICE_AWAITED = "explore_choice_awaited"
 """Code of the notice that the person is to choose (``daemon/loop/notes.py``, which costs more to import)."""
 CHOICE_MADE = "explore_choice_made"
 """Code of the one that it is over."""
-CHOOSING = (
-    "`goalwright explore pick A` (or parts: `pick A:src/a.py B:docs`), or `goalwright explore leave`: "
-    "the model chooses."
+CHOOSING = noted(
+    "`goalwright explore pick A` (or parts: `pick A:src/a.py B:docs`), or `goalwright "
+    "explore leave`: the model chooses."
 )
 """How a person chooses among branches at a terminal."""
 
@@ -26,7 +27,7 @@ CHOOSING = (
 def asker(branch_id: str) -> str:
     """``Branch A``, ``Branch A, sub-agent s1``: who asks a question."""
     names = [
-        f"sub-agent {name}" if _SUBAGENT.fullmatch(name) else f"branch {name}"
+        t("sub-agent {name}", name=name) if _SUBAGENT.fullmatch(name) else t("branch {name}", name=name)
         for name in branch_id.split(".")
     ]
     words = one_line(", ".join(names))
@@ -35,7 +36,7 @@ def asker(branch_id: str) -> str:
 
 def asked_title(request: dict[str, Any]) -> str:
     """What a permission request is about, with the branch or sub-agent that asks; not made safe."""
-    title = string(request.get("title")).strip() or "Permission needed"
+    title = string(request.get("title")).strip() or t("Permission needed")
     branch = string(request.get("branchId"))
     return f"{asker(branch)} · {title}" if branch else title
 
@@ -46,15 +47,15 @@ def exploration_lines(exploration: dict[str, Any]) -> list[str]:
     lines: list[str] = []
     for branch in mappings(exploration.get("branches")):
         name = string(branch.get("id"))
-        state = "removed" if branch.get("removed") is True else string(branch.get("status"))
-        used = ", used" if name in re.split(r"[\s,]+", re.sub(r":\S*", "", selected)) else ""
-        lines.append(f"{name}  {one_line(string(branch.get('description')))}  ({state}{used})")
+        status = state("removed" if branch.get("removed") is True else string(branch.get("status")))
+        used = t(", used") if name in re.split(r"[\s,]+", re.sub(r":\S*", "", selected)) else ""
+        lines.append(f"{name}  {one_line(string(branch.get('description')))}  ({status}{used})")
     return lines
 
 
 def score_lines(branches: list[dict[str, Any]]) -> list[str]:
     """The scoreboard: one row a branch, nothing while none has a score."""
-    rows = [("", "problems", "tests", "files", "tokens", "cost", "time")]
+    rows = [("", t("problems"), t("tests"), t("files"), t("tokens"), t("cost"), t("time"))]
     for branch in branches:
         if not branch.get("score"):
             continue
@@ -72,9 +73,9 @@ def score_lines(branches: list[dict[str, Any]]) -> list[str]:
         )
     if len(rows) == 1:
         return []
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    widths = [max(width(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        "  ".join(pad(cell, room) for cell, room in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
 
 
@@ -93,7 +94,7 @@ def _problems(score: dict[str, Any]) -> str:
 def _tests(score: dict[str, Any]) -> str:
     test = mapping(score.get("test"))
     if not test:
-        return NOT_RUN
+        return t(NOT_RUN)
     code, passed, failed = (_count(test.get(key)) for key in ("exitCode", "passed", "failed"))
     words = ended_words(code, passed, failed, integer(test.get("durationMs")), string(test.get("detail")))
     return one_line(words)
@@ -151,7 +152,7 @@ class BranchLines:
 
     def _completed(self, event: dict[str, Any]) -> list[str]:
         done = event.get("status") == "completed"
-        mark = self._style.green("✓ done") if done else self._style.red("✗ given up")
+        mark = self._style.green(t("✓ done")) if done else self._style.red(t("✗ given up"))
         return [
             self._line(event.get("branchId"), f"{mark}  {one_line(string(event.get('summary')))}".rstrip())
         ]
@@ -164,5 +165,5 @@ class BranchLines:
     def _agent_completed(self, event: dict[str, Any]) -> list[str]:
         agent = mapping(event.get("subagent"))
         failed = agent.get("status") == "failed"
-        mark = self._style.red("✗ failed") if failed else self._style.green("✓ done")
+        mark = self._style.red(t("✗ failed")) if failed else self._style.green(t("✓ done"))
         return [self._line(agent.get("id"), f"{mark}  {one_line(string(agent.get('summary')))}".rstrip())]

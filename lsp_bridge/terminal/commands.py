@@ -16,7 +16,8 @@ from lsp_bridge.launch import Clock, Greeting, Launcher, LaunchError, SystemCloc
 from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.loose import integer, mapping, mappings, number, string
 from lsp_bridge.terminal.run import CLIENT_NAME, EXIT_FAILED, EXIT_OK
-from lsp_bridge.terminal.text import clean, fit, one_line
+from lsp_bridge.terminal.text import clean, fit, one_line, pad, state, width
+from tools.localization import t
 
 _REQUEST_S = 10.0
 _STOP_S = 10.0
@@ -39,7 +40,14 @@ async def start(workspace: Path, launcher: Launcher, console: Console, *, as_jso
         console.write(json.dumps(address.to_json()) + "\n")
     else:
         where = address.socket or f"127.0.0.1:{address.port}"
-        console.write(f"The daemon for {address.workspace} runs (process {address.pid}, {where}).\n")
+        console.write(
+            t(
+                "The daemon for {workspace} runs (process {pid}, {where}).\n",
+                workspace=address.workspace,
+                pid=address.pid,
+                where=where,
+            )
+        )
     return EXIT_OK
 
 
@@ -52,20 +60,28 @@ async def status(workspace: Path, launcher: Launcher, console: Console, *, as_js
     if as_json:
         console.write(json.dumps(found) + "\n")
         return EXIT_OK
-    model = string(found.get("model")) + (" (demo)" if found.get("demo") is True else "")
+    model = string(found.get("model")) + (t(" (demo)") if found.get("demo") is True else "")
     rows = {
-        "workspace": string(found.get("workspace")),
-        "daemon": f"version {string(found.get('version'))}, process {integer(found.get('pid'))}, "
-        f"up {_duration(number(found.get('uptimeS')))}",
-        "clients": f"{integer(found.get('clients'))}, sessions at work: {integer(found.get('running'))}",
-        "model": model,
-        "traces": string(found.get("traceFolder")),
-        "trace API": string(found.get("apiUrl")) or "not open; `goalwright trace page` opens it",
+        t("workspace"): string(found.get("workspace")),
+        t("daemon"): t(
+            "version {version}, process {pid}, up {uptime_s}",
+            version=string(found.get("version")),
+            pid=integer(found.get("pid")),
+            uptime_s=_duration(number(found.get("uptimeS"))),
+        ),
+        t("clients"): t(
+            "{clients}, sessions at work: {running}",
+            clients=integer(found.get("clients")),
+            running=integer(found.get("running")),
+        ),
+        t("model"): model,
+        t("traces"): string(found.get("traceFolder")),
+        t("trace API"): string(found.get("apiUrl")) or t("not open; `goalwright trace page` opens it"),
     }
     if found.get("memoryMb") is not None:
-        rows["memory"] = f"{number(found['memoryMb']):.0f} MB"
+        rows[t("memory")] = f"{number(found['memoryMb']):.0f} MB"
     for name, value in rows.items():
-        console.write(f"{name + ':':<11}{one_line(value)}\n")
+        console.write(f"{pad(f'{name}:', 11)}{one_line(value)}\n")
     if notice := string(found.get("notice")):
         console.write(f"\n{clean(notice)}\n")
     return EXIT_OK
@@ -82,28 +98,28 @@ async def sessions(workspace: Path, launcher: Launcher, console: Console, *, as_
         return EXIT_OK
     for left in mappings(found.get("unreadable")):
         name, why = one_line(string(left.get("sessionId"))), one_line(string(left.get("why")))
-        console.warn(f"not in the list: {name}: {why}")
+        console.warn(t("not in the list: {name}: {why}", name=name, why=why))
     rows = [_session_row(info) for info in mappings(found.get("sessions"))]
     if not rows:
-        console.write(f"No sessions in {workspace} yet.\n")
+        console.write(t("No sessions in {workspace} yet.\n", workspace=workspace))
         return EXIT_OK
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    widths = [max(width(row[column]) for row in rows) for column in range(3)]
     for row in rows:
-        start = "  ".join(cell.ljust(width) for cell, width in zip(row[:3], widths, strict=True))
+        start = "  ".join(pad(cell, room) for cell, room in zip(row[:3], widths, strict=True))
         line = f"{start}  {row[3]}"
         console.write((fit(line, console.columns) if console.live else line) + "\n")
     if found.get("more") is True:
-        console.write("… and older ones\n")
+        console.write(t("… and older ones\n"))
     return EXIT_OK
 
 
 def _session_row(info: dict[str, Any]) -> tuple[str, str, str, str]:
     trace = mapping(info.get("trace"))
     when = string(trace.get("updatedAt"))[:16].replace("T", " ")
-    title = one_line(string(trace.get("title")) or string(trace.get("summary"))) or "(no title)"
+    title = one_line(string(trace.get("title")) or string(trace.get("summary"))) or t("(no title)")
     if info.get("foreign") is True:
-        title += " (came with the folder)"
-    return one_line(string(trace.get("traceId"))), when, one_line(string(info.get("status"))), title
+        title += t(" (came with the folder)")
+    return one_line(string(trace.get("traceId"))), when, state(one_line(string(info.get("status")))), title
 
 
 async def stop(
@@ -121,30 +137,35 @@ async def stop(
     except LaunchError as error:
         return _failed(error, console, as_json=False)
     if not paths.is_locked():
-        console.write(f"No Goalwright daemon is running for {paths.workspace}.\n")
+        console.write(t("No Goalwright daemon is running for {workspace}.\n", workspace=paths.workspace))
         return EXIT_OK
     with contextlib.suppress(LaunchError):  # then by signal: it may hang, or be of another version
         await _ask(workspace, launcher, "goalwright/daemon/stop", start=False)
         if await _ended(paths, _STOP_S, clock):
-            console.write("Stopped.\n")
+            console.write(t("Stopped.\n"))
             return EXIT_OK
     # The lock is held, so these files are of the process that holds it.
     address = paths.read_address()
     pid = paths.read_pid() if address is None else address.pid
     if pid is None:
         if await _ended(paths, _KILL_S, clock):
-            console.write("Stopped.\n")
+            console.write(t("Stopped.\n"))
             return EXIT_OK
-        console.warn(f"The daemon is starting or stopping just now; try again. Log: {paths.log_file}")
+        console.warn(
+            t(
+                "The daemon is starting or stopping just now; try again. Log: {log_file}",
+                log_file=paths.log_file,
+            )
+        )
         return EXIT_FAILED
     signals = [signal.SIGTERM] + ([signal.SIGKILL] if force and hasattr(signal, "SIGKILL") else [])
     for number_ in signals:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number_)
         if await _ended(paths, _KILL_S, clock):
-            console.write(f"Stopped by {number_.name}.\n")
+            console.write(t("Stopped by {name}.\n", name=number_.name))
             return EXIT_OK
-    console.warn(f"The daemon (process {pid}) does not end. Try `goalwright stop --force`.")
+    console.warn(t("The daemon (process {pid}) does not end. Try `goalwright stop --force`.", pid=pid))
     return EXIT_FAILED
 
 
@@ -188,4 +209,8 @@ def _duration(seconds: float) -> str:
     minutes = int(seconds) // 60
     if minutes < 1:
         return f"{seconds:.0f} s"
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+    return (
+        t("{minutes} min", minutes=minutes)
+        if minutes < 120
+        else t("{hours} h {minutes} min", hours=minutes // 60, minutes=minutes % 60)
+    )

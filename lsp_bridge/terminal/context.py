@@ -12,15 +12,16 @@ from lsp_bridge.terminal.amounts import share, tokens
 from lsp_bridge.terminal.asking import Asked, about_session
 from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.loose import integer, mapping, mappings, string, strings
-from lsp_bridge.terminal.text import fit, one_line, shown, shown_line
+from lsp_bridge.terminal.text import fit, one_line, pad, shown, shown_line, width
 from tools.cutting import short
+from tools.localization import n, noted, t
 
 _BRIEF_LINES = 6
 _BRIEF_COLUMNS = 160
 _KINDS = {
-    "goal_summary": "in place of the messages of an ended goal",
-    "compaction": "compaction",
-    "history": "what is left of an earlier turn",
+    "goal_summary": noted("in place of the messages of an ended goal"),
+    "compaction": noted("compaction"),
+    "history": noted("what is left of an earlier turn"),
 }
 
 
@@ -52,6 +53,30 @@ async def context(options: ContextOptions, launcher: Launcher, console: Console)
     )
 
 
+_LAYERS = {
+    "system": noted("system"),
+    "tools": noted("tools"),
+    "messages": noted("messages"),
+    "plan": noted("plan"),
+}
+_NAMES = {
+    "agent": noted("agent"),
+    "provider": noted("provider"),
+    "environment": noted("environment"),
+    "project": noted("project"),
+    "no goal": noted("no goal"),
+    "plan": noted("plan"),
+}
+
+
+def _named(part: dict[str, Any]) -> str:
+    """The name of a part; those of the daemon's own parts in the user's language."""
+    name = string(part.get("name"))
+    if part.get("layer") == "tools" and (count := name.partition(" ")[0]).isdecimal():
+        return n("{count} tool", "{count} tools", int(count))
+    return t(_NAMES.get(name, name))
+
+
 class _Page:
     """The readable form. Texts are shown as they are, with what has no shape made visible."""
 
@@ -73,31 +98,37 @@ class _Page:
         meter = mapping(found.get("meter"))
         total = integer(found.get("tokens"))
         window = integer(meter.get("contextWindow"))
-        self._line(f"session {shown_line(session)} · {shown_line(string(found.get('model')))}")
-        of_window = f" of {window:,} ({share(total, window)})" if window else ""
+        self._line(
+            t(
+                "session {session} · {model}",
+                session=shown_line(session),
+                model=shown_line(string(found.get("model"))),
+            )
+        )
+        of_window = t(" of {window:,} ({total})", window=window, total=share(total, window)) if window else ""
         compact = integer(meter.get("compactAt"))
-        at = f"; compacted above {compact:,}" if compact else ""
-        self._line(f"about {tokens(total)}{of_window}{at}")
+        at = t("; compacted above {compact:,}", compact=compact) if compact else ""
+        self._line(t("about {total}{of_window}{at}", total=tokens(total), of_window=of_window, at=at))
         self._table(total)
         layers = [part for part in mappings(found.get("parts")) if part.get("layer") == "system"]
         for number, text in enumerate(strings(found.get("system"))):
             # Behind the layers only the plan can stand there.
-            name = one_line(string(layers[number].get("name"))) if number < len(layers) else "plan"
-            self._heading(f"system · {name}")
+            name = one_line(_named(layers[number])) if number < len(layers) else t("plan")
+            self._heading(t("system · {name}", name=name))
             self._text(text)
         self._tools()
         messages = mappings(found.get("messages"))
         for number, message in enumerate(messages, 1):
             self._message(number, message)
         if tail := string(found.get("tail")):
-            self._heading("plan, at the end of the last message")
+            self._heading(t("plan, at the end of the last message"))
             self._text(tail)
 
     def _table(self, total: int) -> None:
         rows = [
             (
-                string(part.get("layer")),
-                one_line(string(part.get("name")), 80),
+                t(_LAYERS.get(string(part.get("layer")), string(part.get("layer")))),
+                one_line(_named(part), 80),
                 f"{integer(part.get('tokens')):,}",
                 share(integer(part.get("tokens")), total),
             )
@@ -106,25 +137,25 @@ class _Page:
         if not rows:
             return
         self._line("")
-        widths = [max(len(row[column]) for row in rows) for column in range(4)]
+        widths = [max(width(row[column]) for row in rows) for column in range(4)]
         room = self._columns - widths[0] - widths[2] - widths[3] - 6 if self._columns else widths[1]
         widths[1] = max(10, min(widths[1], room))
         for layer, name, count, part in rows:
             short = fit(name, widths[1])
             self._line(
-                f"{layer.ljust(widths[0])}  {short.ljust(widths[1])}  {count.rjust(widths[2])}  {part.rjust(widths[3])}"
+                f"{pad(layer, widths[0])}  {pad(short, widths[1])}  {count.rjust(widths[2])}  {part.rjust(widths[3])}"
             )
 
     def _tools(self) -> None:
         tools = mappings(self._found.get("tools"))
         if not tools:
             return
-        self._heading(f"{len(tools)} tools")
+        self._heading(n("{count} tool", "{count} tools", len(tools)))
         for tool in tools:
             schema = json.dumps(tool.get("inputSchema"), ensure_ascii=False)
             name, description = string(tool.get("name")), string(tool.get("description"))
             size = len(name.encode()) + len(description.encode()) + len(schema.encode())
-            self._line(f"{shown_line(name)}  {size:,} bytes")
+            self._line(t("{name}  {size:,} bytes", name=shown_line(name), size=size))
             if self._options.tools:
                 self._text(f"{description}\n{schema}")
                 self._line("")
@@ -133,8 +164,8 @@ class _Page:
         goal_id = string(message.get("goalId"))
         words = [
             f"{number} {string(message.get('role'))}",
-            f"goal {one_line(self._goals.get(goal_id, goal_id), 80)}" if goal_id else "",
-            _KINDS.get(string(message.get("kind")), ""),
+            t("goal {goals}", goals=one_line(self._goals.get(goal_id, goal_id), 80)) if goal_id else "",
+            t(_KINDS.get(string(message.get("kind")), "")),
             tokens(integer(message.get("tokens"))),
         ]
         self._heading(" · ".join(word for word in words if word))
@@ -144,11 +175,13 @@ class _Page:
     def _part(self, part: dict[str, Any]) -> None:
         kind = part.get("type")
         if kind == "tool_call":
-            self._label(f"call {shown_line(string(part.get('name')))}")
+            self._label(t("call {name}", name=shown_line(string(part.get("name")))))
             self._text(string(part.get("input")))
         elif kind == "tool_result":
-            failed = ", failed" if part.get("isError") is True else ""
-            self._label(f"result of {shown_line(string(part.get('name')))}{failed}")
+            failed = t(", failed") if part.get("isError") is True else ""
+            self._label(
+                t("result of {name}{failed}", name=shown_line(string(part.get("name"))), failed=failed)
+            )
             self._text(string(part.get("content")))
             for image in mappings(part.get("images")):
                 self._file(image)
@@ -156,15 +189,21 @@ class _Page:
             self._file(part)
         else:
             if kind == "note":
-                self._label("note of Goalwright")
+                self._label(t("note of Goalwright"))
             if kind == "reasoning":
-                self._label("reasoning, hidden by the provider" if part.get("redacted") else "reasoning")
+                self._label(
+                    t("reasoning, hidden by the provider") if part.get("redacted") else t("reasoning")
+                )
             self._text(string(part.get("text")) or string(part.get("prompt")))
 
     def _file(self, part: dict[str, Any]) -> None:
         size = len(string(part.get("data"))) * 3 // 4
-        about = f"{string(part.get('mediaType'))}, {size:,} bytes" if size else "only its name"
-        self._label(shown_line(f"file {string(part.get('name'))} ({about})"))
+        about = (
+            t("{media_type}, {size:,} bytes", media_type=string(part.get("mediaType")), size=size)
+            if size
+            else t("only its name")
+        )
+        self._label(shown_line(t("file {name} ({about})", name=string(part.get("name")), about=about)))
 
     def _text(self, text: str) -> None:
         text = shown(text).rstrip("\n")
@@ -178,7 +217,7 @@ class _Page:
             self._line(short(line, _BRIEF_COLUMNS))
         if len(lines) > _BRIEF_LINES:
             more = len(lines) - _BRIEF_LINES
-            self._line(self._style.dim(f"… {more} more line{'' if more == 1 else 's'}"))
+            self._line(self._style.dim(n("… {count} more line", "… {count} more lines", more)))
 
     def _heading(self, text: str) -> None:
         self._line("\n" + self._style.bold(f"── {text}"))

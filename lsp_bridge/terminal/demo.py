@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import io
+import json
 import tempfile
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from lsp_bridge.launch import Launcher
 from lsp_bridge.terminal import commands
 from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.run import EXIT_FAILED, EXIT_OK, RunOptions, run
+from tools.localization import language, t
 
 MODEL = "demo/demo"
 
@@ -26,8 +28,11 @@ async def play(console: Console) -> int:
         copy_workspace(workspace)
         before = _texts(workspace)
         # A home of its own: the demo is the same whatever the user's configuration says, and leaves nothing.
-        launcher = Launcher(home=folder / "home", serve_args=("--model", MODEL))
-        console.write(style.dim(f"A copy of the sample workspace: {workspace}\n"))
+        home = folder / "home"
+        home.mkdir(mode=0o700)
+        (home / "config.json").write_text(json.dumps({"language": language()}), encoding="utf-8")
+        launcher = Launcher(home=home, serve_args=("--model", MODEL))
+        console.write(style.dim(t("A copy of the sample workspace: {workspace}\n", workspace=workspace)))
         console.write(style.bold(f"› {PROMPT}\n"))
         options = RunOptions(workspace=workspace, task=PROMPT, model=MODEL, yes=True, show_accepted=True)
         try:
@@ -39,9 +44,9 @@ async def play(console: Console) -> int:
             return code
         diff = "".join(_diff(before, _texts(workspace)))
         if not diff:
-            console.warn(console.err_style.red("The demo did not change anything."))
+            console.warn(console.err_style.red(t("The demo did not change anything.")))
             return EXIT_FAILED
-        console.write(style.bold("\nWhat has changed:\n") + style.diff(diff) + "\n")
+        console.write(style.bold(t("\nWhat has changed:\n")) + style.diff(diff) + "\n")
         return EXIT_OK
 
 

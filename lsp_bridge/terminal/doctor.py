@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from lsp_bridge.launch import Launcher
 from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.run import EXIT_FAILED, EXIT_OK
-from lsp_bridge.terminal.text import Style, shown_line
+from lsp_bridge.terminal.text import Style, pad, shown_line
+from tools.localization import n, t
 
 if TYPE_CHECKING:
     from lsp_bridge.doctor.report import LanguageReport, Report, ServerReport, Trial
@@ -40,7 +41,7 @@ async def doctor(options: DoctorOptions, launcher: Launcher, console: Console) -
     from lsp_bridge.doctor.examination import examination
 
     if not options.workspace.is_dir():
-        console.warn(f"{shown_line(str(options.workspace))} is not a folder.")
+        console.warn(t("{workspace} is not a folder.", workspace=shown_line(str(options.workspace))))
         return EXIT_FAILED
     report = await examination(options.workspace.resolve(), launcher, start=options.start)
     if options.json:
@@ -56,30 +57,33 @@ def lines(report: Report, style: Style) -> list[str]:
     result = [style.bold(shown_line(str(report.workspace))), ""]
     for check in report.checks:
         sign = signs.get(check.state) or style.red("✗ ")
-        result.append(f"{sign} {check.name:<{_WIDTH}}{shown_line(check.text)}")
-    result += ["", style.bold("Language servers")]
+        result.append(f"{sign} {pad(t(check.name), _WIDTH)}{shown_line(check.text)}")
+    result += ["", style.bold(t("Language servers"))]
     if not report.languages:
-        result.append(f"{style.dim('--')} no file here is of a language that a server is known for")
+        result.append(f"{style.dim('--')} {t('no file here is of a language that a server is known for')}")
     for language in report.languages:
         result += ["", *_language(language, style)]
     if report.cut:
-        result += ["", style.dim("There are more files than were looked at.")]
+        result += ["", style.dim(t("There are more files than were looked at."))]
     problems = not report.ok
-    result += ["", style.red("Something that is needed is broken.") if problems else _ending(report, style)]
+    result += [
+        "",
+        style.red(t("Something that is needed is broken.")) if problems else _ending(report, style),
+    ]
     return result
 
 
 def _ending(report: Report, style: Style) -> str:
     bare = [language.title for language in report.languages if not language.covered]
     if bare:
-        return style.yellow(f"Nobody tells the agent what it breaks in: {', '.join(bare)}.")
+        return style.yellow(t("Nobody tells the agent what it breaks in: {bare}.", bare=", ".join(bare)))
     if any(check.state == "warning" for check in report.checks):
-        return style.yellow("It works. See the lines with !.")
-    return style.green("All is well.")
+        return style.yellow(t("It works. See the lines with !."))
+    return style.green(t("All is well."))
 
 
 def _language(language: LanguageReport, style: Style) -> list[str]:
-    files = f"{language.files:,} file{'' if language.files == 1 else 's'}"
+    files = n("{count:,} file", "{count:,} files", language.files)
     result = [f"{style.bold(shown_line(language.title))} {style.dim(f'({files})')}"]
     for server in language.servers:
         result += _server(server, language.covered, style)
@@ -97,9 +101,9 @@ def _server(server: ServerReport, covered: bool, style: Style) -> list[str]:
         case "broken":
             text = f"{style.red('✗ ')} {name}  {where}"
         case "missing":
-            text = f"{wanting} {name}  not installed"
+            text = f"{wanting} {name}  {t('not installed')}"
         case "unusable":
-            text = f"{wanting} {name}  not used"
+            text = f"{wanting} {name}  {t('not used')}"
         case "disabled" | "unneeded":
             text = f"{dim} {name}  {shown_line(server.text)}"
     result = [text]
@@ -109,7 +113,10 @@ def _server(server: ServerReport, covered: bool, style: Style) -> list[str]:
         # One line to copy; the others as alternatives.
         result += [f"     {style.cyan(way)}" for way in server.install[:_MAX_MISSING]]
     result += [
-        f"     {style.dim(shown_line(path))} is the project's own and not used: the folder is not trusted"
+        t(
+            "     {path} is the project's own and not used: the folder is not trusted",
+            path=style.dim(shown_line(path)),
+        )
         for path in server.ignored
     ]
     if server.trial is not None:
@@ -120,7 +127,7 @@ def _server(server: ServerReport, covered: bool, style: Style) -> list[str]:
 def _trial(trial: Trial, style: Style) -> str:
     times = [
         f"{what} {seconds:.2f} s"
-        for what, seconds in (("first answer", trial.cold_s), ("after a change", trial.warm_s))
+        for what, seconds in ((t("first answer"), trial.cold_s), (t("after a change"), trial.warm_s))
         if seconds is not None
     ]
     text = ", ".join([*([shown_line(trial.text)] if trial.text else []), *times])

@@ -21,8 +21,9 @@ from lsp_bridge.terminal.history import CHANGED, show_diffs, show_files
 from lsp_bridge.terminal.loose import mapping, mappings, string
 from lsp_bridge.terminal.parts import edited, editor
 from lsp_bridge.terminal.picking import Wanted, branch_named, is_in, no_branch, parts_wanted
-from lsp_bridge.terminal.text import fit, one_line, shown, shown_line
+from lsp_bridge.terminal.text import fit, one_line, shown, shown_line, state
 from lsp_bridge.terminal.view import TextView
+from tools.localization import t
 
 ExploreAction = Literal["list", "show", "diff", "pick", "leave", "remove", "patch"]
 _PICK_S = 24 * 3600.0
@@ -72,12 +73,15 @@ async def _list(options: ExploreOptions, asked: Asked, console: Console) -> None
         return
     explorations = mappings(found.get("explorations"))
     if not explorations:
-        console.write(f"Nothing was explored in session {shown_line(asked.session)}.\n")
+        console.write(t("Nothing was explored in session {session}.\n", session=shown_line(asked.session)))
     for exploration in explorations:
         _lines(console, exploration_lines(exploration))
         _lines(console, score_lines(mappings(exploration.get("branches"))))
         if exploration.get("awaitsChoice") is True:
-            console.write(console.style.yellow(f"Goalwright waits for your choice: {CHOOSING}") + "\n")
+            console.write(
+                console.style.yellow(t("Goalwright waits for your choice: {choosing}", choosing=t(CHOOSING)))
+                + "\n"
+            )
 
 
 async def _show(options: ExploreOptions, asked: Asked, console: Console) -> None:
@@ -89,7 +93,7 @@ async def _show(options: ExploreOptions, asked: Asked, console: Console) -> None
     if options.json:
         console.write(json.dumps({"branch": branch, "files": files}) + "\n")
         return
-    status = "removed" if branch.get("removed") is True else string(branch.get("status"))
+    status = state("removed" if branch.get("removed") is True else string(branch.get("status")))
     name = f"{string(branch.get('id'))}: {one_line(string(branch.get('description')))}  ({status})"
     console.write(console.style.bold(name) + "\n")
     if summary := string(branch.get("summary")).strip():
@@ -101,7 +105,7 @@ async def _show(options: ExploreOptions, asked: Asked, console: Console) -> None
 async def _diff(options: ExploreOptions, asked: Asked, console: Console) -> None:
     wanted = await _wanted(options, asked)
     if len(wanted) > 1:
-        raise Failed("`diff` shows one branch at a time, or files of one.")
+        raise Failed(t("`diff` shows one branch at a time, or files of one."))
     ((branch, paths),) = ((one.branch, one.paths) for one in wanted)
     found = await asked.request("goalwright/explore/files", branchId=branch)
     files, ignored = mappings(found.get("files")), mappings(found.get("ignored"))
@@ -110,14 +114,21 @@ async def _diff(options: ExploreOptions, asked: Asked, console: Console) -> None
         missing = [path for path in paths if not _named(files, (path,))]
         beside = _named(ignored, missing)
         if unknown := [path for path in missing if not _named(ignored, (path,))]:
-            there = ", ".join(shown_line(string(file.get("path"))) for file in files[:20]) or "none"
-            raise Failed(f"Branch {branch} did not change {', '.join(unknown)}. Its files: {there}.")
+            there = ", ".join(shown_line(string(file.get("path"))) for file in files[:20]) or t("none")
+            raise Failed(
+                t(
+                    "Branch {branch} did not change {unknown}. Its files: {there}.",
+                    branch=branch,
+                    unknown=", ".join(unknown),
+                    there=there,
+                )
+            )
         files = _named(files, paths) + beside
     if options.json:
         console.write(json.dumps({"files": files}) + "\n")
         return
     if not files:
-        console.write(f"Branch {branch} changed no file.\n")
+        console.write(t("Branch {branch} changed no file.\n", branch=branch))
     show_diffs(console, files)
 
 
@@ -140,9 +151,11 @@ async def _leave(options: ExploreOptions, asked: Asked, console: Console) -> Non
     if options.json:
         console.write(json.dumps(done) + "\n")
     elif done.get("left") is not True:
-        raise Failed("Goalwright does not wait for a choice in this session.")
+        raise Failed(t("Goalwright does not wait for a choice in this session."))
     else:
-        console.write("None of the branches is used.\n" if options.none else "The model is to choose.\n")
+        console.write(
+            t("None of the branches is used.\n") if options.none else t("The model is to choose.\n")
+        )
 
 
 async def _remove(options: ExploreOptions, asked: Asked, console: Console) -> None:
@@ -151,7 +164,7 @@ async def _remove(options: ExploreOptions, asked: Asked, console: Console) -> No
     if options.json:
         console.write(json.dumps(done) + "\n")
     else:
-        console.write(f"Removed what branch {branch['id']} had changed; its conversation stays.\n")
+        console.write(t("Removed what branch {id} had changed; its conversation stays.\n", id=branch["id"]))
 
 
 async def _patch(options: ExploreOptions, asked: Asked, console: Console) -> None:
@@ -256,7 +269,7 @@ async def _answering(client: Client, options: ExploreOptions, console: Console) 
 def _answerer(options: ExploreOptions, console: Console) -> Answerer:
     view = TextView(console.write, style=console.style)
     if options.yes:
-        return AcceptAll(None if options.json else view, console.style.dim("accepted (--yes):"))
+        return AcceptAll(None if options.json else view, console.style.dim(t("accepted (--yes):")))
     if console.tty is None:
         return RefuseAll(console.warn)
     tty = console.tty

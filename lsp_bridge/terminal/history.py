@@ -13,6 +13,7 @@ from lsp_bridge.terminal.asking import Asked, about_session, goal_by_number
 from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.loose import integer, mappings, string
 from lsp_bridge.terminal.text import fit, one_line, shown_line
+from tools.localization import noted, t
 
 Action = Literal["history", "undo", "redo", "restore"]
 
@@ -68,14 +69,14 @@ async def _params(asked: Asked, options: HistoryOptions) -> dict[str, Any]:
 def _list(console: Console, session: str, found: dict[str, Any]) -> None:
     changes = mappings(found.get("changes"))
     if not changes:
-        console.write(f"No file was changed in session {shown_line(session)}.\n")
+        console.write(t("No file was changed in session {session}.\n", session=shown_line(session)))
         return
     for change in changes:
-        mark = "undone" if change.get("state") == "undone" else ""
+        mark = t("undone") if change.get("state") == "undone" else ""
         if change.get("changeId") == found.get("undo"):
-            mark = "next to undo"
+            mark = t("next to undo")
         elif change.get("changeId") == found.get("redo"):
-            mark = "next to redo"
+            mark = t("next to redo")
         when = string(change.get("time"))[:16].replace("T", " ")
         tool = one_line(string(change.get("tool")))
         line = f"{shown_line(string(change.get('changeId')))}  {when}  {tool}  {_files(change)}"
@@ -87,23 +88,27 @@ def _files(change: dict[str, Any]) -> str:
     names = [
         f"{shown_line(string(file.get('path')))} "
         + (
-            {"create": "(new)", "delete": "(deleted)"}.get(string(file.get("kind")), "")
+            {"create": t("(new)"), "delete": t("(deleted)")}.get(string(file.get("kind")), "")
             or f"+{integer(file.get('added'))} -{integer(file.get('removed'))}"
         )
-        + ("" if file.get("undoable") is not False else " (cannot be undone)")
+        + ("" if file.get("undoable") is not False else t(" (cannot be undone)"))
         for file in mappings(change.get("files"))
     ]
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return ", ".join(names[:5]) + (t(" and {count} more", count=len(names) - 5) if len(names) > 5 else "")
 
 
 def _told(options: HistoryOptions, console: Console, done: dict[str, Any]) -> None:
     files = mappings(done.get("files"))
     target = shown_line(string(done.get("target")))
-    did = {"undo": "Undone", "redo": "Redone", "restore": "Taken back"}[options.action]
-    if options.dry_run:
-        did = f"Would be {did.lower()}"
+    done_words = {"undo": t("Undone"), "redo": t("Redone"), "restore": t("Taken back")}
+    would = {
+        "undo": t("Would be undone"),
+        "redo": t("Would be redone"),
+        "restore": t("Would be taken back"),
+    }
+    did = (would if options.dry_run else done_words)[options.action]
     if not files:
-        console.write(f"{did}: {target}. The files read so already.\n")
+        console.write(t("{did}: {target}. The files read so already.\n", did=did, target=target))
         return
     if options.dry_run:
         show_diffs(console, files)
@@ -117,18 +122,22 @@ def show_diffs(console: Console, files: list[dict[str, Any]]) -> None:
         console.write(console.style.diff(string(file.get("diff"))) + "\n")
 
 
-RESTORED = {"create": "restored", "update": "changed", "delete": "deleted"}
+RESTORED = {"create": noted("restored"), "update": noted("changed"), "delete": noted("deleted")}
 """Words of undo, redo and restore: what comes back was there before."""
-CHANGED = {"create": "created", "update": "changed", "delete": "deleted"}
+CHANGED = {"create": noted("created"), "update": noted("changed"), "delete": noted("deleted")}
 """Words of a change that somebody makes."""
 
 
 def show_files(console: Console, files: list[dict[str, Any]], words: Mapping[str, str] = RESTORED) -> None:
     """What happened to each file, one a line. ``words``: for the kinds of changes."""
     for file in files:
-        what = words.get(string(file.get("kind")), "changed")
+        what = t(words.get(string(file.get("kind")), noted("changed")))
         counts = f"+{integer(file.get('added'))} -{integer(file.get('removed'))}"
         line = f"  {what}  {shown_line(string(file.get('path')))}  {counts}"
         if source := string(file.get("movedFrom")):
-            line = f"  renamed  {shown_line(source)} → {shown_line(string(file.get('path')))}"
+            line = t(
+                "  renamed  {source} → {path}",
+                source=shown_line(source),
+                path=shown_line(string(file.get("path"))),
+            )
         console.write(line + "\n")

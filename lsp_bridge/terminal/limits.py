@@ -13,14 +13,15 @@ from lsp_bridge.terminal.asking import Asked, about_session
 from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.loose import integer, mapping, number, string
 from lsp_bridge.terminal.text import clean, shown_line
+from tools.localization import noted, t
 
 _COMPACT_S = 600.0
 """A model writes the summary of a long session, maybe twice."""
 LIMITS = {
-    "sessionUsd": "for the session",
-    "sessionTokens": "for the session",
-    "goalUsd": "for each goal",
-    "goalTokens": "for each goal",
+    "sessionUsd": noted("for the session"),
+    "sessionTokens": noted("for the session"),
+    "goalUsd": noted("for each goal"),
+    "goalTokens": noted("for each goal"),
 }
 """Fields of ``Budget`` on the wire."""
 
@@ -68,8 +69,13 @@ async def compact(options: CompactOptions, launcher: Launcher, console: Console)
             return
         # The daemon knows what it did: a compaction may also be stored that freed nothing.
         before, after = integer(done.get("before")), integer(done.get("after"))
-        freed = f" ({share(before - after, before)} less)" if after < before else ""
-        told = f"The context has about {before:,} → {tokens(after)}{freed}."
+        freed = t(" ({before} less)", before=share(before - after, before)) if after < before else ""
+        told = t(
+            "The context has about {before:,} → {after}{freed}.",
+            before=before,
+            after=tokens(after),
+            freed=freed,
+        )
         console.write(f"{clean(string(done.get('detail'))) or told}\n")
 
     return await about_session(
@@ -86,8 +92,14 @@ async def hand_over(options: HandOverOptions, launcher: Launcher, console: Conso
             console.write(json.dumps(begun) + "\n")
             return
         new = shown_line(string(mapping(mapping(begun.get("session")).get("trace")).get("traceId")))
-        console.write(f"Session {new} begins with what session {shown_line(asked.session)} knows.\n")
-        console.write(f'Go on: goalwright run --session {new} "…"\n')
+        console.write(
+            t(
+                "Session {new} begins with what session {session} knows.\n",
+                new=new,
+                session=shown_line(asked.session),
+            )
+        )
+        console.write(t('Go on: goalwright run --session {new} "…"\n', new=new))
 
     return await about_session(
         options.workspace, options.session, launcher, console, work, as_json=options.json
@@ -117,11 +129,18 @@ async def budget(options: BudgetOptions, launcher: Launcher, console: Console) -
 def _show(console: Console, session: str, limits: dict[str, Any], meter: dict[str, Any]) -> None:
     usage = mapping(meter.get("usage"))
     used = sum(integer(usage.get(kind)) for kind in ("input", "output", "cacheRead", "cacheWrite"))
-    cost = money(number(meter.get("cost"))) if meter.get("costKnown") is not False else "of unknown price"
-    console.write(f"session {shown_line(session)}: {tokens(used)} used, {cost}\n")
+    cost = money(number(meter.get("cost"))) if meter.get("costKnown") is not False else t("of unknown price")
+    console.write(
+        t(
+            "session {session}: {used} used, {cost}\n",
+            session=shown_line(session),
+            used=tokens(used),
+            cost=cost,
+        )
+    )
     known = {name: value for name, value in limits.items() if value is not None}
     for name, value in known.items():
         amount = money(number(value)) if name.endswith("Usd") else tokens(integer(value))
-        console.write(f"limit {LIMITS[name]}: {amount}\n")
+        console.write(t("limit {scope}: {amount}\n", scope=t(LIMITS[name]), amount=amount))
     if not known:
-        console.write("There is no limit.\n")
+        console.write(t("There is no limit.\n"))

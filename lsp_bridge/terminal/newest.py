@@ -8,6 +8,7 @@ from typing import Any
 from lsp_bridge.client import Client, RpcError
 from lsp_bridge.terminal.loose import mapping, mappings, string
 from lsp_bridge.terminal.text import one_line
+from tools.localization import t
 
 _PAGE = 50
 
@@ -44,8 +45,13 @@ async def newest(client: Client, timeout_s: float | None = None) -> Newest:
         for left in mappings(listed.get("unreadable")):
             if (name := string(left.get("sessionId"))) == last or (not last and name > found):
                 why = one_line(string(left.get("why")))
-                then = f" To go on with the one before it: --session {found}." if found else ""
-                words = f"The session used last, {one_line(name)}, cannot be gone on with: {why}{then}"
+                then = t(" To go on with the one before it: --session {found}.", found=found) if found else ""
+                words = t(
+                    "The session used last, {name}, cannot be gone on with: {why}{then}",
+                    name=one_line(name),
+                    why=why,
+                    then=then,
+                )
                 raise RpcError(0, words)
         if last:
             return Newest(last, foreign)

@@ -17,6 +17,7 @@ from lsp_bridge.terminal.approval import Approver
 from lsp_bridge.terminal.branch_lines import CHOOSING, asked_title
 from lsp_bridge.terminal.loose import string, strings
 from lsp_bridge.terminal.text import one_line, shown_line
+from tools.localization import t
 
 _LOOK_S = 1.0
 """How often it is looked who is there."""
@@ -66,7 +67,7 @@ class Others:
         async def answer() -> None:
             await self._leave_choice(start_id)
 
-        words = f"The choice among branches: {CHOOSING}"
+        words = t("The choice among branches: {choosing}", choosing=t(CHOOSING))
         self._waiting.setdefault(start_id, _Waits(session_id, words, answer if leave else None))
 
     def settled(self, about: str) -> None:
@@ -82,7 +83,7 @@ class Others:
         except ConnectionLost:
             pass  # the run itself ends with it
         except RpcError as error:
-            self._note(f"what the running turn waits for is not known: {one_line(str(error))}")
+            self._note(t("what the running turn waits for is not known: {error}", error=one_line(str(error))))
         finally:
             self.looking = False
 
@@ -93,9 +94,9 @@ class Others:
         for about, waits in list(self._waiting.items()):
             if not there and waits.answer is not None:
                 del self._waiting[about]
-                self._note("nobody else is here to answer what an earlier turn asks:")
+                self._note(t("nobody else is here to answer what an earlier turn asks:"))
                 await waits.answer()
             elif (about, there) not in self._told:
                 self._told.add((about, there))
-                who = " or ".join(map(one_line, there)) or "you"
-                self._note(f"it waits for an answer of {who}: {waits.words}")
+                who = t(" or ").join(map(one_line, there)) or t("you")
+                self._note(t("it waits for an answer of {who}: {words}", who=who, words=waits.words))

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from lsp_bridge.terminal.loose import integer, mappings, string
 from lsp_bridge.terminal.text import shown_line
+from tools.localization import t
 
 FileAnswers = list[dict[str, Any]]
 """As ``permission/reply`` takes them in ``files``."""
@@ -51,13 +52,30 @@ async def choose(request: Mapping[str, Any], ask: Ask, show: Callable[[str], Non
         wanted: list[int] = []
         for number in range(max(1, count)):
             if count and number >= len(pieces):
-                show(f"  {count - number} more hunks of {shown_line(path)} are not shown here and left out.")
+                show(
+                    t(
+                        "  {count} more hunks of {path} are not shown here and left out.",
+                        count=count - number,
+                        path=shown_line(path),
+                    )
+                )
                 break
             if not rest:
                 if count:
                     show(pieces[number])
-                what = f"hunk {number + 1} of {count} of {shown_line(path)}" if count else shown_line(path)
-                word = await _one_of(ask, f"Apply {what}? [y]es / [n]o / [a]ll the rest / [d]one / [b]ack: ")
+                what = (
+                    t(
+                        "hunk {number} of {count} of {path}",
+                        number=number + 1,
+                        count=count,
+                        path=shown_line(path),
+                    )
+                    if count
+                    else shown_line(path)
+                )
+                word = await _one_of(
+                    ask, t("Apply {what}? [y]es / [n]o / [a]ll the rest / [d]one / [b]ack: ", what=what)
+                )
                 if word == "b":
                     return None
                 rest = {"a": "y", "d": "n"}.get(word, "")
@@ -72,7 +90,7 @@ async def choose(request: Mapping[str, Any], ask: Ask, show: Callable[[str], Non
         elif not wanted:
             chosen.append({"path": path, "hunks": []})
     if kept == 0:
-        show("  Nothing would be left: reject it instead.")
+        show(t("  Nothing would be left: reject it instead."))
         return None
     return chosen
 
@@ -107,7 +125,9 @@ async def edited(name: str, text: str, command: list[str], terminal: int) -> str
         await asyncio.to_thread(path.write_bytes, text.encode("utf-8", "surrogatepass"))
         process = await asyncio.create_subprocess_exec(*command, str(path), stdin=terminal)
         if await process.wait() != 0:
-            raise OSError(f"{command[0]} ended with {process.returncode}")
+            raise OSError(
+                t("{command} ended with {returncode}", command=command[0], returncode=process.returncode)
+            )
         data = await asyncio.to_thread(path.read_bytes)
     return data.decode("utf-8", "surrogatepass")
 

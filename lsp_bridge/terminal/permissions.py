@@ -16,12 +16,19 @@ from lsp_bridge.terminal.loose import mapping, mappings, string, strings
 from lsp_bridge.terminal.questions import reason_lines, rule_words
 from lsp_bridge.terminal.run import EXIT_FAILED, EXIT_OK
 from lsp_bridge.terminal.text import clean, shown_line
+from tools.localization import noted, t
 
-_SCOPES = {"session": "this session", "workspace": "this workspace", "user": "everywhere"}
+_SCOPES = {
+    "session": noted("this session"),
+    "workspace": noted("this workspace"),
+    "user": noted("everywhere"),
+}
 _TRUST = {
-    "trusted": "trusted: its settings, hooks and instructions count",
-    "unknown": "not trusted: its settings can only tighten, its instructions are not obeyed (`goalwright trust`)",
-    "restricted": "restricted by the editor: nothing is changed or run",
+    "trusted": noted("trusted: its settings, hooks and instructions count"),
+    "unknown": noted(
+        "not trusted: its settings can only tighten, its instructions are not obeyed (`goalwright trust`)"
+    ),
+    "restricted": noted("restricted by the editor: nothing is changed or run"),
 }
 
 
@@ -92,7 +99,9 @@ def _grant_id(text: str, ids: list[str]) -> str:
         return text
     if text.isdecimal() and 0 < int(text) <= len(ids):
         return ids[int(text) - 1]
-    raise Failed(f"There is no grant {text}. `goalwright permissions` lists them with their numbers.")
+    raise Failed(
+        t("There is no grant {text}. `goalwright permissions` lists them with their numbers.", text=text)
+    )
 
 
 async def _explain(options: PermissionOptions, asked: Asked) -> dict[str, Any]:
@@ -106,18 +115,24 @@ def _show_list(found: dict[str, Any], console: Console) -> None:
     for problem in strings(found.get("problems")):
         console.warn(console.err_style.yellow(clean(problem)))
     trust = string(found.get("trust"))
-    console.write(f"mode {string(found.get('mode'))}; this folder is {_TRUST.get(trust, trust)}\n")
+    console.write(
+        t(
+            "mode {mode}; this folder is {trust}\n",
+            mode=string(found.get("mode")),
+            trust=t(_TRUST.get(trust, trust)),
+        )
+    )
     grants = mappings(found.get("grants"))
-    console.write("\nGranted (goalwright permissions forget NUMBER takes one back):\n")
+    console.write(t("\nGranted (goalwright permissions forget NUMBER takes one back):\n"))
     for number, grant in enumerate(grants, 1):
-        scope = _SCOPES.get(string(grant.get("scope")), string(grant.get("scope")))
+        scope = t(_SCOPES.get(string(grant.get("scope")), string(grant.get("scope"))))
         when = string(grant.get("grantedAt"))[:16].replace("T", " ")
         about = ", ".join(filter(None, [scope, when, string(grant.get("by"))]))
         what = shown_line(f"{string(grant.get('permission'))}: {string(grant.get('pattern'))}")
         console.write(f"{number:>4}  {what}  {style.dim(shown_line(f'({about})'))}\n")
     if not grants:
-        console.write("      nothing\n")
-    console.write("\nRules, from weak to strong; the last that matches decides:\n")
+        console.write(t("      nothing\n"))
+    console.write(t("\nRules, from weak to strong; the last that matches decides:\n"))
     for rule in mappings(found.get("rules")):
         console.write(f"      {rule_words(rule)}\n")
 
@@ -125,7 +140,7 @@ def _show_list(found: dict[str, Any], console: Console) -> None:
 def _show_forgotten(found: dict[str, Any], console: Console) -> None:
     for grant in mappings(found.get("forgotten")):
         what = shown_line(f"{string(grant.get('permission'))}: {string(grant.get('pattern'))}")
-        console.write(f"Asked about again: {what}\n")
+        console.write(t("Asked about again: {what}\n", what=what))
 
 
 def _show_explained(found: dict[str, Any], console: Console) -> None:
@@ -177,7 +192,7 @@ async def jobs(options: JobOptions, launcher: Launcher, console: Console) -> int
         for job in entries:
             console.write(_job_line(job) + "\n")
         if not entries:
-            console.write("Nothing runs in the background.\n")
+            console.write(t("Nothing runs in the background.\n"))
 
     return await _about(options.workspace, options.session, launcher, console, do, as_json=options.json)
 
@@ -192,21 +207,31 @@ def _session_of(job_id: str, jobs: list[dict[str, Any]]) -> str:
     ]
     found = running or sessions
     if not found:
-        raise Failed(f"There is no job {shown_line(job_id)}. `goalwright jobs` lists them.")
+        raise Failed(t("There is no job {job_id}. `goalwright jobs` lists them.", job_id=shown_line(job_id)))
     if len(found) > 1:
         raise Failed(
-            f"Several sessions have a {shown_line(job_id)}: name one with --session ({', '.join(found)})."
+            t(
+                "Several sessions have a {job_id}: name one with --session ({found}).",
+                job_id=shown_line(job_id),
+                found=", ".join(found),
+            )
         )
     return found[0]
 
 
 def _job_line(job: dict[str, Any]) -> str:
     code = job.get("exitCode")
-    state = "running" if code is None else f"ended, exit code {code}"
+    state = t("running") if code is None else t("ended, exit code {code}", code=code)
     output = string(job.get("outputFile"))
     return shown_line(
-        f"{string(job.get('jobId'))}  {state}  {string(job.get('command'))}  (session {string(job.get('sessionId'))})"
-        f"{f'  → {output}' if output else ''}"
+        t(
+            "{job_id}  {state}  {command}  (session {session_id}){part}",
+            job_id=string(job.get("jobId")),
+            state=state,
+            command=string(job.get("command")),
+            session_id=string(job.get("sessionId")),
+            part=f"  → {output}" if output else "",
+        )
     )
 
 
@@ -217,14 +242,20 @@ def trust(workspace: Path, console: Console, *, remove: bool = False, as_json: b
     folders = TrustedFolders(state_dir())
     folder = workspace.resolve()
     if not remove and not folder.is_dir():
-        console.warn(f"{shown_line(str(folder))} is not a folder.")
+        console.warn(t("{folder} is not a folder.", folder=shown_line(str(folder))))
         return EXIT_FAILED
     try:
         changed = folders.remove(folder) if remove else folders.trust(folder) != "trusted"
         if not remove:
             folders.add(folder)
     except OSError as error:
-        console.warn(f"{state_dir()} cannot be written: {error.strerror or error}.")
+        console.warn(
+            t(
+                "{state_dir} cannot be written: {strerror}.",
+                state_dir=state_dir(),
+                strerror=error.strerror or error,
+            )
+        )
         return EXIT_FAILED
     now = folders.trust(folder)
     if as_json:
@@ -232,10 +263,16 @@ def trust(workspace: Path, console: Console, *, remove: bool = False, as_json: b
         return EXIT_OK
     if remove and now == "trusted":
         above = next(f for f in folders.folders() if folder.is_relative_to(f))
-        console.warn(f"{shown_line(str(folder))} is still trusted, because {shown_line(str(above))} is.")
+        console.warn(
+            t(
+                "{folder} is still trusted, because {above} is.",
+                folder=shown_line(str(folder)),
+                above=shown_line(str(above)),
+            )
+        )
         return EXIT_FAILED
-    words = "was" if not changed else "is now"
-    console.write(f"{shown_line(str(folder))} {words} {_TRUST[now]}.\n")
+    told = noted("{folder} is now {trust}.\n") if changed else noted("{folder} was {trust}.\n")
+    console.write(t(told, folder=shown_line(str(folder)), trust=t(_TRUST[now])))
     return EXIT_OK
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lsp_bridge.terminal.asking import Failed
 from lsp_bridge.terminal.text import shown_line
+from tools.localization import t
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +35,18 @@ class Doubt:
     def words(self) -> str:
         """What to say then."""
         word = shown_line(self.word)
-        branch = f"put {word} first" if ":" in word else f"say {self.taken_for}:"
-        return (
-            f"{word} is a file of branch {self.before}, and names branch {self.taken_for}, too: say "
-            f"{self.before}:{word} for the file, or {branch} for the branch."
+        branch = (
+            t("put {word} first", word=word)
+            if ":" in word
+            else t("say {taken_for}:", taken_for=self.taken_for)
+        )
+        return t(
+            "{word} is a file of branch {before}, and names branch {taken_for}, too: say "
+            "{before}:{word} for the file, or {branch} for the branch.",
+            word=word,
+            before=self.before,
+            taken_for=self.taken_for,
+            branch=branch,
         )
 
 
@@ -80,8 +89,8 @@ def branch_named(name: str, branches: Sequence[str]) -> str | None:
 def no_branch(name: str, branches: Sequence[str]) -> str:
     """What to say about a name that is no branch."""
     known = ", ".join(branches)
-    return f"There is no branch {shown_line(name.strip())}. " + (
-        f"Branches: {known}." if known else "Nothing was explored in this session."
+    return t("There is no branch {name}. ", name=shown_line(name.strip())) + (
+        t("Branches: {known}.", known=known) if known else t("Nothing was explored in this session.")
     )
 
 

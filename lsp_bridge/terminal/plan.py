@@ -14,7 +14,8 @@ from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.goal_lines import MARKS
 from lsp_bridge.terminal.history import show_diffs, show_files
 from lsp_bridge.terminal.loose import integer, mapping, mappings, number, string
-from lsp_bridge.terminal.text import Style, fit, one_line
+from lsp_bridge.terminal.text import Style, fit, one_line, state
+from tools.localization import t
 
 GoalAction = Literal["add", "rename", "move", "focus", "done", "abandon"]
 
@@ -80,14 +81,16 @@ async def goal(options: GoalOptions, launcher: Launcher, console: Console) -> in
         if options.dry_run:
             show_diffs(console, files)
             console.write(
-                "Would be taken back:\n"
+                t("Would be taken back:\n")
                 if files
-                else "No file would be taken back: none was changed for it.\n"
+                else t("No file would be taken back: none was changed for it.\n")
             )
             show_files(console, files)
             return
         if options.revert_files:
-            console.write("Taken back:\n" if files else "No file was taken back: none was changed for it.\n")
+            console.write(
+                t("Taken back:\n") if files else t("No file was taken back: none was changed for it.\n")
+            )
             show_files(console, files)
         show_plan(console, after)
 
@@ -125,11 +128,11 @@ def show_plan(console: Console, plan: dict[str, Any]) -> None:
     tree = mapping(plan.get("goalTree"))
     style = console.style
     if mission := one_line(string(tree.get("mission"))):
-        console.write(style.bold(_fitting(console, f"Mission: {mission}")) + "\n")
+        console.write(style.bold(_fitting(console, t("Mission: {mission}", mission=mission))) + "\n")
     lines = plan_lines(tree, mapping(plan.get("goalNumbers")), mapping(plan.get("meter")), style)
     if not lines:
         console.write(
-            "The plan is empty: the model makes one when the task needs it, or `goalwright goal add`.\n"
+            t("The plan is empty: the model makes one when the task needs it, or `goalwright goal add`.\n")
         )
     for plain, painted in lines:
         fitting = _fitting(console, plain)
@@ -168,8 +171,8 @@ def _goal_lines(
     dot = "" if "." in shown_as or not shown_as else "."
     title = f"{shown_as}{dot} " if shown_as else ""
     head = f"{indent}{MARKS.get(status, '○')} {title}{one_line(string(goal.get('description')))}"
-    facts = f"({', '.join([status.replace('_', ' '), *_amounts(goal, took)])})"
-    here = "  ← current" if current else ""
+    facts = f"({', '.join([state(status), *_amounts(goal, took)])})"
+    here = t("  ← current") if current else ""
     paint = {"completed": style.green, "abandoned": style.dim}.get(status, style.cyan if current else str)
     lines = [(f"{head}  {facts}{here}", f"{paint(head)}  {style.dim(facts)}{style.cyan(here)}")]
     if status in ("completed", "abandoned") and (summary := one_line(string(goal.get("summary")))):

@@ -14,6 +14,7 @@ from lsp_bridge.terminal.loose import string
 from lsp_bridge.terminal.plan import show_plan
 from lsp_bridge.terminal.run import EXIT_OK, RunOptions, run
 from lsp_bridge.terminal.text import one_line
+from tools.localization import t
 
 _REPLAN_S = 3600.0
 
@@ -47,7 +48,10 @@ async def plan(options: PlanOptions, launcher: Launcher, console: Console) -> in
             console.write(json.dumps({**done, **plan}) + "\n")
             return
         if done.get("stopReason") not in ("end_turn", None):
-            raise Failed(string(done.get("detail")) or f"No plan was made: {string(done.get('stopReason'))}.")
+            raise Failed(
+                string(done.get("detail"))
+                or t("No plan was made: {stop_reason}.", stop_reason=string(done.get("stopReason")))
+            )
         if detail := one_line(string(done.get("detail"))):
             console.write(detail + "\n")
         show_plan(console, after)

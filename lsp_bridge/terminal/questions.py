@@ -6,23 +6,24 @@ from typing import Any
 
 from lsp_bridge.terminal.loose import mapping, mappings, string, strings
 from lsp_bridge.terminal.text import shown, shown_line
+from tools.localization import noted, t
 
 _WHOSE = {
-    "shipped": "the built-in rule",
-    "user": "your rule",
-    "editor": "your editor's setting",
-    "workspace": "this folder's rule",
-    "granted": "what you granted",
-    "session": "what you granted in this session",
-    "mode": "the mode",
-    "agent": "the agent's limit",
-    "protected": "the protection of",
+    "shipped": noted("the built-in rule"),
+    "user": noted("your rule"),
+    "editor": noted("your editor's setting"),
+    "workspace": noted("this folder's rule"),
+    "granted": noted("what you granted"),
+    "session": noted("what you granted in this session"),
+    "mode": noted("the mode"),
+    "agent": noted("the agent's limit"),
+    "protected": noted("the protection of"),
 }
 _MAX_REASONS = 12
 SCOPES = {
-    "s": ("session", "this session"),
-    "w": ("workspace", "this workspace"),
-    "e": ("user", "everything I work on"),
+    "s": ("session", noted("this session")),
+    "w": ("workspace", noted("this workspace")),
+    "e": ("user", noted("everything I work on")),
 }
 """Where "always" may hold: the letter to type, the word on the wire, the word for people."""
 
@@ -55,14 +56,14 @@ def note_lines(request: dict[str, Any]) -> list[str]:
 def model_lines(request: dict[str, Any]) -> list[str]:
     """The model's words about it, and that they are the model's. They come last: they may be wrong."""
     words = shown_line(string(request.get("modelSays")).strip())
-    return [f'the model says: "{words}"'] if words else []
+    return [t('the model says: "{words}"', words=words)] if words else []
 
 
 def rule_words(rule: dict[str, Any]) -> str:
     """A rule with its place, e.g. ``your rule bash: git push * → ask (~/.goalwright/config.json)``."""
     source = string(rule.get("source")) or "shipped"
     permission, pattern = string(rule.get("permission")) or "*", string(rule.get("pattern")) or "*"
-    whose = _WHOSE.get(source, f"the {source} rule")
+    whose = t(_WHOSE[source]) if source in _WHOSE else t("the {source} rule", source=source)
     file = string(rule.get("file"))
     place = f" ({file})" if file else ""
     return shown_line(f"{whose} {permission}: {pattern} → {string(rule.get('action')) or 'ask'}{place}")
@@ -70,7 +71,7 @@ def rule_words(rule: dict[str, Any]) -> str:
 
 def asked_by(request: dict[str, Any]) -> str:
     """The rule that made the whole a question."""
-    return f"asked because of {rule_words(mapping(request.get('rule')))}"
+    return t("asked because of {rule}", rule=rule_words(mapping(request.get("rule"))))
 
 
 def reason_lines(reasons: object) -> list[str]:
@@ -78,7 +79,7 @@ def reason_lines(reasons: object) -> list[str]:
     entries = mappings(reasons)
     lines = [_reason(entry) for entry in entries[:_MAX_REASONS]]
     if len(entries) > _MAX_REASONS:
-        lines.append(f"… and {len(entries) - _MAX_REASONS} more")
+        lines.append(t("… and {count} more", count=len(entries) - _MAX_REASONS))
     return lines
 
 
@@ -127,7 +128,7 @@ def question_lines(request: dict[str, Any]) -> list[str]:
     if mappings(request.get("questions")):
         return []
     if len(mappings(request.get("reasons"))) > 1:
-        return ["asked because of", *(f"  {line}" for line in reason_lines(request.get("reasons")))]
+        return [t("asked because of"), *(f"  {line}" for line in reason_lines(request.get("reasons")))]
     why = [shown_line(string(reason.get("why"))) for reason in mappings(request.get("reasons"))]
     return [asked_by(request) + "".join(f" ({text})" for text in why if text)]
 

@@ -25,15 +25,17 @@ from lsp_bridge.terminal.parts import EditText, edited, editor
 from lsp_bridge.terminal.text import clean
 from lsp_bridge.terminal.view import JsonView, Outcome, TextView, Totals, View
 from lsp_bridge.terminal.waiting import Waiting
+from tools.localization import noted, t
 
 CLIENT_NAME = "terminal"
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_DENIED, EXIT_NOTHING, EXIT_LIMIT, EXIT_CANCELED = 0, 1, 2, 3, 4, 5, 130
 _EXIT_CODES = {"end_turn": EXIT_OK, "permission_denied": EXIT_DENIED, "canceled": EXIT_CANCELED}
 _LIMIT, _WRITTEN = ("run_limit", "warning"), ("written_call", "error")
 """Codes and levels of the notices that tell why a turn ended: at a limit; with a tool call that was written as text."""
-NOTHING_DONE = (
-    "nothing was done: no model is set up, so the built-in demo answered. Set ANTHROPIC_API_KEY or OPENAI_API_KEY, or "
-    "choose a model with --model, for example --model openai/NAME for the server at OPENAI_BASE_URL."
+NOTHING_DONE = noted(
+    "nothing was done: no model is set up, so the built-in demo answered. Set "
+    "ANTHROPIC_API_KEY or OPENAI_API_KEY, or choose a model with --model, for example "
+    "--model openai/NAME for the server at OPENAI_BASE_URL."
 )
 _LAST_EVENTS_S = 2.0
 """How long the events of a turn may come after the answer to its prompt."""
@@ -110,10 +112,10 @@ async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
     code = outcome.exit_code = _exit_code(outcome, turn, answerer)
     view.finish(outcome)
     if code == EXIT_NOTHING and outcome.stop_reason == "end_turn" and not options.json:
-        console.warn(console.err_style.red(f"error: {NOTHING_DONE}"))
+        console.warn(console.err_style.red(t("error: {words}", words=t(NOTHING_DONE))))
     elif code in (EXIT_FAILED, EXIT_NOTHING, EXIT_LIMIT) and not options.json:
-        words = outcome.detail or f"the turn ended with {outcome.stop_reason}"
-        console.warn(console.err_style.red(f"error: {clean(words)}"))
+        words = outcome.detail or t("the turn ended with {stop_reason}", stop_reason=outcome.stop_reason)
+        console.warn(console.err_style.red(t("error: {words}", words=clean(words))))
     elif code == EXIT_OK and outcome.detail and not options.json:
         # The model ended it in an unusual way, e.g. it declined to go on.
         console.warn(console.err_style.yellow(clean(outcome.detail)))
@@ -132,7 +134,7 @@ def _exit_code(outcome: Outcome, turn: _Run, answerer: Answerer) -> int:
 
 def _answerer(options: RunOptions, console: Console, text: TextView) -> Answerer:
     if options.yes:
-        note = "(demo: accepted)" if options.show_accepted else "accepted (--yes):"
+        note = t("(demo: accepted)") if options.show_accepted else t("accepted (--yes):")
         return AcceptAll(None if options.json else text, console.style.dim(note), show=options.show_accepted)
     if console.tty is None:
         return RefuseAll(console.warn)
@@ -190,7 +192,9 @@ class _Run:
             await asyncio.wait({work, leave}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 return self._outcome(*work.result())
-            return self._outcome("canceled", "left while the turn was being canceled" if self._sent else "")
+            return self._outcome(
+                "canceled", t("left while the turn was being canceled") if self._sent else ""
+            )
         except (LaunchError, ConnectionLost, RequestTimeout, RpcError) as error:
             return self._outcome("error", str(error))
         finally:
@@ -205,7 +209,7 @@ class _Run:
         if self._interrupts > 1 or not self._sent:
             self._leave.set()
             return
-        self._note("canceling … (Ctrl-C again to leave at once)")
+        self._note(t("canceling … (Ctrl-C again to leave at once)"))
         self._spawn(self._cancel())
 
     def terminate(self) -> None:
@@ -301,9 +305,12 @@ class _Run:
         found = await newest(client)
         if found.session_id:
             return found.session_id
-        words = f"There is no session in {self._options.workspace} to go on with."
+        words = t("There is no session in {workspace} to go on with.", workspace=self._options.workspace)
         if found.foreign:
-            words += f" ({found.foreign} came with the folder: `goalwright sessions` lists them, --session takes one.)"
+            words += t(
+                " ({foreign} came with the folder: `goalwright sessions` lists them, --session takes one.)",
+                foreign=found.foreign,
+            )
         raise RpcError(0, words)
 
     def _loaded(self, loaded: dict[str, Any]) -> None:
@@ -370,8 +377,8 @@ class _Run:
         elif name == "queue_changed" and self._sent and not self._started:
             waiting = [string(item.get("promptId")) for item in mappings(event.get("queue"))]
             if self._prompt_id in waiting:
-                until = "take it at its next step" if self._options.steer else "end"
-                self._note(f"waiting for the session's running turn to {until} …")
+                until = t("take it at its next step") if self._options.steer else t("end")
+                self._note(t("waiting for the session's running turn to {until} …", until=until))
 
     def _asked(self, request: dict[str, Any]) -> None:
         # A script answers for its own turn, and for one that nobody else is there for; a person for anybody's.
@@ -415,7 +422,7 @@ class _Run:
             try:
                 await self._client.request("goalwright/session/cancel", session)
             except RpcError as error:
-                self._note(f"not canceled: {clean(str(error))}")
+                self._note(t("not canceled: {error}", error=clean(str(error))))
 
     async def _leave_choice(self, explore_start_id: str) -> None:
         """With ``--yes`` nobody is there to choose among branches, and the run would wait for ever."""
@@ -425,10 +432,10 @@ class _Run:
         try:
             left = await self._client.request("goalwright/explore/leave", params)
         except (RpcError, ConnectionLost) as error:
-            self._note(f"the choice was not left to the model: {clean(str(error))}")
+            self._note(t("the choice was not left to the model: {error}", error=clean(str(error))))
             return
         if left.get("left") is True:
-            self._note("left to the model (--yes)")
+            self._note(t("left to the model (--yes)"))
 
     def _note(self, text: str) -> None:
         if isinstance(self._view, TextView):

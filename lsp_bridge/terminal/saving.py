@@ -7,6 +7,7 @@ from pathlib import Path
 
 from daemon.store.base import StoreError
 from daemon.store.writing import write_atomically
+from tools.localization import t
 
 
 def save(output: Path, data: bytes, *, force: bool = False) -> None:
@@ -20,11 +21,15 @@ def save(output: Path, data: bytes, *, force: bool = False) -> None:
         if kind is None or (stat.S_ISREG(kind) and force):
             write_atomically(path, data)
         elif stat.S_ISREG(kind):
-            raise StoreError(f"{output} exists already. Name another file, or replace it by --force.")
+            raise StoreError(
+                t("{output} exists already. Name another file, or replace it by --force.", output=output)
+            )
         else:
             with path.open("wb") as there:
                 there.write(data)
     except OSError as error:
-        raise StoreError(f"{output} cannot be written: {error.strerror or error}.") from error
+        raise StoreError(
+            t("{output} cannot be written: {strerror}.", output=output, strerror=error.strerror or error)
+        ) from error
     except RuntimeError as error:  # links in a circle
-        raise StoreError(f"{output} cannot be written: {error}.") from error
+        raise StoreError(t("{output} cannot be written: {error}.", output=output, error=error)) from error

@@ -23,8 +23,14 @@ from daemon.steps.head import stop_words
 from daemon.steps.texts import ICONS
 from daemon.steps.tree import StepTree
 from lsp_bridge.terminal.amounts import money, tokens
-from lsp_bridge.terminal.text import Style, clean, fit, one_line, shown_line
+from lsp_bridge.terminal.text import Style, clean, fit, one_line, pad, shown_line, state
+from tools.localization import n, noted, t
 
+_LEVELS = {
+    "info": noted("note: {text}"),
+    "warning": noted("warning: {text}"),
+    "error": noted("error: {text}"),
+}
 _INDENT = 24
 """Levels that are drawn; a made-up log may have any number."""
 _LEAST_COLUMNS = 40
@@ -33,11 +39,15 @@ _STATUS_COLUMNS = 9
 
 def trace_line(trace: Trace, mission: str, status: TraceStatus, style: Style, columns: int) -> str:
     """A trace in a list: id, when it began (so they are sorted), status, what it took, what it is about."""
-    about = one_line(trace.title or mission or "(nothing was said yet)")
-    took = f"{trace.message_count:>5} messages {money(trace.total_cost):>9}"
+    about = one_line(trace.title or mission or t("(nothing was said yet)"))
+    took = t(
+        "{message_count:>5} messages {total_cost:>9}",
+        message_count=trace.message_count,
+        total_cost=money(trace.total_cost),
+    )
     began = f"{trace.created_at.astimezone():%Y-%m-%d %H:%M}"
     room = columns - len(trace.trace_id) - len(began) - _STATUS_COLUMNS - len(took) - 8
-    shown = _coloured(status.ljust(_STATUS_COLUMNS), status, style)
+    shown = _coloured(pad(state(status), _STATUS_COLUMNS), status, style)
     columns_of_it = (style.cyan(one_line(trace.trace_id)), began, shown, style.dim(took))
     return "  ".join((*columns_of_it, fit(about, max(_LEAST_COLUMNS, room))))
 
@@ -45,17 +55,22 @@ def trace_line(trace: Trace, mission: str, status: TraceStatus, style: Style, co
 def head_lines(fold: StepFold, style: Style) -> list[str]:
     """What stands above the tree."""
     head = fold.head
-    took = f"{head.total_messages} messages, {tokens(head.total_tokens)}, {money(head.total_cost)}"
+    took = t(
+        "{total_messages} messages, {total_tokens}, {total_cost}",
+        total_messages=head.total_messages,
+        total_tokens=tokens(head.total_tokens),
+        total_cost=money(head.total_cost),
+    )
     lines = [f"{style.bold(one_line(head.title or head.task or head.trace_id))}  {style.dim(head.trace_id)}"]
     if head.title and head.task not in ("", head.title):
         lines.append(one_line(head.task, 300))
     model = f", {one_line(head.model, 60)}" if head.model else ""
-    lines.append(
-        f"{_coloured(head.status, head.status, style)} {style.dim(f'{took}, agent {one_line(head.agent, 40)}{model}')}"
-    )
+    by = t("{took}, agent {agent}{model}", took=took, agent=one_line(head.agent, 40), model=model)
+    lines.append(f"{_coloured(state(head.status), head.status, style)} {style.dim(by)}")
     if changes := head.prompts.changes:
+        times = _times_changed(len(changes) - 1)
         lines.append(
-            style.dim(f"system prompt {short_hash(changes[-1].sha256)}{_times_changed(len(changes) - 1)}")
+            style.dim(t("system prompt {hash}{times}", hash=short_hash(changes[-1].sha256), times=times))
         )
     if head.detail:
         lines.append(_coloured(one_line(head.detail, 300), head.status, style))
@@ -66,10 +81,11 @@ def prompt_lines(history: PromptHistory, style: Style) -> Iterator[str]:
     """Yield the system prompts that were in force, oldest first; a layer that stayed the same is only named."""
     shown: set[str] = set()
     for change in history.changes:
-        since = f"in force from {change.time.astimezone():%Y-%m-%d %H:%M:%S}"
-        yield f"{style.bold(f'System prompt {short_hash(change.sha256)}')}  {style.dim(since)}"
+        since = t("in force from {time:%Y-%m-%d %H:%M:%S}", time=change.time.astimezone())
+        title = t("System prompt {hash}", hash=short_hash(change.sha256))
+        yield f"{style.bold(title)}  {style.dim(since)}"
         for layer in change.layers:
-            again = style.dim("  (shown above)") if layer.sha256 in shown else ""
+            again = style.dim(f"  {t('(shown above)')}") if layer.sha256 in shown else ""
             yield f"{style.cyan(f'[{one_line(layer.name, 300)}]')} {style.dim(short_hash(layer.sha256))}{again}"
             if not again:
                 yield from clean(history.text(layer)).splitlines()
@@ -83,7 +99,7 @@ def short_hash(sha256: str) -> str:
 
 
 def _times_changed(times: int) -> str:
-    return "" if times == 0 else ", changed once" if times == 1 else f", changed {times} times"
+    return "" if times == 0 else n(", changed once", ", changed {count} times", times)
 
 
 class StepLines:
@@ -152,34 +168,47 @@ class StepLines:
         elif isinstance(event, TurnEnded):
             if words := one_line(stop_words(event), 300):
                 paint = style.yellow if event.stop_reason in ("end_turn", "canceled") else style.red
-                yield paint(f"{event.stop_reason.replace('_', ' ')}: {words}")
+                yield paint(f"{state(event.stop_reason)}: {words}")
             # What a branch does last is told below; a trace says it by itself.
             if branch_of(event.trace_id) is not None and not self._is_branch:
                 status: TraceStatus = "completed" if event.stop_reason == "end_turn" else "failed"
-                yield _coloured("the sub-agent has ended", status, style)
+                yield _coloured(t("the sub-agent has ended"), status, style)
         elif isinstance(event, BranchCompleted):
             status = "completed" if event.status == "completed" else "failed"
             name = "" if event.branch_id == branch_of(event.trace_id) else f" {event.branch_id}"
-            took = f"{event.cumulative_stats.message_count} messages, {tokens(event.usage.total)}, {money(event.cost)}"
-            yield f"{_coloured(f'branch{name} {event.status}', status, style)}: {took}"
+            took = t(
+                "{message_count} messages, {total}, {cost}",
+                message_count=event.cumulative_stats.message_count,
+                total=tokens(event.usage.total),
+                cost=money(event.cost),
+            )
+            ended = t("branch{name} {state}", name=name, state=state(event.status))
+            yield f"{_coloured(ended, status, style)}: {took}"
         elif isinstance(event, TraceCompleted):
-            took = f"{event.total_messages} messages, {tokens(event.total_tokens)}, {money(event.total_cost)}"
-            yield f"{_coloured(event.status, event.status, style)}: {took}"
+            took = t(
+                "{message_count} messages, {total}, {cost}",
+                message_count=event.total_messages,
+                total=tokens(event.total_tokens),
+                cost=money(event.total_cost),
+            )
+            yield f"{_coloured(state(event.status), event.status, style)}: {took}"
         elif isinstance(event, PermissionAsked):
-            yield style.yellow(f"[?] waits for you: {shown_line(event.request.title)}")
+            yield style.yellow(t("[?] waits for you: {title}", title=shown_line(event.request.title)))
         elif isinstance(event, Notice):
             text = one_line(event.text, 300)
             yield (
-                style.dim(f"note: {text}")
+                style.dim(t("note: {text}", text=text))
                 if event.level == "info"
-                else style.yellow(f"{event.level}: {text}")
+                else style.yellow(t(_LEVELS[event.level], text=text))
             )
 
 
 def _took(step: Step) -> Iterator[str]:
     if step.duration_ms:
         short = step.duration_ms < 1000
-        yield f"{step.duration_ms} ms" if short else duration_words(step.duration_ms)
+        yield (
+            t("{duration_ms} ms", duration_ms=step.duration_ms) if short else duration_words(step.duration_ms)
+        )
     if step.tokens:
         yield tokens(step.tokens)
     if step.cost:

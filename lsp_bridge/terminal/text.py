@@ -6,6 +6,7 @@ import re
 import unicodedata
 
 from tools.cutting import short
+from tools.localization import noted, t
 from tools.visible import shown as shown
 from tools.visible import shown_line as shown_line
 
@@ -61,6 +62,41 @@ def fit(text: str, columns: int) -> str:
         if used > columns:
             return text[:position]
     return text
+
+
+def pad(text: str, columns: int) -> str:
+    """``text`` with blanks up to so many columns (East Asian letters take two)."""
+    return text + " " * max(0, columns - width(text))
+
+
+def width(text: str) -> int:
+    """The columns that ``text`` takes."""
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+STATES = {
+    "pending": noted("pending"),
+    "in_progress": noted("in progress"),
+    "exploring": noted("exploring"),
+    "running": noted("running"),
+    "waiting": noted("waiting"),
+    "idle": noted("idle"),
+    "completed": noted("completed"),
+    "failed": noted("failed"),
+    "abandoned": noted("abandoned"),
+    "canceled": noted("canceled"),
+    "removed": noted("removed"),
+    "end_turn": noted("ended"),
+    "max_tokens": noted("cut off"),
+    "permission_denied": noted("permission denied"),
+    "error": noted("error"),
+}
+"""States of sessions, goals, branches and turns, by their names on the wire."""
+
+
+def state(name: str) -> str:
+    """A state in words; an unknown one as it is called."""
+    return t(STATES[name]) if name in STATES else name.replace("_", " ")
 
 
 class Style:

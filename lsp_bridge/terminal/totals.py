@@ -7,6 +7,7 @@ from typing import Any
 
 from lsp_bridge.terminal.amounts import share
 from lsp_bridge.terminal.loose import integer, mapping, number, string
+from tools.localization import t
 
 
 @dataclass(slots=True)
@@ -67,10 +68,13 @@ class Totals:
     def words(self) -> str:
         """For the last line of a run."""
         total = self.input + self.output + self.cache_read + self.cache_write
-        text = f"{total:,} tokens"
+        text = t("{total:,} tokens", total=total)
         if self.cache_read:
             # Of what went in: nothing that comes out can be cached.
-            text += f" ({share(self.cache_read, total - self.output)} of the input from the cache)"
+            text += t(
+                " ({cache_read} of the input from the cache)",
+                cache_read=share(self.cache_read, total - self.output),
+            )
         return f"{text} · ${self.cost:.4f}" if self.priced else text
 
 
@@ -91,6 +95,6 @@ class Outcome:
         text = self.usage.words()
         if held := integer(self.meter.get("contextTokens")):
             window = integer(self.meter.get("contextWindow"))
-            of_window = f" of {window:,}" if window else ""
-            text += f" · context {held:,}{of_window}"
+            of_window = t(" of {window:,}", window=window) if window else ""
+            text += t(" · context {held:,}{of_window}", held=held, of_window=of_window)
         return text

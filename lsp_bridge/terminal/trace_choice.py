@@ -10,6 +10,7 @@ from daemon.store.base import UnknownTrace
 from daemon.store.files import FileTraceStore
 from daemon.store.leftovers import holds_trace
 from daemon.store.place import stored
+from tools.localization import t
 
 _NAMED = 5
 
@@ -34,17 +35,25 @@ def chosen(store: FileTraceStore, wanted: str, branch: str | None = None) -> str
         branch = named
     ids = all_of(store)
     if not ids:
-        raise UnknownTrace(f"There are no traces in {store.root}.")
+        raise UnknownTrace(t("There are no traces in {root}.", root=store.root))
     if wanted in ("", "latest"):
         found = ids[:1]
     else:
         found = [wanted] if wanted in ids else [name for name in ids if name.startswith(wanted)]
     if not found:
-        raise UnknownTrace(f"There is no trace {wanted[:100]!a}: see `goalwright trace list`.")
-    if len(found) > 1:
-        more = "" if len(found) <= _NAMED else f" and {len(found) - _NAMED} more"
         raise UnknownTrace(
-            f"{wanted!a} is the beginning of {len(found)} traces: {', '.join(found[:_NAMED])}{more}. Give more of it."
+            t("There is no trace {wanted!a}: see `goalwright trace list`.", wanted=wanted[:100])
+        )
+    if len(found) > 1:
+        more = "" if len(found) <= _NAMED else t(" and {count} more", count=len(found) - _NAMED)
+        raise UnknownTrace(
+            t(
+                "{wanted!a} is the beginning of {count} traces: {found}{more}. Give more of it.",
+                wanted=wanted,
+                count=len(found),
+                found=", ".join(found[:_NAMED]),
+                more=more,
+            )
         )
     return found[0] if branch is None else _child(store, found[0], branch)
 
@@ -54,5 +63,12 @@ def _child(store: FileTraceStore, trace_id: str, branch: str) -> str:
     if BRANCH_ID.fullmatch(branch) and store.folder(session_id).is_dir():
         return session_id
     known = [child.partition(":")[2] for child in store.children(trace_id)]
-    there = f"there are {', '.join(known)}" if known else "it has none"
-    raise UnknownTrace(f"Trace {trace_id} has no branch or sub-agent {branch[:40]!a}: {there}.")
+    there = t("there are {known}", known=", ".join(known)) if known else t("it has none")
+    raise UnknownTrace(
+        t(
+            "Trace {trace_id} has no branch or sub-agent {branch!a}: {there}.",
+            trace_id=trace_id,
+            branch=branch[:40],
+            there=there,
+        )
+    )

@@ -25,6 +25,7 @@ from lsp_bridge.terminal.run import CLIENT_NAME, EXIT_FAILED, EXIT_OK, EXIT_USAG
 from lsp_bridge.terminal.text import fit, one_line, shown, shown_line
 from lsp_bridge.terminal.trace_choice import all_of, chosen, store_of
 from lsp_bridge.terminal.trace_options import TraceOptions
+from tools.localization import n, t
 
 if TYPE_CHECKING:
     from lsp_bridge.keeping_requests import KeepingRequests
@@ -140,11 +141,19 @@ def _export(options: TraceOptions, console: Console) -> int:
         }
         console.write(json.dumps(found) + "\n")
         return EXIT_OK
-    console.write(f"Exported {done.trace_id} to {shown_line(str(done.path))}: ")
-    console.write(f"{done.files:,} files, {_size(done.size)}. Look through it before you give it away.\n")
+    console.write(
+        t("Exported {trace_id} to {path}: ", trace_id=done.trace_id, path=shown_line(str(done.path)))
+    )
+    console.write(
+        t(
+            "{files:,} files, {size}. Look through it before you give it away.\n",
+            files=done.files,
+            size=_size(done.size),
+        )
+    )
     if done.redacted:
-        console.write(f"Secrets were taken out of {done.redacted} versions of files.\n")
-    _names(console, "Left out, because they are links or no files", done.left_out)
+        console.write(t("Secrets were taken out of {redacted} versions of files.\n", redacted=done.redacted))
+    _names(console, t("Left out, because they are links or no files"), done.left_out)
     return EXIT_OK
 
 
@@ -167,7 +176,7 @@ async def _rebuild(options: TraceOptions, console: Console, ask: Ask) -> int:
         else:
             _rebuilt(console, done)
     if not ids and not options.json:
-        console.write(f"There are no traces in {store.root}.\n")
+        console.write(t("There are no traces in {root}.\n", root=store.root))
     return EXIT_FAILED if failed else EXIT_OK
 
 
@@ -178,14 +187,14 @@ def _rebuilt(console: Console, done: dict[str, Any]) -> None:
         console.write(f"{style.bold(trace_id)}  {style.red(shown_line(problem))}\n")
         return
     told = [session for session in sessions if session.get("repaired") or session.get("problems")]
-    verdict = "" if told else "  all as the event log says"
+    verdict = "" if told else t("  all as the event log says")
     console.write(f"{style.bold(trace_id)}  {_counts(sessions)}{verdict}\n")
     for session in told:
         name = string(session.get("sessionId")).partition(":")[2]
         before = f"{shown_line(name)}: " if name else ""
         for repair in strings(session.get("repaired")):
-            console.write(f"  {style.green('repaired')}  {before}{shown_line(repair)}\n")
-        mark = style.red("failed") if session.get("failed") is True else style.yellow("problem")
+            console.write(f"  {style.green(t('repaired'))}  {before}{shown_line(repair)}\n")
+        mark = style.red(t("failed")) if session.get("failed") is True else style.yellow(t("problem"))
         for problem in strings(session.get("problems")):
             console.write(f"  {mark}  {before}{shown_line(problem)}\n")
 
@@ -199,15 +208,19 @@ async def _import(options: TraceOptions, console: Console, ask: Ask) -> int:
         return EXIT_OK
     title = one_line(string(done.get("title")))
     console.write(
-        f"Imported {shown_line(string(done.get('traceId')))}" + (f": {title}" if title else "") + "\n"
+        t("Imported {trace_id}", trace_id=shown_line(string(done.get("traceId"))))
+        + (f": {title}" if title else "")
+        + "\n"
     )
     console.write(
-        f"{_counts(mappings(done.get('sessions')))}. It counts as foreign: it can be read, and nothing in it is "
-        "done in your name.\n"
+        t(
+            "{sessions}. It counts as foreign: it can be read, and nothing in it is done in your name.\n",
+            sessions=_counts(mappings(done.get("sessions"))),
+        )
     )
     for dropped in strings(done.get("dropped")):
-        console.write(f"Not imported: {shown_line(dropped)}\n")
-    _names(console, "Left out, because they are no part of a trace", strings(done.get("leftOut")))
+        console.write(t("Not imported: {dropped}\n", dropped=shown_line(dropped)))
+    _names(console, t("Left out, because they are no part of a trace"), strings(done.get("leftOut")))
     return EXIT_OK
 
 
@@ -224,27 +237,35 @@ async def _prune(options: TraceOptions, console: Console, ask: Ask) -> int:
         return EXIT_OK
     problems = strings(done.get("problems"))
     if done.get("limited") is not True and problems:
-        console.warn("Nothing is deleted, as settings that could limit it cannot be read:")
+        console.warn(t("Nothing is deleted, as settings that could limit it cannot be read:"))
         for problem in problems:
             console.warn(console.err_style.yellow(shown_line(problem)))
         return EXIT_FAILED
     if done.get("limited") is not True:
         console.write(
-            "Nothing is deleted: no limit is set. Set trace_keep_days, trace_max_mb or trace_keep, or name one: "
-            "--keep-days, --max-mb, --keep.\n"
+            t(
+                "Nothing is deleted: no limit is set. Set trace_keep_days, trace_max_mb or trace_keep, "
+                "or name one: --keep-days, --max-mb, --keep.\n"
+            )
         )
         return EXIT_OK
     deleted = mappings(done.get("deleted"))
     for one in deleted:
         when = string(one.get("used"))[:16].replace("T", " ")
         line = f"{one_line(string(one.get('traceId')))}  {when}  {_size(integer(one.get('size'))):>9}  "
-        line += (
-            f"{one_line(string(one.get('title'))) or '(no title)'}  ({one_line(string(one.get('reason')))})"
-        )
+        line += f"{one_line(string(one.get('title'))) or t('(no title)')}  ({one_line(string(one.get('reason')))})"
         console.write((fit(line, console.columns) if console.live else line) + "\n")
-    did = "Would delete" if options.dry_run else "Deleted"
+    did = t("Would delete") if options.dry_run else t("Deleted")
     freed = f", {_size(integer(done.get('freed')))}" if deleted else ""
-    console.write(f"{did} {len(deleted)}{freed}; {integer(done.get('kept')):,} stay.\n")
+    console.write(
+        t(
+            "{did} {count}{freed}; {kept:,} stay.\n",
+            did=did,
+            count=len(deleted),
+            freed=freed,
+            kept=integer(done.get("kept")),
+        )
+    )
     for problem in problems:
         console.warn(console.err_style.yellow(shown_line(problem)))
     return EXIT_OK
@@ -258,15 +279,15 @@ def _counts(sessions: list[dict[str, Any]]) -> str:
     sums = {key: sum(integer(one.get(key)) for one in sessions) for key in ("events", "messages", "goals")}
     children = ""
     if len(sessions) > 1:
-        children = f", {len(sessions) - 1:,} " + (
-            "branches or sub-agents" if len(sessions) > 2 else "branch or sub-agent"
+        children = n(
+            ", {count:,} branch or sub-agent", ", {count:,} branches or sub-agents", len(sessions) - 1
         )
-    return ", ".join(f"{count:,} {key}" for key, count in sums.items()) + children
+    return t("{events:,} events, {messages:,} messages, {goals:,} goals", **sums) + children
 
 
 def _names(console: Console, why: str, names: list[str] | tuple[str, ...]) -> None:
     if names:
-        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        more = t(" and {count} more", count=len(names) - _MOST_NAMES) if len(names) > _MOST_NAMES else ""
         console.write(f"{why}: {', '.join(shown_line(name) for name in names[:_MOST_NAMES])}{more}\n")
 
 

@@ -19,6 +19,7 @@ from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.loose import string
 from lsp_bridge.terminal.run import CLIENT_NAME, EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from lsp_bridge.terminal.trace_options import TraceOptions
+from tools.localization import t
 
 _REQUEST_S = 30.0
 _STARTING_S = 20.0
@@ -101,10 +102,10 @@ async def _browse(workspace: Path, page: str, console: Console) -> None:
         write_private(leading, f'{head}<a href="{address}">Goalwright</a>\n'.encode())
         opened = await asyncio.to_thread(webbrowser.open, leading.as_uri())
     except (OSError, RuntimeFolderError) as error:
-        console.warn(f"The browser cannot be opened ({error}): open the address by hand.")
+        console.warn(t("The browser cannot be opened ({error}): open the address by hand.", error=error))
         return
     if not opened:
-        console.warn("No browser was found: open the address by hand.")
+        console.warn(t("No browser was found: open the address by hand."))
 
 
 def _failed(error: LaunchError, console: Console, *, as_json: bool) -> int:

@@ -32,6 +32,7 @@ from lsp_bridge.terminal.step_lines import StepLines, head_lines, prompt_lines, 
 from lsp_bridge.terminal.text import shown
 from lsp_bridge.terminal.trace_choice import chosen, store_of
 from lsp_bridge.terminal.trace_options import DumpFormat
+from tools.localization import t
 
 _PAGE = 500
 """Events that are read at once."""
@@ -70,7 +71,7 @@ def _list(workspace: Path, console: Console, limit: int, *, as_json: bool) -> No
         else:
             console.write(trace_line(trace, mission, status, console.style, console.columns) + "\n")
     if not traces and not as_json:
-        console.warn(f"There are no traces in {store.root}.")
+        console.warn(t("There are no traces in {root}.", root=store.root))
 
 
 def show_trace(
@@ -107,7 +108,9 @@ def show_trace(
 
 def _show_prompts(history: PromptHistory, console: Console, *, as_json: bool) -> None:
     if not history.changes:
-        console.warn("The trace has no system prompt: no request was made, or an older Goalwright wrote it.")
+        console.warn(
+            t("The trace has no system prompt: no request was made, or an older Goalwright wrote it.")
+        )
     elif as_json:
         for change in history.changes:
             layers = [{**layer.stored(), "text": history.text(layer)} for layer in change.layers]
@@ -201,7 +204,7 @@ class _Following:
     def say_what_is_new(self) -> None:
         """Raises StoreError, OSError."""
         if not self._log.parent.is_dir():
-            raise UnknownTrace(f"Trace {self._session_id} was deleted.")
+            raise UnknownTrace(t("Trace {session_id} was deleted.", session_id=self._session_id))
         size = self._log.stat().st_size if self._log.exists() else 0
         if size == self._size:
             return
@@ -252,7 +255,13 @@ def _need_log(store: FileTraceStore, session_id: str) -> Path:
     """The log of a session. Raises StoreError when it is gone: then nothing that it did can be told."""
     log = store.folder(session_id) / "events.jsonl"
     if not log.exists():
-        raise StoreError(f"The log of {session_id} is missing ({log}): nothing is known of what it did.")
+        raise StoreError(
+            t(
+                "The log of {session_id} is missing ({log}): nothing is known of what it did.",
+                session_id=session_id,
+                log=log,
+            )
+        )
     return log
 
 

@@ -22,6 +22,7 @@ from lsp_bridge.terminal.text import Cleaner, Style, clean, fit, one_line, shown
 from lsp_bridge.terminal.totals import Outcome as Outcome
 from lsp_bridge.terminal.totals import Totals as Totals
 from tools.cutting import short
+from tools.localization import t
 
 Write = Callable[[str], None]
 """Writes and flushes."""
@@ -154,7 +155,7 @@ class TextView:
         """Says when it is only the demo."""
         self._goals.load(goal_tree)
         if session.get("demo") is True:
-            self.line(self._style.yellow("Demo: a scripted model answers, not a real one."))
+            self.line(self._style.yellow(t("Demo: a scripted model answers, not a real one.")))
 
     def event(self, session_id: str, event: dict[str, Any]) -> None:
         """A line, or none."""
@@ -169,13 +170,13 @@ class TextView:
         """Text as it comes; live output and the rest in the status line."""
         kind, text = delta.get("kind"), string(delta.get("text"))
         if kind == "text" and self._planning:
-            self.status("planning …")
+            self.status(t("planning …"))
         elif kind == "text" or (kind == "reasoning" and self._reasoning):
             self._grow((string(delta.get("messageId")), integer(delta.get("index"))), text, kind != "text")
         elif kind == "reasoning":
-            self.status("thinking …")
+            self.status(t("thinking …"))
         elif kind == "tool_input":
-            self.status(f"{string(delta.get('name')) or 'tool'} …")
+            self.status(f"{string(delta.get('name')) or t('tool')} …")
         elif kind == "tool_output":
             call = self._calls.get(string(delta.get("toolCallId")), "")
             last = [line for line in text.splitlines() if line.strip()][-1:]
@@ -186,7 +187,15 @@ class TextView:
         """The dim last line: session, tokens, cost, and what the context holds."""
         self.end_line()
         if outcome.session_id:
-            self.line(self._style.dim(f"session {clean(outcome.session_id)} · {outcome.words()}"))
+            self.line(
+                self._style.dim(
+                    t(
+                        "session {session_id} · {words}",
+                        session_id=clean(outcome.session_id),
+                        words=outcome.words(),
+                    )
+                )
+            )
 
     def line(self, text: str) -> None:
         """One line (or several); ``text`` must be safe."""
@@ -292,7 +301,7 @@ class TextView:
         self._shown = {key: text for key, text in self._shown.items() if key[0] != message_id}
         self._cleaners = {key: cleaner for key, cleaner in self._cleaners.items() if key[0] != message_id}
         reason = one_line(string(event.get("reason")))
-        self.line(self._style.dim(f"  ⟲ the answer broke off and begins again ({reason})"))
+        self.line(self._style.dim(t("  ⟲ the answer broke off and begins again ({reason})", reason=reason)))
 
     # -- tools ---------------------------------------------------------------------------------------------
 
@@ -322,7 +331,7 @@ class TextView:
     def _output(self, content: str) -> None:
         lines = clean(content).rstrip().splitlines()
         if len(lines) > _OUTPUT_TAIL:
-            self.line(self._style.dim(f"    … {len(lines) - _OUTPUT_TAIL} lines"))
+            self.line(self._style.dim(t("    … {count} lines", count=len(lines) - _OUTPUT_TAIL)))
         for line in lines[-_OUTPUT_TAIL:]:
             self.line(self._style.dim(f"    {one_line_keeping_blanks(line)}"))
 
@@ -335,7 +344,11 @@ class TextView:
     def _retry(self, event: dict[str, Any]) -> None:
         seconds = number(event.get("delayS"))
         reason = one_line(string(event.get("reason")))
-        self.line(self._style.yellow(f"  ⟲ {reason}: trying again in {seconds:.0f} s"))
+        self.line(
+            self._style.yellow(
+                t("  ⟲ {reason}: trying again in {seconds:.0f} s", reason=reason, seconds=seconds)
+            )
+        )
 
     def _notice(self, event: dict[str, Any]) -> None:
         text, level = clean(string(event.get("text"))), event.get("level")
@@ -343,7 +356,10 @@ class TextView:
             return
         if event.get("code") == CHOICE_AWAITED:
             # A person at a terminal has no button to press: the commands are for another one.
-            text, level = f"{text}\n  In another terminal: {CHOOSING}", "warning"
+            text, level = (
+                t("{text}\n  In another terminal: {choosing}", text=text, choosing=t(CHOOSING)),
+                "warning",
+            )
         style = self._style if self._tell is None else self._tell_style
         paint = {"error": style.red, "warning": style.yellow}.get(string(level), style.dim)
         if self._tell is None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lsp_bridge.terminal.loose import mapping, mappings
+from tools.localization import t
 
 _SHOWN_AFTER_S = 3
 _TOLD_AFTER_S, _TOLD_EVERY_S = 30, 60
@@ -60,7 +61,7 @@ class Waiting:
         if self._since is None or self._asking():
             return
         seconds = int(self._clock() - self._since)
-        text = f"waiting for the model … {seconds} s"
+        text = t("waiting for the model … {seconds} s", seconds=seconds)
         if self._show is not None:
             if seconds >= _SHOWN_AFTER_S:
                 self._show(text)

@@ -130,9 +130,20 @@ def test_the_todo_list_is_the_seeds() -> None:
     assert to_todo_string(folded(configuration_change()).tree) == TODO
 
 
+@pytest.mark.usefixtures("chinese")
 def test_the_history_is_the_seeds() -> None:
     log = configuration_change()
     assert to_history_string(folded(log).tree) == HISTORY
+
+
+def test_the_labels_of_the_history_are_english_by_default() -> None:
+    lines = to_history_string(folded(configuration_change()).tree).split("\n")
+    assert [line for line in lines if line.startswith("[")] == [
+        "[done] 探索代码库",
+        "[in progress] 修改配置",
+        "[to do] 运行测试",
+    ]
+    assert "  Summary: 主配置在 /src/config.yaml,包含数据库连接配置" in lines
 
 
 def test_the_text_dump_of_the_seeds_steps_is_the_seeds() -> None:
@@ -153,6 +164,7 @@ def test_the_text_dump_of_the_seeds_steps_is_the_seeds() -> None:
     assert dump_tree(head, steps, now=NOW) == TREE_TXT
 
 
+@pytest.mark.usefixtures("chinese")
 @pytest.mark.parametrize("name", ["example", "hierarchy"])
 def test_texts_and_dumps_of_a_trace_are_the_golden_ones(name: str) -> None:
     fold = folded(configuration_change() if name == "example" else hierarchy())

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from tools.localization import t
+
 if TYPE_CHECKING:
     from tools.sandbox.guard import Guard
 
@@ -51,9 +53,10 @@ class Unavailable(Exception):
 
 def no_sandbox(why: Unavailable) -> str:
     """What it means that there is no sandbox, for the user."""
-    return (
-        f"Commands cannot run in a sandbox: {why}. Without one, only commands that can do nothing but read, and rules "
-        "for exactly one command, pass without a question."
+    return t(
+        "Commands cannot run in a sandbox: {why}. Without one, only commands that can do nothing "
+        "but read, and rules for exactly one command, pass without a question.",
+        why=why,
     )
 
 
@@ -85,7 +88,7 @@ class SandboxPolicy:
     @property
     def words(self) -> str:
         """For the model and the user."""
-        disk = "workspace writable, rest read-only" if self.writes else "disk read-only"
+        disk = t("workspace writable, rest read-only") if self.writes else t("disk read-only")
         return f"{disk}, {'with' if self.network else 'no'} network"
 
 
@@ -118,7 +121,11 @@ class Sandbox:
         """What the command really got, for the model and the user: the policy is only what it may get at most."""
         places = ["workspace"] if self.guard is not None else []
         places += [folder.as_posix() for folder in self.writable]
-        disk = f"{', '.join(places)} writable, rest read-only" if places else "disk read-only"
+        disk = (
+            t("{places} writable, rest read-only", places=", ".join(places))
+            if places
+            else t("disk read-only")
+        )
         return f"{disk}, {'with' if self.policy.network else 'no'} network"
 
     def environment(self, environment: Mapping[str, str]) -> dict[str, str]:
@@ -137,7 +144,11 @@ class Sandbox:
                 return output[start : end if end >= 0 else len(output)].strip()
         for program in () if self.policy.network else programs:
             if exit_code in _SILENT.get(program, ()):
-                return f"{program} ended with exit code {exit_code}: it did not reach the network"
+                return t(
+                    "{program} ended with exit code {exit_code}: it did not reach the network",
+                    program=program,
+                    exit_code=exit_code,
+                )
         return ""
 
     def leave(self) -> list[str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tools.localization import t
 from tools.shell.words import names
 
 if TYPE_CHECKING:
@@ -56,12 +57,12 @@ def opaque(pairs: Pairs, *, alone: bool = False) -> str:
             continue
         settings = alone and _SETTINGS.fullmatch(name) and not _HARMLESS.fullmatch(name)
         if settings or _SEARCHED.fullmatch(name) or _DANGEROUS.fullmatch(name):
-            after = "the commands after it run" if alone else "the command runs"
-            return f"the variable {name} decides what {after}"
+            after = t("the commands after it run") if alone else t("the command runs")
+            return t("the variable {name} decides what {after}", name=name, after=after)
         if alone and re.search(
             r"[$`]", value.text if value.known else re.sub(r"[^']*'|[^']*$", "", value.source, count=1)
         ):
-            return "a variable holds what may be code"
+            return t("a variable holds what may be code")
     return ""
 
 
@@ -110,24 +111,24 @@ def decides(name: str, args: Sequence[Word]) -> str:
     if name == "printf" and args and not args[0].known and not re.match(r"\"[^$`\"-]|'", args[0].source):
         changes = True
     if changes:
-        return f"{name} changes what commands mean"
+        return t("{name} changes what commands mean", name=name)
     if name not in _SETS_NAMES:
         return ""
     for word in args:
         given = re.match(r"(\w+)(?:\+?=|\Z)", word.text, re.ASCII)
         option = word.text.startswith("-")
         if name in DECLARES and option and not _DECLARE_OPTIONS.fullmatch(word.text):
-            return f"{name} {word.text} evaluates values"
+            return t("{name} {text} evaluates values", name=name, text=word.text)
         if name in ("mapfile", "readarray") and word.text.startswith("-C"):
-            return f"{name} -C runs a command"
+            return t("{name} -C runs a command", name=name)
         if (
             (given is None and not word.known)
             or word.glob
             or ("[" in word.text.partition("=")[0] and not option)
         ):
-            return f"{name} sets a variable whose name shows only at run time"
+            return t("{name} sets a variable whose name shows only at run time", name=name)
         if given is not None and changes_shell(given[1]) and name != "unset":
-            return f"it changes {given[1]}"
+            return t("it changes {given}", given=given[1])
         if name in DECLARES and word.text.partition("=")[2].startswith("("):
-            return f"{name} evaluates values"
+            return t("{name} evaluates values", name=name)
     return ""

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tools.localization import t
 from tools.shell.options import (
     HERE,
     UNKNOWN,
@@ -43,7 +44,7 @@ class Call:
 
 
 def runs(call: Call) -> str:
-    return f"{call.name} runs a command" if call.parsed.has(call.row.runs) else ""
+    return t("{name} runs a command", name=call.name) if call.parsed.has(call.row.runs) else ""
 
 
 def copy(call: Call) -> Meaning:
@@ -81,7 +82,9 @@ def copy(call: Call) -> Meaning:
             name = re.split("[/:]" if _is_remote(call, word) else "/", word.text.rstrip("/"))[-1]
             if name and name not in (".", ".."):
                 found.append(PathUse(part(word, name), "write", below=whole, made=True, base=(folder,)))
-    opaque = f"an option of {call.name} names a program that it runs" if parsed.has(row.runs) else ""
+    opaque = (
+        t("an option of {name} names a program that it runs", name=call.name) if parsed.has(row.runs) else ""
+    )
     return Meaning(paths=tuple(found), opaque=opaque)
 
 
@@ -126,7 +129,9 @@ def tar(call: Call) -> Meaning:
         if parsed.has(("-P", "--absolute-names", "--transform", "--xform", "-s")):
             found.append(PathUse(UNKNOWN, "write"))
     runs = parsed.has(call.row.runs)
-    return Meaning(paths=tuple(found), opaque="an option of tar names a program that it runs" if runs else "")
+    return Meaning(
+        paths=tuple(found), opaque=t("an option of tar names a program that it runs") if runs else ""
+    )
 
 
 def unpacks(call: Call) -> Meaning:
@@ -255,7 +260,7 @@ def make(call: Call) -> Meaning:
     paths = [PathUse(word, "read") for word in files]
     paths += [PathUse(word, "list") for name, word in _folders(call.args) if name in ("-C", "--directory")]
     return Meaning(
-        paths=tuple(paths), opaque="make gets rules from the command line" if evals or code else ""
+        paths=tuple(paths), opaque=t("make gets rules from the command line") if evals or code else ""
     )
 
 
@@ -300,7 +305,7 @@ def compile(call: Call) -> Meaning:
         paths += [PathUse(word, "write") for word in call.parsed.operands[1:2]]
     hidden = odd or any(word.text == "-" or not word.known for word in call.args)
     return Meaning(
-        paths=tuple(paths), opaque="what these options read and run is not known" if hidden else ""
+        paths=tuple(paths), opaque=t("what these options read and run is not known") if hidden else ""
     )
 
 
@@ -357,13 +362,13 @@ def sed(call: Call) -> Meaning:
         may_be_option(word) and not re.fullmatch(r'"?\$\{?\w+\}?"?', word.source) and not word.known
         for word in args
     )
-    opaque = "the sed script may run commands or use other files" if hidden or unsure or scripted else ""
+    opaque = t("the sed script may run commands or use other files") if hidden or unsure or scripted else ""
     read_only = not (opaque or changes or parsed.unknown(call.row))
     return Meaning(
         paths=tuple(paths),
         opaque=opaque,
         read_only=read_only,
-        more="sed -i changes its files" if changes else "",
+        more=t("sed -i changes its files") if changes else "",
     )
 
 
@@ -416,7 +421,7 @@ def find(call: Call) -> Meaning:
             )
             named = any(t != "{}" and not re.fullmatch(r"-\w+|--|\d+|\+", t) for t in texts[at + 2 : end])
             if name in ("-execdir", "-okdir") and (named or "/" in "".join(texts[at + 1 : at + 2])):
-                opaque = f"find {name} runs it in a folder that shows only at run time"
+                opaque = t("find {name} runs it in a folder that shows only at run time", name=name)
         elif name in _FIND_FILES | _FIND_READS:
             use: Use = "write" if name in _FIND_FILES else "read"
             found += [PathUse(word, use, full=use == "write") for word in args[at + 1 : at + 2]]
@@ -426,8 +431,8 @@ def find(call: Call) -> Meaning:
     known = all(t in _FIND_KNOWN for t in texts[start:] if re.match(r"-[a-zA-Z]", t)) and all(
         w.known for w in args
     )
-    more = "find -delete removes the files that it finds" if deletes else ""
-    more = "its options write files" if _FIND_FILES & set(texts) else more
+    more = t("find -delete removes the files that it finds") if deletes else ""
+    more = t("its options write files") if _FIND_FILES & set(texts) else more
     return Meaning(paths=tuple(found), inner=tuple(inner), read_only=known, more=more, opaque=opaque)
 
 

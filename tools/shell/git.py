@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from tools.localization import t
 from tools.shell.options import (
     HERE,
     UNKNOWN,
@@ -53,9 +54,9 @@ def read(args: Sequence[Word], command: Simple) -> Meaning:
         return Meaning(opaque=opaque, read_only=not opaque)
     name, rest = before.operands[0], before.operands[1:]
     if not name.known:
-        return Meaning(opaque="which git command it is shows only at run time")
-    row = rows().get(f"git {name.text}")
-    opaque = opaque or ("" if row else f"git {name.text} may be an alias or a program")
+        return Meaning(opaque=t("which git command it is shows only at run time"))
+    row = rows().get(t("git {text}", text=name.text))
+    opaque = opaque or ("" if row else t("git {text} may be an alias or a program", text=name.text))
     row = row or Row(names="git")
     parsed = read_options(rest, row)
     table = not opaque and _shows(name.text, rest, row, parsed)
@@ -85,8 +86,8 @@ def read(args: Sequence[Word], command: Simple) -> Meaning:
         read_only=table and "table" in row.marks | ({"table"} if row.subs or row.alone else set()),
         repository=base,
         also=also,
-        general=f"git {name.text}" if row.general and fixed else "",
-        more="its options may do more than show something" if beyond else "",
+        general=t("git {text}", text=name.text) if row.general and fixed else "",
+        more=t("its options may do more than show something") if beyond else "",
     )
 
 
@@ -98,24 +99,24 @@ def _pairs(args: Sequence[Word]) -> Iterator[tuple[str, Word]]:
 
 def _before(before: Parsed, main: Row, args: Sequence[Word]) -> str:
     if before.has(main.runs):
-        return "git -c, --git-dir and --exec-path can name programs that it runs"
+        return t("git -c, --git-dir and --exec-path can name programs that it runs")
     leading = args[: len(args) - len(before.operands)]
     if before.unknown(main) or any(not word.known for word in leading):
-        return "an option of git that is not known may name a program"
+        return t("an option of git that is not known may name a program")
     return ""
 
 
 def _opaque(name: str, texts: Sequence[str], row: Row, parsed: Parsed) -> str:
     """Why a sub-command runs what its words say."""
     if row.opaque:
-        return f"git {name} {row.opaque}"
+        return t("git {name} {opaque}", name=name, opaque=row.opaque)
     for option, _ in parsed.options:
         if option in row.runs:
-            return f"git {name} {option} names a program that it runs"
+            return t("git {name} {option} names a program that it runs", name=name, option=option)
     if name == "config" and not _CONFIG_SHOWS.fullmatch("".join(f"{text} " for text in texts)):
-        return "git settings can name programs that git runs later"
+        return t("git settings can name programs that git runs later")
     if name in ("submodule", "bisect") and {"foreach", "run"} & set(texts):
-        return f"git {name} runs commands"
+        return t("git {name} runs commands", name=name)
     return ""
 
 

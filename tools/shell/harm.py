@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
+from tools.localization import t
 from tools.shell.words import Word
 
 _ROWS = r"""
@@ -113,7 +114,7 @@ def _rows() -> dict[str, list[tuple[Sequence[str], str, str, str]]]:
         condition, unless = left.rsplit(" |", 1)
         names, *sub = command.split(" ")
         for name in names.split(","):
-            found.setdefault(name, []).append((sub, condition, unless.strip(), words.replace("{}", name)))
+            found.setdefault(name, []).append((sub, condition, unless.strip(), words))
     return found
 
 
@@ -130,7 +131,7 @@ def warning(name: str, words: Sequence[Word]) -> str:
             and _fits(condition, texts[len(sub) :])
             and not (unless and _fits(unless, texts))
         ):
-            return said
+            return t(said).replace("{}", name)
     return ""
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from tools.localization import noted, t
 from tools.shell import environment, files, git, harm
 from tools.shell.files import Call
 from tools.shell.options import (
@@ -37,7 +38,7 @@ _COMPILER = re.compile(
 )
 _ALIASES = {"pypy": "python", "nodejs": "node", "luajit": "lua", "powershell": "pwsh"}
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_HIDDEN = "an expansion or an unknown option decides what it runs"
+_HIDDEN = noted("an expansion or an unknown option decides what it runs")
 
 
 def meaning(command: Simple) -> Meaning:
@@ -48,7 +49,7 @@ def meaning(command: Simple) -> Meaning:
     first = command.words[0]
     if not first.known or first.glob or not first.text:
         return Meaning(
-            opaque="which program it runs shows only at run time",
+            opaque=t("which program it runs shows only at run time"),
             paths=implied_paths(command.words[1:], "read", "write"),
         )
     path = first.text
@@ -94,9 +95,9 @@ def _of_row(call: Call) -> Meaning:
     paths = (*uses(row, parsed), *_implied(call))
     opaque = f"{call.name} {row.opaque}" if row.opaque else ""
     if parsed.has(row.runs):
-        opaque = opaque or f"an option of {call.name} names a program that it runs"
+        opaque = opaque or t("an option of {name} names a program that it runs", name=call.name)
     if "strict" in row.marks and (parsed.unknown(row) or parsed.unsure):
-        opaque = opaque or f"what these options of {call.name} do is not known"
+        opaque = opaque or t("what these options of {name} do is not known", name=call.name)
     through = _after_dashes(call.args) if opaque else ()
     return Meaning(paths, _commands_after(call), through, opaque, _only_reads(row, parsed))
 
@@ -196,10 +197,10 @@ def _wrap(call: Call) -> Meaning:
         and "git" in _names(rest)
     ):
         # They keep a repository that came with the folder from naming programs (tools.environment).
-        opaque = "git without the settings that keep a repository from running programs"
+        opaque = t("git without the settings that keep a repository from running programs")
     inner: list[Sequence[Word] | str] = [rest] if rest else []
     for line in parsed.values(("-S", "--split-string")):
-        opaque = "env -S makes a command of a string"
+        opaque = t("env -S makes a command of a string")
         inner = [" ".join((line.text, *(word.source for word in rest)))]
     if rest and ("joined" in row.marks or ("lock" in row.marks and rest[0].text in ("-c", "--command"))):
         words = rest[1:] if "lock" in row.marks else rest
@@ -276,7 +277,7 @@ def _tool_of(call: Call) -> Meaning:
     return Meaning(
         paths=paths,
         through=(inner,) if tool in names or tool in ("env", "time") else (),
-        opaque="cmake -E runs a command",
+        opaque=t("cmake -E runs a command"),
     )
 
 
@@ -298,28 +299,30 @@ def _shell(call: Call) -> Meaning:
         if text == "--":
             break
         if not _SHELL_OPTION.fullmatch(text.replace("O", "o")) or "O" in text:
-            opaque = f"{call.name} {text} may run code that rules cannot read"
+            opaque = t("{name} {text} may run code that rules cannot read", name=call.name, text=text)
         letters += "" if text.startswith("--") else text[1:]
         at += len(re.findall("[oO]", text)) if not text.startswith("--") else 0
     rest = args[at:]
     paths = implied_paths(rest[1:], "read", "write")
     if "c" in letters or opaque:
         known = rest[:1] and rest[0].known and not rest[0].glob
-        opaque = opaque or ("" if known else f"{call.name} -c runs a line that shows only at run time")
+        opaque = opaque or (
+            "" if known else t("{name} -c runs a line that shows only at run time", name=call.name)
+        )
         lines = tuple(word.text for word in rest[:1] if word.known)
         paths = implied_paths(args, "read", "write") if "c" not in letters else paths
         return Meaning(inner=lines, paths=paths, read_only=call.name != "fish", opaque=opaque)
     if "s" in letters or not rest:
         stdin = call.simple.stdin
         lines = (stdin.text,) if stdin is not None and stdin.known else ()
-        return Meaning(inner=lines, opaque=f"{call.name} runs what it reads from its input")
+        return Meaning(inner=lines, opaque=t("{name} runs what it reads from its input", name=call.name))
     return _script(call, rest[0], rest[1:])
 
 
 def _script(call: Call, file: Word, rest: tuple[Word, ...]) -> Meaning:
     """A program in a file: the file is read, and may be given other files."""
     if not file.known or file.glob or files.STDIN.fullmatch(re.sub(r"(?:[^/]+/\.\./|\./)+", "", file.text)):
-        return Meaning(opaque=f"{call.name} runs a script that shows only at run time")
+        return Meaning(opaque=t("{name} runs a script that shows only at run time", name=call.name))
     return Meaning(paths=(PathUse(file, "read"), *implied_paths(rest, "read", "write")))
 
 
@@ -342,17 +345,25 @@ def _interpreter(call: Call) -> Meaning:
     named = next((name for name, value in parsed.options if not _harmless(name, value, row)), "")
     implied = implied_paths([word for word in args if "\n" not in word.text], "read", "write")
     if named:
-        runs = "runs" if _CODE_OPTION.fullmatch(named) else "may run"
-        return Meaning(opaque=f"{call.name} {named} {runs} code that rules cannot read", paths=implied)
+        runs = "runs" if _CODE_OPTION.fullmatch(named) else t("may run")
+        return Meaning(
+            opaque=t(
+                "{name} {named} {runs} code that rules cannot read", name=call.name, named=named, runs=runs
+            ),
+            paths=implied,
+        )
     rest = parsed.operands
     alone = parsed.has(row.alone)
     if not rest:
-        return Meaning(opaque="" if alone else f"{call.name} runs what it reads from its input")
+        return Meaning(opaque="" if alone else t("{name} runs what it reads from its input", name=call.name))
     first = rest[0]
     if not first.known and not re.match(r'"[^-"]', first.source):
-        return Meaning(opaque=f"{call.name} runs what shows only at run time", paths=implied)
+        return Meaning(opaque=t("{name} runs what shows only at run time", name=call.name), paths=implied)
     if first.text in ("eval", "repl", "exec", "x", "inspect", "debug"):
-        return Meaning(opaque=f"{call.name} {first.text} runs code that rules cannot read", paths=implied)
+        return Meaning(
+            opaque=t("{name} {text} runs code that rules cannot read", name=call.name, text=first.text),
+            paths=implied,
+        )
     written = tuple(uses(row, parsed))
     if alone or (call.name in ("deno", "bun") and re.fullmatch("[a-z]+", first.text)):
         return Meaning(paths=(*implied, *written))
@@ -391,7 +402,7 @@ def _module(call: Call) -> Meaning | None:
         ):
             itself = module.text.split(".")[0] in ("daemon", "lsp_bridge", "goalwright")
             said = harm.warning("goalwright", ()) if itself else ""
-            opaque = f"{call.name} -m {module.text} runs code that rules cannot read"
+            opaque = t("{name} -m {text} runs code that rules cannot read", name=call.name, text=module.text)
             return Meaning(opaque=opaque, paths=implied, warning=said)
         if module.text in rows() and not rows()[module.text].marks & {"wrap", "script", "line", "find"}:
             return Meaning(through=((module, *rest),))
@@ -409,7 +420,9 @@ def _eval(call: Call) -> Meaning:
         words = words[:1]
     known = all(word.known and not word.glob for word in words)
     line = " ".join(word.text for word in words)
-    return Meaning(inner=(line,) if known and line else (), opaque=f"{call.name} runs its words as a line")
+    return Meaning(
+        inner=(line,) if known and line else (), opaque=t("{name} runs its words as a line", name=call.name)
+    )
 
 
 def _declares(call: Call) -> Meaning:
@@ -488,11 +501,11 @@ def _general(call: Call, found: Meaning) -> tuple[str, str]:
             if not operands or texts[size] != operands[0].text or not _TARGET.fullmatch(texts[size]):
                 continue
             beginning, operands = f"{beginning} {texts[size]}", operands[1:]
-        return beginning, f"its options may do more than {beginning} alone" if _strays(
+        return beginning, t("its options may do more than {beginning} alone", beginning=beginning) if _strays(
             row, parsed, operands
         ) else ""
     if "table" in row.marks and not found.read_only and not row.marks & {"wrap", "find", "sed"}:
-        return "", f"its options may do more than {call.name} alone"
+        return "", t("its options may do more than {name} alone", name=call.name)
     return "", ""
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tools.access import Access, Suggestion, suggestions
 from tools.base import PermissionAsk
+from tools.localization import t
 from tools.paths import folder_patterns
 from tools.shell.accesses import Paths, Place, is_network
 from tools.shell.meaning import Meaning, meaning
@@ -46,7 +47,7 @@ def question(command: str, place: Place, *, model_says: str = "") -> PermissionA
     return PermissionAsk(
         permission="bash",
         targets=targets,
-        title=f"Run {shown_brief(line, LONGEST_TITLE)}",
+        title=t("Run {line}", line=shown_brief(line, LONGEST_TITLE)),
         suggestions=found.suggestions(targets),
         detail=command,
         model_says=model_says.strip(),
@@ -72,14 +73,14 @@ class _Question:
     def line(self, line: str, folder: Path | None, depth: int, variables: dict[str, str]) -> None:
         """A whole line and all that it runs."""
         if depth > MAX_DEPTH:
-            self._opaque(_SHELL + line, "it runs lines within lines within lines")
+            self._opaque(_SHELL + line, t("it runs lines within lines within lines"))
             return
         if folder is not None:
             variables = variables | {"PWD": folder.as_posix()}
         parsed = parse(line, variables)
         if parsed.unclear:
             self.targets.setdefault(_SHELL + line, "")
-            self._opaque(_SHELL + line, f"the line cannot be told apart: {parsed.unclear}")
+            self._opaque(_SHELL + line, t("the line cannot be told apart: {unclear}", unclear=parsed.unclear))
             self._guesses(line, folder)
         # What a line assigns may be another value in the lines that it runs.
         kept = {name: value for name, value in variables.items() if not _assigned(name, line)}
@@ -101,7 +102,7 @@ class _Question:
                 wild = Word(
                     word.text, glob=_WILD.search(word.text) is not None or "[" in word.text, source="'"
                 )
-                for access in self._paths.of_use(PathUse(wild, "read"), folder, "a word of the line"):
+                for access in self._paths.of_use(PathUse(wild, "read"), folder, t("a word of the line")):
                     self.accesses.setdefault(access)
             found = [access for access in self.accesses if access not in before]
             self.accesses = before | {
@@ -118,8 +119,8 @@ class _Question:
         found = [target for target in self.targets if target not in before[0]]
         self.targets, self.read_only, self.unread = before
         for target in found:
-            self.accesses.setdefault(Access("bash", target, f"what {text} runs", implied=True))
-        self.accesses.setdefault(Access("bash", inside.text, f"what {text} runs", implied=True))
+            self.accesses.setdefault(Access("bash", target, t("what {text} runs", text=text), implied=True))
+        self.accesses.setdefault(Access("bash", inside.text, t("what {text} runs", text=text), implied=True))
 
     def _command(self, command: Simple, base: Path | None, depth: int, variables: dict[str, str]) -> None:
         known = meaning(command)
@@ -141,7 +142,9 @@ class _Question:
         for redirection in command.redirections:
             self._redirect(redirection, folder)
         for use in known.paths:
-            for access in self._paths.of_use(use, folder, f"argument of {command.words[0].text}"):
+            for access in self._paths.of_use(
+                use, folder, t("argument of {text}", text=command.words[0].text)
+            ):
                 self.accesses.setdefault(access)
         for inner in known.inner:
             if isinstance(inner, str):
@@ -149,19 +152,21 @@ class _Question:
             elif inner and depth < MAX_DEPTH:
                 self._command(_of_words(inner, command), base, depth + 1, variables)
             elif inner:
-                self._opaque(text, "it runs commands within commands within commands")
+                self._opaque(text, t("it runs commands within commands within commands"))
 
         for words in known.through:
             inside = _of_words(words, command)
             if not words or depth >= MAX_DEPTH:
-                self._opaque(text, "it runs commands within commands within commands")
+                self._opaque(text, t("it runs commands within commands within commands"))
                 continue
             self._through(inside, base, depth + 1, text)
 
     def _elsewhere(self, folder: Path | None, text: str) -> None:
         """A command that runs outside of the workspace finds its settings and programs there."""
         if folder is not None and text and folder not in self._inside:
-            for access in self._paths.of_use(PathUse(HERE, "list"), folder, f"where {text} runs"):
+            for access in self._paths.of_use(
+                PathUse(HERE, "list"), folder, t("where {text} runs", text=text)
+            ):
                 if access.target.startswith("/"):
                     self.accesses.setdefault(access)
                 else:
@@ -169,7 +174,7 @@ class _Question:
 
     def _judge(self, command: Simple, text: str, known: Meaning) -> None:
         for also in known.also:
-            self.accesses.setdefault(Access("bash", also, f"the same as {text}", implied=True))
+            self.accesses.setdefault(Access("bash", also, t("the same as {text}", text=text), implied=True))
         if known.opaque:
             self._opaque(text, known.opaque, plain=known.plain)
         if known.more:
@@ -178,7 +183,7 @@ class _Question:
             self.warnings.setdefault(known.warning)
         words = (*command.words, *(redirection.target for redirection in command.redirections))
         if any(is_network(word) for word in words):
-            self._opaque(text or "sh", "/dev/tcp opens a network connection")
+            self._opaque(text or "sh", t("/dev/tcp opens a network connection"))
 
     def _redirect(self, redirection: Redirection, folder: Path | None) -> None:
         target = redirection.target
@@ -206,7 +211,7 @@ class _Question:
             access.permission for access in found if access.implied and access.permission != "bash"
         )
         named = tuple(access for access in found if access.implied and access.permission == "bash")
-        anything = tuple(Access(kind, "*", "too many files", implied=True, several=True) for kind in kinds)
+        anything = tuple(Access(kind, "*", t("too many files"), implied=True, several=True) for kind in kinds)
         return asked + named + anything
 
     def suggestions(self, targets: Sequence[str]) -> tuple[Suggestion, ...]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from tools.localization import t
 from tools.shell.environment import DECLARES, changes_shell, decides
 from tools.shell.words import DOCUMENT, Pieces, UnclearError, Word, WordReader, is_number, names
 
@@ -87,18 +88,18 @@ def parse(line: str, variables: Mapping[str, str] | None = None) -> Line:
     Never raises.
     """
     if _CONTROL.search(line):
-        return Line((), "it contains control characters")
+        return Line((), t("it contains control characters"))
     if "\\\n" in line and not re.search(r"['#]|<<|\\\\\n|[;&|<>()$]\\\n|\\\n[;&|<>()]", line):
         # Without quotes and comments, bash takes these out before it reads anything.
         line = line.replace("\\\n", "")
     try:
         raw = line.encode()
     except UnicodeEncodeError:
-        return Line((), "it is not valid text")
+        return Line((), t("it is not valid text"))
     if len(raw) > MAX_LENGTH:
-        return Line((), "it is too long")
+        return Line((), t("it is too long"))
     if _DEEP.search(line) or line.count("&&") + line.count("||") > MAX_LIST:
-        return Line((), "it is nested too deeply")
+        return Line((), t("it is nested too deeply"))
     tree = _parser().parse(raw)
     walk = _Walk(raw.decode("latin-1"))
     walk.variables = {name: (0, value) for name, value in (variables or {}).items()}
@@ -108,9 +109,9 @@ def parse(line: str, variables: Mapping[str, str] | None = None) -> Line:
         walk.doubts.insert(0, str(error))
     commands = tuple(walk.commands[key] for key in sorted(walk.commands, key=lambda key: key[0]))
     if walk.arrays & walk.declared:
-        walk.doubts.append("a text is evaluated as an array")
+        walk.doubts.append(t("a text is evaluated as an array"))
     if not walk.doubts and walk.texts_in_arithmetic():
-        walk.doubts.append("arithmetic evaluates a text")
+        walk.doubts.append(t("arithmetic evaluates a text"))
     return Line(commands, walk.doubts[0] if walk.doubts else "")
 
 
@@ -196,11 +197,11 @@ class _Walk(WordReader):
 
     def line(self, root: Node) -> None:
         if root.has_error:
-            self.doubt("the grammar does not understand it")
+            self.doubt(t("the grammar does not understand it"))
         self._collect(root)
         start, end = root.start_byte, root.end_byte
         if _LINES.fullmatch(self.text, 0, start) is None or _LINES.fullmatch(self.text, end) is None:
-            self.doubt("the grammar leaves out a part of it")
+            self.doubt(t("the grammar leaves out a part of it"))
         if root.type == "program":
             self.parts(root)
         else:
@@ -254,13 +255,13 @@ class _Walk(WordReader):
         for child in node.children[skip:]:
             gap = "" if at < 0 else self.text[at : child.start_byte]
             if at >= 0 and between.fullmatch(gap) is None:
-                self.doubt("the grammar leaves out a part of it")
+                self.doubt(t("the grammar leaves out a part of it"))
             at = child.end_byte
             if child.type == "comment":
                 self._comment(child)
             elif child.type in _STATEMENTS or child.is_error or child.is_named:
                 if last is not None and last.type in _STATEMENTS and "\n" not in gap:
-                    self.doubt("the grammar and bash may read it differently")
+                    self.doubt(t("the grammar and bash may read it differently"))
                 before = self.folders
                 ways = self.statement(child)
                 follows = child.next_sibling
@@ -280,18 +281,18 @@ class _Walk(WordReader):
             or "\n" in self.text[start:end]
             or before not in ("", " ", "\t", "\n", ";", "&", "|", "(", ")")
         ):
-            self.doubt("a comment that bash may read differently")
+            self.doubt(t("a comment that bash may read differently"))
 
     def statement(self, node: Node) -> Ways:
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise UnclearError("it is nested too deeply")
+            raise UnclearError(t("it is nested too deeply"))
         read = _KINDS.get(node.type)
         if read is None or node.is_missing:
             self.doubt(
-                "the grammar does not understand it"
+                t("the grammar does not understand it")
                 if node.is_error
-                else f"{node.type.replace('_', ' ')} in it"
+                else t("{value} in it", value=node.type.replace("_", " "))
             )
             self.anything(node)
             ways: Ways = (None, None)
@@ -308,7 +309,7 @@ class _Walk(WordReader):
             elif child.child_count:
                 self.depth += 1
                 if self.depth > MAX_DEPTH:
-                    raise UnclearError("it is nested too deeply")
+                    raise UnclearError(t("it is nested too deeply"))
                 self.anything(child)
                 self.depth -= 1
 
@@ -317,10 +318,10 @@ class _Walk(WordReader):
         before, moves = self.folders, self.moves
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise UnclearError("it is nested too deeply")
+            raise UnclearError(t("it is nested too deeply"))
         if "<<" in self._source(node) and node.named_child_count > 1:
             # Bash writes the commands of ``$(…)`` anew before it runs them, and loses separators after such ones.
-            self.doubt("a here-document beside other commands in a substitution")
+            self.doubt(t("a here-document beside other commands in a substitution"))
         self.parts(node)
         self.depth -= 1
         self.folders, self.moves = before, moves
@@ -337,13 +338,13 @@ class _Walk(WordReader):
         at = -1
         for child in node.children:
             if at >= 0 and _LINES.fullmatch(self.text, at, child.start_byte) is None:
-                self.doubt("the grammar leaves out a part of it")
+                self.doubt(t("the grammar leaves out a part of it"))
             at = child.end_byte
             if child.type == "comment":
                 self._comment(child)
             elif child.is_named:
                 if child.type == "list":
-                    self.doubt("the grammar and bash may read it differently")
+                    self.doubt(t("the grammar and bash may read it differently"))
                 self.statement(child)
                 self.folders, self.moves = before, moves
         return before, before
@@ -353,7 +354,7 @@ class _Walk(WordReader):
         children = [child for child in node.children if child.type != "comment"]
         self.gaps(node, _LINES)
         if len(children) != 3 or children[1].type not in ("&&", "||"):
-            self.doubt("a list that is not understood")
+            self.doubt(t("a list that is not understood"))
             self.anything(node)
             return None, None
         yes, no = self.statement(children[0])
@@ -366,7 +367,7 @@ class _Walk(WordReader):
         at = -1
         for child in node.children:
             if at >= 0 and between.fullmatch(self.text, at, child.start_byte) is None:
-                self.doubt("the grammar leaves out a part of it")
+                self.doubt(t("the grammar leaves out a part of it"))
             at = child.end_byte
             if child.type == "comment":
                 self._comment(child)
@@ -374,7 +375,7 @@ class _Walk(WordReader):
     def negated(self, node: Node) -> Ways:
         self.gaps(node)
         if len(node.children) != 2 or node.start_byte + 1 == node.children[1].start_byte:
-            self.doubt("a negation that is not understood")
+            self.doubt(t("a negation that is not understood"))
         yes, no = self.statement(node.children[-1])
         return no, yes
 
@@ -387,7 +388,7 @@ class _Walk(WordReader):
                 self.anything(node)
             return self.folders, self.folders
         if self._source(node)[:1] == "{" and self._source(node)[1:2] not in " \t\n":
-            self.doubt("a group that is not understood")
+            self.doubt(t("a group that is not understood"))
         return self.parts(node)
 
     def branches(self, node: Node) -> Ways:
@@ -417,7 +418,7 @@ class _Walk(WordReader):
                     and last.type in _STATEMENTS
                     and "\n" not in self.text[last.end_byte : child.start_byte]
                 ):
-                    self.doubt("the grammar and bash may read it differently")
+                    self.doubt(t("the grammar and bash may read it differently"))
                 yes, no = self.statement(child)
                 self.folders = _join(yes, no)
             last = child if child.type != "comment" else last
@@ -460,9 +461,9 @@ class _Walk(WordReader):
         if node.type != "variable_name":
             self.value(node)
         elif changes_shell(self._source(node)):
-            self.doubt(f"it changes {self._source(node)}")
+            self.doubt(t("it changes {node}", node=self._source(node)))
         if node.prev_sibling is not None and node.prev_sibling.type == "select":
-            self.doubt("select in it")
+            self.doubt(t("select in it"))
 
     # Words, assignments, redirections
 
@@ -471,7 +472,7 @@ class _Walk(WordReader):
         try:
             after_it = self.text[node.end_byte : node.end_byte + 1]
             if after_it not in ("", *" \t\n;&|()<>`") or (node.is_missing and not node.is_named):
-                raise UnclearError("the grammar and bash may read it differently")
+                raise UnclearError(t("the grammar and bash may read it differently"))
             return self.word(node.start_byte, node.end_byte)
         except UnclearError as error:
             self.doubt(str(error))
@@ -485,7 +486,7 @@ class _Walk(WordReader):
         name, sign = self._source(first), node.children[1]
         value = Word("")
         if re.fullmatch(r"[A-Za-z_]\w*(?:\[[0-9]+\])?", name, re.ASCII) is None:
-            self.doubt("an assignment or an array's index that is not understood")
+            self.doubt(t("an assignment or an array's index that is not understood"))
         if last.type == "array" or "[" in name:
             self.arrays.add(name.partition("[")[0])
         if last.type == "array":
@@ -494,14 +495,14 @@ class _Walk(WordReader):
                 self.value(child) for child in last.children if child.is_named and child.type != "comment"
             ]
             if any(word.source.startswith("[") for word in words):
-                self.doubt("an array's index that is not understood")
+                self.doubt(t("an array's index that is not understood"))
             value = Word(self._source(last), known=False, source=self.real(last.start_byte, last.end_byte))
         elif last is not sign:
             value = self.value(last)
         elif self.text[node.end_byte : node.end_byte + 1] not in ("", *" \t\n;&|)`"):
-            self.doubt("an assignment that is not understood")
+            self.doubt(t("an assignment that is not understood"))
         if any(a.end_byte != b.start_byte for a, b in zip(node.children, node.children[1:], strict=False)):
-            self.doubt("an assignment that is not understood")
+            self.doubt(t("an assignment that is not understood"))
         if sign.type != "=" or (value.tilde and value.known) or "~" in value.source:
             value = replace(value, known=False, text=value.source)
         return re.split(r"\[", name)[0], value
@@ -513,7 +514,7 @@ class _Walk(WordReader):
         pairs = [self.assignment(each) for each in nodes]
         for name, _ in pairs:
             if changes_shell(name):
-                self.doubt(f"it changes {name}")
+                self.doubt(t("it changes {name}", name=name))
         self.emit(node.start_byte, [], pairs, [each for each in map(self._shown_assignment, nodes)], [])
         failed = any(mark in self._source(node) for mark in ("$(", "`"))
         return self.folders, self.folders if failed else ()
@@ -555,7 +556,7 @@ class _Walk(WordReader):
                 redirections=(*one.redirections, *found.files), stdin=found.stdin or one.stdin,
             )  # fmt: skip
         if found.words and not owners:
-            self.doubt("words after a redirection")
+            self.doubt(t("words after a redirection"))
         if found.files and not owners:
             self.folders = _join(*ways)
             self.emit(node.start_byte, [], [], [], found.files)
@@ -572,18 +573,18 @@ class _Walk(WordReader):
                 self.text[node.start_byte - 1 : node.start_byte] not in ("", *" \t\n;&|()")
                 or not descriptor.isdigit()
             ):
-                self.doubt("a redirection that is not understood")
+                self.doubt(t("a redirection that is not understood"))
         elif re.search(
             r"(?:^|[ \t;&|(])(?:[0-9]+|\{\w+\})\Z", self.text[max(0, node.start_byte - 40) : node.start_byte]
         ):
-            self.doubt("a redirection that is not understood")
+            self.doubt(t("a redirection that is not understood"))
         operator = children.pop(0).type if children else ""
         if node.type == "heredoc_redirect":
             self._document(node, children, found, follow)
         elif node.type == "herestring_redirect" and len(children) == 1:
             found.stdin = self.value(children[0])
         elif node.type != "file_redirect" or operator not in _OPERATORS or not children:
-            self.doubt("a redirection that is not understood")
+            self.doubt(t("a redirection that is not understood"))
             self.anything(node)
         else:
             self._file(operator, descriptor, children[0], found)
@@ -599,7 +600,7 @@ class _Walk(WordReader):
         ):
             return
         if operator.startswith("<&") or (operator == ">&" and descriptor not in ("", "1")):
-            self.doubt("a redirection that is not understood")
+            self.doubt(t("a redirection that is not understood"))
             return
         if node.type == "process_substitution" or (
             target.known and target.text in _NO_FILES and not target.glob
@@ -620,7 +621,7 @@ class _Walk(WordReader):
                 and ("<<" in self.text[start.end_byte : self.text.find("\n", start.end_byte)])
             )
         ):
-            self.doubt("a here-document that is not understood")
+            self.doubt(t("a here-document that is not understood"))
             self.anything(node)
             return
         tabs = self._source(node).startswith("<<-") or node.children[0].type == "<<-"
@@ -630,11 +631,11 @@ class _Walk(WordReader):
             if child in (start, end, body):
                 continue
             if child.end_byte > last:
-                self.doubt("a here-document that is not understood")
+                self.doubt(t("a here-document that is not understood"))
             if child.type == "file_redirect":
                 self.redirect(child, found, follow)
             elif child.type == "herestring_redirect" or child.is_error:
-                self.doubt("a here-document that is not understood")
+                self.doubt(t("a here-document that is not understood"))
                 self.anything(child)
             elif child.type not in ("comment",):
                 follow.append(child)
@@ -651,10 +652,10 @@ class _Walk(WordReader):
             if (line.lstrip("\t") if tabs else line) == delimiter:
                 break
             if close < 0 or (not given[1] and line.endswith("\\")):
-                raise UnclearError("a here-document that is not understood")
+                raise UnclearError(t("a here-document that is not understood"))
             at = close + 1
         if at + len(line) != end.end_byte or first == 0:
-            self.doubt("a here-document that is not understood")
+            self.doubt(t("a here-document that is not understood"))
         known, value = True, text[first:at]
         if not given[1]:
             pieces = Pieces()
@@ -666,7 +667,7 @@ class _Walk(WordReader):
                     self.anything(body)
             known, value = pieces.known, "".join(pieces.value)
         elif body is not None and body.child_count and any(child.type in _PLACES for child in body.children):
-            self.doubt("a here-document that is not understood")
+            self.doubt(t("a here-document that is not understood"))
         source = self.real(first, at)
         value = value.encode("latin-1").decode("utf-8", "surrogateescape")
         if tabs:
@@ -691,7 +692,7 @@ class _Walk(WordReader):
                     (other[0], _join(no, other[1])) if operator == "&&" else (_join(yes, other[0]), other[1])
                 )
             else:
-                self.doubt("a here-document that is not understood")
+                self.doubt(t("a here-document that is not understood"))
                 self.anything(child)
         return ways
 
@@ -706,7 +707,7 @@ class _Walk(WordReader):
         flat = node.type == "test_command"
         for child in node.children if not flat else ():
             if last is not None and not self.apart(last, child):
-                self.doubt("the grammar and bash may read it differently")
+                self.doubt(t("the grammar and bash may read it differently"))
             last = child
             if child.type == "variable_assignment" and node.type == "command":
                 given.append(child)
@@ -749,7 +750,7 @@ class _Walk(WordReader):
         if rest and rest[0][1].source == "-p":
             rest = rest[1:]
         if not rest or rest[0][1].source.startswith(("-", "!")):
-            self.doubt("time that is not understood")
+            self.doubt(t("time that is not understood"))
         return rest
 
     def _check_name(self, words: Sequence[tuple[Node, Word]], node: Node) -> None:
@@ -757,11 +758,11 @@ class _Walk(WordReader):
             return
         name = words[0][1]
         if name.source in _RESERVED and node.type == "command":
-            self.doubt(f"{name.source!r} stands where bash expects none")
+            self.doubt(t("{source!r} stands where bash expects none", source=name.source))
         if not name.known or name.glob or name.tilde or not name.text:
-            self.doubt("the name of a command is not known")
+            self.doubt(t("the name of a command is not known"))
         if re.match(r"\w+(?:\[.*\])?\+?=|-", name.source):
-            self.doubt("an assignment that is not understood")
+            self.doubt(t("an assignment that is not understood"))
 
     def test(self, node: Node) -> list[tuple[Node, Word]]:
         """``[ … ]`` and ``[[ … ]]``: the words between the blanks."""
@@ -784,11 +785,11 @@ class _Walk(WordReader):
             found.append((node, word))
             match = _LINES.match(self.text, stop, end)
             if match is None or (match.end() == stop and stop < end):
-                self.doubt("a test that is not understood")
+                self.doubt(t("a test that is not understood"))
                 break
             at = match.end()
         if found[-1][1].source != ("]]" if double else "]") or len(found) < 3:
-            self.doubt("a test that is not understood")
+            self.doubt(t("a test that is not understood"))
         self._test_words([word for _, word in found], double=double)
         return found
 
@@ -815,7 +816,7 @@ class _Walk(WordReader):
         """What bash evaluates in a test: ``-v x[…]``, and arithmetic in ``[[``."""
         texts = [word.source for word in words]
         if {"-v", "-R"} & {word.text for word in words}:
-            self.doubt("a test of a variable by its name")
+            self.doubt(t("a test of a variable by its name"))
         for at, word in enumerate(words):
             compares = double and {"-eq", "-ne", "-lt", "-le", "-gt", "-ge"} & set(
                 texts[max(0, at - 1) : at + 2]
@@ -833,14 +834,14 @@ class _Walk(WordReader):
         if name is not None:
             self.numbers.add(name[1])
         elif not is_number(word.source):
-            self.doubt("a test that is not understood")
+            self.doubt(t("a test that is not understood"))
 
     def emit(
         self, start: int, words: list[Word], pairs: list[tuple[str, Word]], shown: list[str],
         files: list[Redirection], stdin: Word | None = None,
     ) -> None:  # fmt: skip
         if len(self.commands) >= MAX_COMMANDS:
-            raise UnclearError("it has too many commands")
+            raise UnclearError(t("it has too many commands"))
         for folder in self.folders or (None,):
             self.commands[start, folder] = Simple(
                 tuple(words), tuple(pairs), tuple(files), " ".join(shown), folder, stdin
@@ -866,7 +867,7 @@ class _Walk(WordReader):
             self.moves += 1
             return None, None
         if name == "exec" and not args and found.files:
-            self.doubt("it changes what the shell reads")
+            self.doubt(t("it changes what the shell reads"))
         if name in ("exit", "return"):
             return (), ()
         return ((), here) if name == "false" else (here, () if name in ("true", ":") else here)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tools.base import Diff, FileChange, ProposedFile, ToolError
 from tools.diff import hunk_spans, of_change, opcodes, shown_name
+from tools.localization import t
 from tools.text import decode, line_end_at, splice_bytes, split_lines
 
 
@@ -54,8 +55,8 @@ def with_hunks(file: ProposedFile, wanted: Collection[int]) -> tuple[FileChange,
     if bad := sorted(number for number in wanted if not 0 <= number < count):
         shown = ", ".join(map(str, bad))
         raise ToolError(
-            f"{file.name} has no hunk {shown}: "
-            + (f"they are 0 to {count - 1}." if count else "accept it whole.")
+            t("{name} has no hunk {shown}: ", name=file.name, shown=shown)
+            + (t("they are 0 to {count}.", count=count - 1) if count else t("accept it whole."))
         )
     base, after = file.base, file.change.after
     if not wanted:
@@ -80,7 +81,9 @@ def with_text(file: ProposedFile, text: str) -> tuple[FileChange, ...]:
     """
     after = file.change.after
     if after is None:
-        raise ToolError(f"{file.name} is to be deleted: there is no text to edit. Accept or reject it.")
+        raise ToolError(
+            t("{name} is to be deleted: there is no text to edit. Accept or reject it.", name=file.name)
+        )
     base = file.base
     proposed = decode(after, None if base is None else decode(base).codec)
     made = proposed.encode(keep_line_ends(proposed.text, text))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from tools.localization import t
 from tools.writing import disk
 from tools.writing.journal import Batch, Item, Journal, left_behind
 from tools.writing.placing import Moved, Undone, clean, digest, in_order, place, put_back
@@ -40,7 +41,11 @@ def recover(journal: Path) -> list[Recovered]:
         except FileNotFoundError:
             continue
         except OSError as error:
-            said = f"The record {path} of an interrupted change cannot be read ({error.strerror or error})."
+            said = t(
+                "The record {path} of an interrupted change cannot be read ({strerror}).",
+                path=path,
+                strerror=error.strerror or error,
+            )
             found.append(Recovered("failed", (), said))
             continue
         if opened is not None:
@@ -66,8 +71,12 @@ def _recover(record: Journal, batch: Batch) -> list[Recovered]:
         # One file whose new content is not waiting any more: it was as good as written, and its record had no use.
         return [] if alone and came.outcome == "untouched" else [came]
     except OSError as error:
-        said = f"An interrupted change of {_named(paths)} could not be put right ({error.strerror or error})."
-        return [Recovered("failed", paths, f"{said} The next start tries again.")]
+        said = t(
+            "An interrupted change of {paths} could not be put right ({strerror}).",
+            paths=_named(paths),
+            strerror=error.strerror or error,
+        )
+        return [Recovered("failed", paths, t("{said} The next start tries again.", said=said))]
 
 
 def _forward(record: Journal, batch: Batch) -> Recovered:
@@ -88,7 +97,9 @@ def _forward(record: Journal, batch: Batch) -> Recovered:
         clean(batch)
     record.remove()
     paths = tuple(item.path for item in batch.items)
-    text = f"A change of {_named(paths)} was interrupted by the daemon's end. It was completed."
+    text = t(
+        "A change of {paths} was interrupted by the daemon's end. It was completed.", paths=_named(paths)
+    )
     return Recovered("completed", paths, text + _about(Undone(kept=kept, saved=saved)))
 
 
@@ -101,15 +112,25 @@ def _back(record: Journal, batch: Batch) -> Recovered:
     undone = put_back(batch, placed=placed)
     if undone.failed:
         path, error = undone.failed[0]
-        text = f"An interrupted change of {_named(paths)} could not be undone: {path} ({error.strerror or error})."
-        return Recovered("failed", paths, f"{text} The next start tries again.{_about(undone)}")
+        text = t(
+            "An interrupted change of {paths} could not be undone: {path} ({strerror}).",
+            paths=_named(paths),
+            path=path,
+            strerror=error.strerror or error,
+        )
+        return Recovered(
+            "failed", paths, t("{text} The next start tries again.{undone}", text=text, undone=_about(undone))
+        )
     for folder in {item.path.parent for item in batch.items} if placed else ():
         disk.sync_folder(folder)
     record.remove()
     if not placed:
-        text = f"A change of {_named(paths)} was interrupted by the daemon's end before it was written."
+        text = t(
+            "A change of {paths} was interrupted by the daemon's end before it was written.",
+            paths=_named(paths),
+        )
         return Recovered("untouched", paths, text)
-    text = f"A change of {_named(paths)} was interrupted by the daemon's end. It was undone."
+    text = t("A change of {paths} was interrupted by the daemon's end. It was undone.", paths=_named(paths))
     return Recovered("undone", paths, text + _about(undone))
 
 
@@ -150,17 +171,17 @@ def _digest(path: Path) -> str | None:
 def _named(paths: Sequence[Path]) -> str:
     if len(paths) == 1:
         return str(paths[0])
-    return f"{len(paths)} files" if paths else "unknown files"
+    return f"{len(paths)} files" if paths else t("unknown files")
 
 
 def _about(undone: Undone) -> str:
     said = ""
     for paths, what in (
-        (undone.kept, "changed since and left as it is now"),
-        (undone.stuck, "still new, for its old content is gone from the folder; the file history has it"),
-        (undone.saved, "an older content that somebody wrote in between; look at it, then remove it"),
+        (undone.kept, t("changed since and left as it is now")),
+        (undone.stuck, t("still new, for its old content is gone from the folder; the file history has it")),
+        (undone.saved, t("an older content that somebody wrote in between; look at it, then remove it")),
     ):
         if paths:
-            more = f" and {len(paths) - _MAX_NAMED} more" if len(paths) > _MAX_NAMED else ""
+            more = t(" and {count} more", count=len(paths) - _MAX_NAMED) if len(paths) > _MAX_NAMED else ""
             said += f" {', '.join(str(path) for path in paths[:_MAX_NAMED])}{more}: {what}."
     return said

@@ -322,3 +322,22 @@ def test_a_wrong_language_server_is_named_and_takes_no_other_with_it(
         "language_servers: ruff: enable: is not a setting",
         "language_servers: zls: input should be a valid dictionary or instance of languageserversetting",
     ]
+
+
+def test_the_language_is_the_users_own_and_an_unknown_one_is_refused_with_the_list(
+    user_file: Path, workspace: Path
+) -> None:
+    write(user_file, {"language": "zh-CN"})
+    assert load_config(workspace, user_file).settings.language == "zh-CN"
+    write(workspace / WORKSPACE_FILE, {"language": "en"})
+    config = load_config(workspace, user_file, trusted=True)
+    assert config.settings.language == "zh-CN"
+    (problem,) = config.problems
+    assert problem.endswith("language: counts only in your own file, ~/.goalwright/config.json")
+    (workspace / WORKSPACE_FILE).unlink()
+    write(user_file, {"language": "fr"})
+    config = load_config(workspace, user_file)
+    assert config.settings.language == "en"
+    assert config.problems == (
+        f"{user_file}: language: 'fr' is not a language of Goalwright. Choose one of: en, zh-CN.",
+    )

@@ -159,6 +159,21 @@ async def test_wrong_settings_are_told_in_the_session() -> None:
         assert "colour" in status["notice"]
 
 
+@pytest.mark.usefixtures("english_again")
+async def test_the_daemon_speaks_the_language_of_the_editor_that_came_last() -> None:
+    async with served() as door:
+        await door.client("VS Code", settings={"language": "zh-CN"})
+        terminal = await door.client()  # names none, so the language stays
+        nowhere = {"sessionId": "nowhere"}
+        assert "没有会话 nowhere。" in str(await terminal.refused("goalwright/session/load", nowhere))
+        await door.client("VS Code", settings={"language": "en"})
+        said = str(await terminal.refused("goalwright/session/load", nowhere))
+        assert "There is no session nowhere" in said
+        unknown = await door.client("VS Code", settings={"language": "fr"})
+        status = await unknown.request("goalwright/daemon/status")
+        assert "Choose one of: en, zh-CN." in status["notice"]
+
+
 # -- requests --
 
 

@@ -257,7 +257,7 @@ async def test_the_context_is_shown_whole(terminal: Terminal) -> None:
         "── system · plan",
         "<environment>",
         "",
-        "── 1 tools",
+        "── 1 tool",
         "read  28 bytes",
         "",
         "── 1 user · 12 tokens",

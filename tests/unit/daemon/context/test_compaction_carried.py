@@ -293,13 +293,13 @@ def test_the_history_of_the_steps_stands_for_ended_and_open_goals() -> None:
 ## The plan, and what came of it
 
 <goal_summaries>
-[完成] 探索代码库
+[done] 探索代码库
   → glob_files: 找到 15 个文件 ‹said>
-  总结: 主配置在 /src/config.yaml
+  Summary: 主配置在 /src/config.yaml
 
-[进行中] 修改配置
+[in progress] 修改配置
 
-[待做] 运行测试
+[to do] 运行测试
 </goal_summaries>"""
         in text
     )

@@ -89,7 +89,7 @@ def test_the_newest_summary_that_a_model_wrote_comes_along_with_its_paths_and_op
     talk = worked()
     talk.compacted(summary_text(SUMMARY | {"pending_work": ["old"]}), "carried", 2)
     talk.compacted(summary_text(SUMMARY), "carried", 2)
-    talk.compacted("[完成] step history", "carried", 2)
+    talk.compacted("[done] step history", "carried", 2)
     assert newest_summary(talk.messages, "execute") == SUMMARY
     text = text_of(talk, "init")
     assert summary_text(SUMMARY) in text

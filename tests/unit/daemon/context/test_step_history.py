@@ -17,6 +17,7 @@ def history(talk: Conversation, limit: int = PLENTY) -> str:
     return to_history_string(talk.plan, talk.messages, limit)
 
 
+@pytest.mark.usefixtures("chinese")
 def test_the_example_of_the_seed() -> None:
     talk = Conversation()
     talk.user("Change the configuration")
@@ -55,10 +56,10 @@ def test_goals_below_goals_are_indented_and_what_was_given_up_says_only_why() ->
     assert (
         history(talk)
         == """\
-[进行中] build
-  [失败] plan A
-    总结: the library is dead
-  [进行中] rest
+[in progress] build
+  [failed] plan A
+    Summary: the library is dead
+  [in progress] rest
     → bash(make): error: boom"""
     )
 
@@ -73,11 +74,11 @@ def test_a_session_without_goals_has_one_entry_a_turn() -> None:
     assert (
         history(talk)
         == """\
-[完成] Look at the parser, please
+[done] Look at the parser, please
   → read(src/parser.py): 1→import re
-  总结: It is recursive. And short.
+  Summary: It is recursive. And short.
 
-[进行中] Add quotes
+[in progress] Add quotes
   → edit(src/parser.py): parser.py +3 -1"""
     )
 
@@ -90,14 +91,16 @@ def test_work_before_the_first_goal_is_told_and_calls_of_the_plan_itself_are_not
     (one,) = talk.goals("one")
     talk.focus(one)
     talk.step("goal", {"add": "two"}, "added")
-    assert history(talk) == "[完成] Do it\n  → ls(src): a.py\n\n[进行中] one".replace("完成", "进行中", 1)
+    assert history(talk) == "[done] Do it\n  → ls(src): a.py\n\n[in progress] one".replace(
+        "done", "in progress", 1
+    )
 
 
 def test_earlier_compactions_are_no_work() -> None:
     talk = Conversation()
     talk.user("Do it")
     talk.compacted("<compact_summary>{}</compact_summary>", "Do it", 2)
-    assert history(talk) == "[进行中] Do it"
+    assert history(talk) == "[in progress] Do it"
 
 
 @pytest.mark.parametrize("arguments", ["{", "[]", '{"command": 3}', "null"])
@@ -132,7 +135,7 @@ def test_beyond_the_limit_results_go_first_then_the_oldest_entries() -> None:
     some = history(talk, 1_500)
     assert 0 < some.count("→ read(") < 200
     assert "→ … (" in some
-    assert some.count("总结") == 20
+    assert some.count("Summary: ") == 20
     few = history(talk, 100)
     assert few.startswith("[… ")
     assert "summary 20" in few
@@ -178,5 +181,5 @@ def test_of_a_goal_that_was_given_up_with_others_below_it_it_is_told_why() -> No
     talk.focus(top)
     talk.step("ls", {"path": "src"}, "a.py")
     talk.abandon("there is nothing to build")
-    assert history(talk).splitlines()[:2] == ["[失败] build", "  总结: there is nothing to build"]
+    assert history(talk).splitlines()[:2] == ["[failed] build", "  Summary: there is nothing to build"]
     assert "a.py" not in history(talk)

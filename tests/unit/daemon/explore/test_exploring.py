@@ -129,6 +129,21 @@ async def test_the_result_reads_as_in_the_design(tmp_path: Path) -> None:
         assert not told(session).is_error
 
 
+@pytest.mark.usefixtures("chinese")
+async def test_an_exploration_has_the_labels_of_the_language(tmp_path: Path) -> None:
+    async with exploring(tmp_path, MAIN, {"A": A, "B": B}) as bench:
+        session = await ran(bench)
+        plan = session.state.plan
+        assert plan.goals["2"].description == "探索 2 个方案: use a list; use a dict"
+        assert plan.goals["3"].description == "评估探索结果"
+        text = told(session).content
+        assert text.startswith(
+            "## 探索结果\n\n### 分支 A: use a list\nA list it is: short. Slow.\n\n"
+            "### 分支 B: use a dict\nA dict it is: quick. Long.\n\n| 分支 | 方向 | 问题 | 测试 |"
+        )
+        assert "\n---\n以上内容都还没有写入工作区，请选择一种继续。" in text
+
+
 async def test_of_the_branches_one_message_is_in_the_context_and_stays_when_their_goal_is_done(
     tmp_path: Path,
 ) -> None:

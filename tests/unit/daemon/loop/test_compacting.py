@@ -258,9 +258,9 @@ async def test_with_the_step_tool_the_history_of_the_steps_is_carried_over(
         ((_, summary, carried),) = compactions(session)
         assert summary.text() == summary_text(SUMMARY)
         told = carried.text()
-        assert re.search(r"\[完成\] look\n  → read\(.*\n  总结: users in models/user.py", told), told
-        assert re.search(r"\[进行中\] change\n  → read\(.*f1\.txt", told), told
-        assert "[待做] test" in told
+        assert re.search(r"\[done\] look\n  → read\(.*\n  Summary: users in models/user.py", told), told
+        assert re.search(r"\[in progress\] change\n  → read\(.*f1\.txt", told), told
+        assert "[to do] test" in told
         assert "## Open goals" not in told
 
 
@@ -277,8 +277,8 @@ async def test_a_history_that_stands_for_the_summary_is_not_carried_over_again(t
         session = bench.session(settings=settings(plan_front="step"))
         await session.prompt("Read all files")
         ((_, summary, carried),) = compactions(session)
-        assert "[进行中] look" in summary.text()
-        assert "[进行中] look" not in carried.text()
+        assert "[in progress] look" in summary.text()
+        assert "[in progress] look" not in carried.text()
 
 
 # -- answers that are no summary --
@@ -330,8 +330,8 @@ async def test_without_a_summary_of_a_model_the_step_history_stands_in_for_it(
         session = bench.session(settings=settings())
         assert (await session.prompt("Read all files")).stop == "end_turn"
         ((_, summary, carried),) = compactions(session)
-        assert summary.text().startswith("[进行中] look\n  → read(f0.txt): ")
-        assert "[待做] change" in summary.text()
+        assert summary.text().startswith("[in progress] look\n  → read(f0.txt): ")
+        assert "[to do] change" in summary.text()
         assert "Read all files" in carried.text()
         (said,) = notices(bench, "warning")
         assert "No summary could be had from the model" in said

@@ -202,7 +202,7 @@ async def test_whatever_the_server_does_the_step_history_keeps_the_work_going(
         assert (await session.prompt("Read all; never touch vendor/")).stop == "end_turn"
         assert not server.rejected
         last = texts(served.others[-1])
-        assert "[进行中] Read all; never touch vendor/" in last
+        assert "[in progress] Read all; never touch vendor/" in last
         assert "→ read(f1.txt): " in last
         assert "Carried over word for word" in last
         kinds = [c.kind for m in session.state.messages if (c := m.compaction())]

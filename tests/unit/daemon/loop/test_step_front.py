@@ -150,7 +150,7 @@ async def test_what_was_given_up_reads_the_same_in_the_tool_in_a_compaction_and_
         assert todo_text(plan).startswith("[✗] a\n    [✗] below\n    [-] never begun\n[→] b")
         history = history_of_messages(plan, session.state.messages, 100_000)
         assert to_history_string(fold.tree) in history
-        assert "[失败] a\n  总结: no way\n" in history
+        assert "[failed] a\n  Summary: no way\n" in history
 
 
 async def test_the_work_belongs_to_the_goal_in_focus(tmp_path: Path) -> None:

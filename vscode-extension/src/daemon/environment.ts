@@ -8,6 +8,7 @@ import { PROTOCOL_VERSION } from "../protocol.gen";
 import type { Installation } from "./install";
 import { Problem } from "./problems";
 import { providerEnvironment } from "./process";
+import { t } from "../l10n";
 
 export { workspaceFolder };
 
@@ -71,14 +72,14 @@ export async function findPython(installation: Installation): Promise<string> {
   const installed = await installation.python();
   if (installed) return installed;
   if (await installation.isOutdated()) {
-    throw new Problem("outdated", "This version of the extension brings a new daemon. Install it to go on.", [
+    throw new Problem("outdated", t("This version of the extension brings a new daemon. Install it to go on."), [
       "install",
       "showLog",
     ]);
   }
   throw new Problem(
     "notInstalled",
-    "Goalwright's daemon runs in a Python environment of its own. Installing it takes about a minute and leaves your projects alone.",
+    t("Goalwright's daemon runs in a Python environment of its own. Installing it takes about a minute and leaves your projects alone."),
     ["install", "choosePython"],
   );
 }

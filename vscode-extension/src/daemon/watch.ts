@@ -3,7 +3,9 @@ import type { FileHistory } from "../history/model";
 import type { SessionController } from "../session/controller";
 import type { Daemon } from "./daemon";
 import { DAEMON_SETTINGS, setting } from "./environment";
+import { ACTIONS } from "./problems";
 import type { Installation } from "./install";
+import { t } from "../l10n";
 
 export interface Watched {
   daemon: Daemon;
@@ -62,11 +64,10 @@ async function offerUpdate(running: string, installation: Installation, log: vsc
     return;
   }
   log.info(`the daemon is version ${running}, the extension brings ${bundled}`);
-  const text = `The Goalwright daemon is version ${running}; this extension brings ${bundled}.`;
-  const button = setting("python") ? "Install Goalwright" : "Restart Daemon";
-  const choice = await vscode.window.showInformationMessage(text, button);
-  if (choice === "Restart Daemon") await vscode.commands.executeCommand("goalwright.restartDaemon");
-  if (choice === "Install Goalwright") await vscode.commands.executeCommand("goalwright.install");
+  const text = t("The Goalwright daemon is version {0}; this extension brings {1}.", running, bundled);
+  const { label, command } = setting("python") ? ACTIONS.install : ACTIONS.restartDaemon;
+  const choice = await vscode.window.showInformationMessage(text, label);
+  if (choice) await vscode.commands.executeCommand(command);
 }
 
 /** Context keys, set only when they change. */

@@ -2,7 +2,7 @@
 
 import { ApiError } from "./api.js";
 import { h } from "./dom.js";
-import { amount, duration, money, statusIcon, statusWord, stepTypeWord } from "./words.js";
+import { amount, duration, listed, money, statusIcon, statusWord, stepTypeWord } from "./words.js";
 import { t } from "./l10n.js";
 
 /** @import { Api } from "./api.js" */
@@ -149,7 +149,7 @@ export class StepTree {
     if (children) element.setAttribute("aria-expanded", String(open));
     else element.removeAttribute("aria-expanded");
     const facts = [duration(step.duration_ms), step.tokens ? t("{0} tokens", amount(step.tokens)) : "", money(step.cost)].filter(Boolean).join(" · ");
-    element.setAttribute("aria-label", [stepTypeWord(step.step_type), step.description, statusWord(step.status), facts].filter(Boolean).join(", "));
+    element.setAttribute("aria-label", listed([stepTypeWord(step.step_type), step.description, statusWord(step.status), facts]));
     row.replaceChildren(
       h("span", { class: "twist", "aria-hidden": "true" }, children ? (open ? "▾" : "▸") : ""),
       h("span", { class: "icon", "aria-hidden": "true" }, statusIcon(step.status)),

@@ -86,7 +86,7 @@ export const endWord = (reason) => END[reason] ?? reason;
 export const stepTypeWord = (type) => STEP_TYPE[type] ?? type;
 
 /** @param {readonly string[]} words empty ones are left out */
-const listed = (words) => words.filter(Boolean).join(t(", "));
+export const listed = (words) => words.filter(Boolean).join(t(", "));
 
 /**
  * @param {number} count

@@ -99,7 +99,7 @@ function firstOwn({ items, session }: SessionState): string | undefined {
 /** With a capital in front and a full stop at the end. */
 function sentence(text: string): string {
   const trimmed = text.trim();
-  return trimmed.charAt(0).toUpperCase() + trimmed.slice(1) + (/[.!?…]$/.test(trimmed) ? "" : ".");
+  return trimmed.charAt(0).toUpperCase() + trimmed.slice(1) + (/[.!?…。！？]$/.test(trimmed) ? "" : ".");
 }
 
 /** Something on the page is moving already: a text that grows, or a tool that runs. */

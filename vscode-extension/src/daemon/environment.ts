@@ -1,6 +1,7 @@
 import * as os from "node:os";
 import * as path from "node:path";
 import * as vscode from "vscode";
+import { language } from "../language";
 import type { Places } from "../permission/words";
 import { workspaceFolder } from "./folder";
 import type { InitializationOptions, Mode } from "../protocol.gen";
@@ -50,13 +51,14 @@ function daemonSettings(): Record<string, unknown> {
   const model = setting("model");
   const models = configuration.get<Record<string, string>>("models", {});
   return {
+    language: language(),
     ...(model ? { model } : {}),
     ...(Object.keys(models).length > 0 ? { models } : {}),
     ...Object.fromEntries(chosen),
   };
 }
 
-/** The settings of VS Code that the daemon has, too. */
+/** The settings of VS Code that the daemon has, too, and that count at once; the language does after a reload of the window. */
 export const DAEMON_SETTINGS: readonly string[] = ["model", "models", ...Object.keys(CHOICES)].map((name) => `goalwright.${name}`);
 
 /** `~` and `${workspaceFolder}` written out, as people are used to in settings that hold a path. */

@@ -28,6 +28,7 @@ export function watchSurroundings({ daemon, sessions, history, installation, log
     vscode.workspace.onDidChangeConfiguration((event) => {
       const mine = ["goalwright.python", "goalwright.basePython", ...DAEMON_SETTINGS];
       if (mine.some((name) => event.affectsConfiguration(name))) again();
+      if (event.affectsConfiguration("goalwright.language")) void offerReload();
     }),
     vscode.workspace.onDidGrantWorkspaceTrust(again),
     vscode.workspace.onDidChangeWorkspaceFolders(again),
@@ -54,6 +55,13 @@ export function watchSurroundings({ daemon, sessions, history, installation, log
   // Something was running when the window closed: its questions should not wait for the panel to be opened.
   if (sessions.wasBusy) daemon.connect().catch(() => undefined);
   return disposable;
+}
+
+/** What is shown already stays in its language until the window is loaded again. */
+async function offerReload(): Promise<void> {
+  const reload = t("Reload Window");
+  const choice = await vscode.window.showInformationMessage(t("Goalwright speaks the new language after a reload of the window."), reload);
+  if (choice) await vscode.commands.executeCommand("workbench.action.reloadWindow");
 }
 
 /** Tells when the daemon that answers is not the one this extension brings. */

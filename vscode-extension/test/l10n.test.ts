@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { translations } from "../src/chat/html";
 import { plural, setCatalogue, t } from "../src/l10n";
+import { catalogue, language } from "../src/language";
 import { sources, textsOf, type Found, type Text } from "./fakes/texts";
 
 type Catalogue = Record<string, string>;
@@ -131,6 +132,7 @@ test("a text is translated with its values, and stays English without a translat
 });
 
 test("a page in English carries no catalogue, and a translation cannot end its block", () => {
+  assert.deepEqual([language(), catalogue], ["en", {}]);
   assert.equal(translations({}), "");
   const block = translations({ a: "</script><script>alert(1)</script>" });
   assert.equal(block.match(/<\/?script/g)?.length, 2);

@@ -11,8 +11,8 @@ VSIX := $(EXT)/goalwright.vsix
 INSTALLED := $(VENV)/.installed
 MODULES := $(EXT)/node_modules/.package-lock.json
 PYTHON_SOURCES := $(shell find daemon lsp_bridge tools -name __pycache__ -prune -o -type f -print 2>/dev/null)
-EXT_SOURCES := $(shell find $(EXT)/src $(EXT)/scripts $(EXT)/media $(EXT)/schemas -name __pycache__ -prune -o -type f -print 2>/dev/null) \
-	$(wildcard $(EXT)/package.json $(EXT)/tsconfig*.json $(EXT)/.vscodeignore $(EXT)/*.md)
+EXT_SOURCES := $(shell find $(EXT)/src $(EXT)/scripts $(EXT)/media $(EXT)/schemas $(EXT)/l10n -name __pycache__ -prune -o -type f -print 2>/dev/null) \
+	$(wildcard $(EXT)/package.json $(EXT)/package.nls*.json $(EXT)/tsconfig*.json $(EXT)/.vscodeignore $(EXT)/*.md)
 
 # More arguments for pytest: make test ARGS='-k diff -x'
 ARGS ?=

@@ -2,7 +2,7 @@
 
 In ``index.html`` these are filled in: ``{{nonce}}`` (for inline scripts: the import map), ``{{importmap}}`` (its
 JSON, which leads each ``/page/NAME.js`` to the same with the token, so that modules can import each other by
-``./NAME.js``) and ``{{token}}`` (for ``src`` and ``href``: ``/page/page.js?token={{token}}``).
+``./NAME.js``) and ``{{token}}`` (for ``src`` and ``href``: ``/page/start.js?token={{token}}``).
 
 The page keeps the token in ``sessionStorage`` under ``goalwright.token`` and takes it out of the address bar. When it
 is loaded anew the token is missing, and ``LOCKED`` is answered with 401: it holds nothing but a script that goes back
@@ -25,9 +25,10 @@ from starlette.responses import Response
 from daemon.api.security import Access, Locked
 
 FOLDER = Path(__file__).parent / "page"
-_NAME = re.compile(r"[a-z][a-z0-9_-]{0,60}\.(?:js|css|svg)")
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,60}\.(?:js|json|css|svg)")
 _TYPES = {
     ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }

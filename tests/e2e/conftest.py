@@ -127,6 +127,7 @@ def open_vscode(
         settings: Mapping[str, object] | None = None,
         python: str = sys.executable,
         restricted: bool = False,
+        language: str = "",
     ) -> AsyncGenerator[Window]:
         full = clean_env | dict(env or {})
         envs.append(full)
@@ -149,7 +150,7 @@ def open_vscode(
             builtin=builtin,
         )
         with server:
-            async with open_window(server, theme) as window:
+            async with open_window(server, theme, language) as window:
                 try:
                     yield window
                 except BaseException:

@@ -341,11 +341,16 @@ async def served(bench: PageBench, listening: socket.socket, limits: Limits) -> 
 
 @asynccontextmanager
 async def browser_page(
-    *, theme: Literal["light", "dark"] = "light", errors: list[str] | None = None
+    *,
+    theme: Literal["light", "dark"] = "light",
+    errors: list[str] | None = None,
+    locale: str | None = None,
 ) -> AsyncGenerator[Page]:
-    """A page of a real Chromium. What goes wrong in it is added to ``errors``."""
+    """A page of a real Chromium in the language ``locale``. What goes wrong in it is added to ``errors``."""
     async with chromium() as browser:
-        context = await browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme=theme)
+        context = await browser.new_context(
+            viewport={"width": 1440, "height": 900}, color_scheme=theme, locale=locale
+        )
         page = await context.new_page()
         if errors is not None:
             page.on("pageerror", lambda error: errors.append(str(error)))

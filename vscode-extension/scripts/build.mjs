@@ -1,5 +1,5 @@
 // Bundles the extension host's script and those of the webviews; the graph's modules are those of the web page (daemon/api/page). `--watch` rebuilds on change, `--production` minifies.
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import * as path from "node:path";
 import { context } from "esbuild";
 
@@ -44,6 +44,7 @@ if (watch) await Promise.all(contexts.map((one) => one.watch()));
 else {
   const results = await Promise.all(contexts.map((one) => one.rebuild()));
   await Promise.all(contexts.map((one) => one.dispose()));
+  copyFileSync("../daemon/api/page/zh-cn.json", "dist/page.zh-cn.json");
   writeFileSync("dist/THIRD_PARTY_LICENSES.txt", licences(results.flatMap(({ metafile }) => Object.keys(metafile.inputs))));
 }
 

@@ -25,6 +25,8 @@ await build({
   target: "node20",
   sourcemap: "inline",
   logLevel: "warning",
+  // The scan of the sources for texts uses it.
+  external: ["esbuild"],
   alias: { vscode: path.join(extension, "test", "fakes", "vscode.ts") },
   jsx: "automatic",
   jsxImportSource: "preact",

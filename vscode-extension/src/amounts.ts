@@ -1,5 +1,7 @@
 /** Tokens and money, as they are written and read. Pure. */
 
+import { plural, t } from "./l10n";
+
 /** `950`, `3.4k`, `1.2M`. */
 export function short(count: number): string {
   if (count < 1000) return String(Math.round(count));
@@ -12,6 +14,21 @@ export function money(dollars: number): string {
   if (dollars === 0) return "$0";
   if (dollars < 0.001) return "<$0.001";
   return `$${dollars < 0.1 ? dollars.toFixed(3) : dollars.toFixed(2)}`;
+}
+
+/** `1 message`, `12 messages`. */
+export function messagesWord(count: number): string {
+  return plural(count, "{0} message", "{0} messages");
+}
+
+/** `3.4k tokens`. */
+export function tokensWord(count: number): string {
+  return t("{0} tokens", short(count));
+}
+
+/** `1 file`, `3 files`. */
+export function filesWord(count: number): string {
+  return plural(count, "{0} file", "{0} files");
 }
 
 /** A limit in dollars as one would write it: `$5`, `$0.50`, `$0.005`. */

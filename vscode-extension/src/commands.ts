@@ -28,6 +28,7 @@ import type { Answer } from "./permission/grants";
 import { showJobs } from "./permission/jobs";
 import type { PermissionRequest } from "./protocol.gen";
 import type { SessionController } from "./session/controller";
+import { t } from "./l10n";
 
 export interface Parts {
   daemon: Daemon;
@@ -121,7 +122,7 @@ function goalActions({ goals, goalCommands }: Parts): Record<string, (...args: u
     const about = typeof goalId === "string" ? goalId : goals.selected;
     if (about?.startsWith("@")) return undefined; // a branch, or its goals: it has its own plan
     if (about !== undefined) return action(about);
-    vscode.window.setStatusBarMessage("Goalwright: select a goal in the Goals view first", 4_000);
+    vscode.window.setStatusBarMessage(t("Goalwright: select a goal in the Goals view first"), 4_000);
     return undefined;
   };
   return {
@@ -180,9 +181,9 @@ async function undoGoal({ history, sessions }: Parts, goalId: string): Promise<v
     history,
     { goalId },
     {
-      question: `Undo the file changes of goal “${name}”?`,
-      button: "Undo",
-      nothing: `Nothing to undo: no file was changed for goal “${name}”, or all of it is undone already.`,
+      question: t("Undo the file changes of goal “{0}”?", name),
+      button: t("Undo"),
+      nothing: t("Nothing to undo: no file was changed for goal “{0}”, or all of it is undone already.", name),
     },
   );
 }
@@ -191,8 +192,8 @@ async function rejectWithFeedback(parts: Parts, uri: unknown): Promise<void> {
   const request = parts.review.target(proposal(uri));
   if (!request) return;
   const feedback = await vscode.window.showInputBox({
-    title: `Reject: ${requestTitle(request)}`,
-    prompt: "Tell Goalwright what to do instead; the turn goes on with it.",
+    title: t("Reject: {0}", requestTitle(request)),
+    prompt: t("Tell Goalwright what to do instead; the turn goes on with it."),
     ignoreFocusOut: true,
   });
   if (feedback !== undefined) await send(parts, request, { reply: "reject", feedback });
@@ -207,13 +208,13 @@ async function chooseSession({ sessions, chat }: Parts): Promise<void> {
   const { sessions: found } = await sessions.list(200);
   const picked = await vscode.window.showQuickPick(
     found.map(({ trace, status }) => ({
-      label: trace.title || "Untitled session",
-      description: [ago(trace.updatedAt, Date.now()), status === "idle" ? "" : status].filter(Boolean).join(" · "),
+      label: trace.title || t("Untitled session"),
+      description: [ago(trace.updatedAt, Date.now()), status === "idle" ? "" : status === "waiting" ? t("waiting") : t("running")].filter(Boolean).join(" · "),
       detail: trace.summary.replace(/\*\*|`/g, "") || trace.model || "",
       iconPath: new vscode.ThemeIcon(trace.traceId === sessions.sessionId ? "check" : "comment"),
       id: trace.traceId,
     })),
-    { placeHolder: found.length > 0 ? "Open a session" : "No sessions yet", matchOnDetail: true },
+    { placeHolder: found.length > 0 ? t("Open a session") : t("No sessions yet"), matchOnDetail: true },
   );
   if (!picked) return;
   await sessions.open(picked.id);
@@ -233,7 +234,7 @@ function install(parts: Parts): Promise<void> {
 async function runInstall({ daemon, installation, surrounding, log }: Parts): Promise<void> {
   surrounding.setInstalling(true);
   try {
-    const options = { location: vscode.ProgressLocation.Notification, title: "Installing Goalwright", cancellable: true };
+    const options = { location: vscode.ProgressLocation.Notification, title: t("Installing Goalwright"), cancellable: true };
     await vscode.window.withProgress(options, async (progress, token) => {
       const abort = new AbortController();
       token.onCancellationRequested(() => abort.abort());
@@ -258,13 +259,13 @@ async function choosePython(parts: Parts): Promise<void> {
   const installed = await parts.installation.python().catch(() => undefined);
   const purpose = await vscode.window.showQuickPick(
     [
-      { label: "A Python 3.11 or newer to install Goalwright from", detail: "Sets goalwright.basePython", name: "basePython" },
-      { label: "A Python that has Goalwright installed already", detail: "Sets goalwright.python", name: "python" },
+      { label: t("A Python 3.11 or newer to install Goalwright from"), detail: t("Sets goalwright.basePython"), name: "basePython" },
+      { label: t("A Python that has Goalwright installed already"), detail: t("Sets goalwright.python"), name: "python" },
     ],
-    { title: "Choose Python", placeHolder: installed ? `In use: ${installed}` : "What kind of Python is it?" },
+    { title: t("Choose Python"), placeHolder: installed ? t("In use: {0}", installed) : t("What kind of Python is it?") },
   );
   if (!purpose) return;
-  const picked = await vscode.window.showOpenDialog({ title: "Choose the Python program", openLabel: "Choose" });
+  const picked = await vscode.window.showOpenDialog({ title: t("Choose the Python program"), openLabel: t("Choose") });
   const file = picked?.[0];
   if (!file) return;
   const configuration = vscode.workspace.getConfiguration("goalwright");

@@ -1,3 +1,4 @@
+import "./language";
 import * as vscode from "vscode";
 import { ChatView } from "./chat/view";
 import { SurroundingModel } from "./chat/surrounding";

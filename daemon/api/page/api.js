@@ -1,10 +1,12 @@
 // Asks the API. The token stays in this tab: in its session storage, and out of the address bar.
 
+import { t } from "./l10n.js";
+
 const KEY = "goalwright.token";
 /** Of what pages of this address tell each other; daemon/api/page_files.py asks for the token there. */
 const CHANNEL = "goalwright";
 
-export const LOCKED = "The daemon was started anew, and this page's token is no longer good. Run `goalwright trace page` again, and open the address that it prints.";
+export const LOCKED = t("The daemon was started anew, and this page's token is no longer good. Run `goalwright trace page` again, and open the address that it prints.");
 
 /** What the API refused or could not do, in its own words. */
 export class ApiError extends Error {
@@ -63,7 +65,7 @@ export class Api {
     try {
       answer = await fetch(`/api/${path}${text(query)}`, { headers: { authorization: `Bearer ${this.token}` }, cache: "no-store" });
     } catch {
-      throw new ApiError(0, "The daemon does not answer. When it has stopped, run `goalwright trace page` again.");
+      throw new ApiError(0, t("The daemon does not answer. When it has stopped, run `goalwright trace page` again."));
     }
     if (answer.status === 401) {
       this.locked = true;
@@ -71,7 +73,7 @@ export class Api {
       throw new ApiError(401, LOCKED);
     }
     const body = await answer.json().catch(() => null);
-    if (!answer.ok) throw new ApiError(answer.status, detailOf(body) ?? `The API answered ${answer.status}.`);
+    if (!answer.ok) throw new ApiError(answer.status, detailOf(body) ?? t("The API answered {0}.", answer.status));
     return body;
   }
 

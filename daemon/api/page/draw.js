@@ -4,6 +4,7 @@ import { h, svg } from "./dom.js";
 import { grouped, keep, neighbour } from "./walking.js";
 import { definitions, edgeElement, farElements, nodeElement } from "./pieces.js";
 import { Viewport } from "./viewport.js";
+import { t } from "./l10n.js";
 
 /** @import { Dag, DagEdge, DagNode, DagViewOptions, Layout } from "./shapes.js" */
 
@@ -16,7 +17,7 @@ const ROOM = 400;
 /** Room for the numbers on an edge, in units of the plane. */
 const LABEL = 132;
 const HELP =
-  "Arrow keys go from goal to goal, Enter shows the messages (with Shift those of the open goal that begins there), plus opens a goal or the branches, minus closes what is around it.";
+  t("Arrow keys go from goal to goal, Enter shows the messages (with Shift those of the open goal that begins there), plus opens a goal or the branches, minus closes what is around it.");
 
 export class DagView {
   /**
@@ -53,7 +54,7 @@ export class DagView {
       svg("svg", { class: "dag-edges", "aria-hidden": "true", width: 1, height: 1 }, definitions(), this.farLayer, this.edgeLayer));
     host.classList.add("dag");
     host.setAttribute("role", "group");
-    host.setAttribute("aria-label", `Graph of goals. ${HELP}`);
+    host.setAttribute("aria-label", `${t("Graph of goals.")} ${HELP}`);
     host.replaceChildren(this.plane);
     this.viewport = new Viewport(host, () => this.moved());
     this.observer = new ResizeObserver(() => this.moved());

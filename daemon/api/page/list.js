@@ -3,6 +3,7 @@
 import { ApiError } from "./api.js";
 import { h } from "./dom.js";
 import { amount, money, statusIcon, statusWord } from "./words.js";
+import { t } from "./l10n.js";
 
 /** @import { Api } from "./api.js" */
 /** @import { TraceMeta } from "./shapes.js" */
@@ -107,7 +108,7 @@ export class TraceList {
     const { list } = this.parts;
     const focused = document.activeElement?.getAttribute("data-trace");
     list.replaceChildren(...this.traces.map((trace) => this.entry(trace)));
-    if (!this.traces.length) list.append(h("li", { class: "note" }, "No traces."));
+    if (!this.traces.length) list.append(h("li", { class: "note" }, t("No traces.")));
     if (focused) {
       const again = [...list.querySelectorAll("[data-trace]")].find((one) => one.getAttribute("data-trace") === focused);
       if (again instanceof HTMLElement) again.focus({ preventScroll: true });
@@ -121,7 +122,7 @@ export class TraceList {
  */
 function entry(trace, selected) {
   const when = new Date(trace.updated_at ?? trace.created_at ?? "");
-  const facts = [statusWord(trace.status), `${amount(trace.total_tokens)} tokens`, money(trace.total_cost)].filter(Boolean).join(" · ");
+  const facts = [statusWord(trace.status), t("{0} tokens", amount(trace.total_tokens)), money(trace.total_cost)].filter(Boolean).join(" · ");
   return h("li", {}, h("a", { href: `#/${encodeURIComponent(trace.trace_id)}`, "data-trace": trace.trace_id, "aria-current": selected ? "true" : null, class: `trace ${trace.status}` },
     h("span", { class: "icon", "aria-hidden": "true" }, statusIcon(trace.status)),
     h("b", {}, titleOf(trace)),
@@ -130,7 +131,7 @@ function entry(trace, selected) {
 }
 
 /** @param {TraceMeta} trace */
-export const titleOf = (trace) => trace.title || trace.task?.split("\n", 1)[0]?.slice(0, 120) || "Untitled";
+export const titleOf = (trace) => trace.title || trace.task?.split("\n", 1)[0]?.slice(0, 120) || t("Untitled");
 
 /** @param {Date} when */
 function dayOf(when) {

@@ -4,7 +4,8 @@ import { ApiError } from "./api.js";
 import { h } from "./dom.js";
 import { newest, placeOf } from "./missed.js";
 import { besideGoals, scopeOf } from "./scope.js";
-import { amount, duration, money, plain, statsWords, statusWord } from "./words.js";
+import { amount, duration, endWord, money, plain, statsWords, statusWord } from "./words.js";
+import { t } from "./l10n.js";
 
 /** @import { Api } from "./api.js" */
 /** @import { GoalStats, LiveState, Message, Part } from "./shapes.js" */
@@ -48,7 +49,7 @@ export class MessagesPane {
     /** Messages of several branches are among them, which count side by side. */
     this.mixed = false;
     this.list = h("ol", { class: "messages" });
-    this.earlier = h("button", { type: "button", class: "earlier", hidden: true, onclick: () => void this.loadEarlier() }, "Earlier messages");
+    this.earlier = h("button", { type: "button", class: "earlier", hidden: true, onclick: () => void this.loadEarlier() }, t("Earlier messages"));
     this.note = h("p", { class: "note", role: "status" });
     this.facts = h("p");
     this.summary = h("p");
@@ -73,7 +74,7 @@ export class MessagesPane {
     this.subject = subject;
     this.startAnew();
     this.frame(subject, [this.note, this.earlier, this.list]);
-    this.note.textContent = "Loading…";
+    this.note.textContent = t("Loading…");
     await this.catchUp();
   }
 
@@ -102,7 +103,7 @@ export class MessagesPane {
    * @param {readonly Node[]} content
    */
   frame({ heading, text, status, stats }, content) {
-    const close = h("button", { type: "button", class: "close", "aria-label": "Close", title: "Close (Esc)", onclick: () => this.close() }, "×");
+    const close = h("button", { type: "button", class: "close", "aria-label": t("Close"), title: t("Close (Esc)"), onclick: () => this.close() }, "×");
     this.host.replaceChildren(
       h("header", {}, h("h3", {}, heading), close,
         (this.facts = h("p", { class: "facts" }, factsOf(status, stats))),
@@ -193,7 +194,7 @@ export class MessagesPane {
         }
         if (this.messages.length === 0) this.earlier.hidden = !page.has_earlier;
         this.put(page.messages);
-        if (this.messages.length === 0) this.note.textContent = "No messages yet.";
+        if (this.messages.length === 0) this.note.textContent = t("No messages yet.");
       } while (this.again);
     } finally {
       if (generation === this.generation) this.catching = false;
@@ -287,13 +288,13 @@ const isWithin = (branchId, around) => branchId !== null && (around === null || 
 function messageElement(message, line) {
   const time = message.created_at ? new Date(message.created_at) : null;
   const facts = [
-    (message.branch_id ?? null) !== line ? `branch ${plain(message.branch_id)}` : "",
-    message.tokens ? `${amount(message.tokens)} tokens` : "", money(message.cost), duration(message.duration_ms),
+    (message.branch_id ?? null) !== line ? t("branch {0}", plain(message.branch_id)) : "",
+    message.tokens ? t("{0} tokens", amount(message.tokens)) : "", money(message.cost), duration(message.duration_ms),
     time && !Number.isNaN(time.valueOf()) ? time.toLocaleTimeString() : "",
   ];
   const parts = Array.isArray(message.content) ? message.content : [];
   const tool = parts.find((part) => part.type === "tool_result")?.["name"];
-  const names = { user: "You", assistant: "Agent", tool: typeof tool === "string" ? plain(tool) : "Tool" };
+  const names = { user: t("You"), assistant: t("Agent"), tool: typeof tool === "string" ? plain(tool) : t("Tool") };
   return h("li", { class: `message ${message.role}`, "data-id": message.message_id },
     h("p", { class: "who" }, h("b", {}, names[message.role] ?? message.role), h("span", {}, facts.filter(Boolean).join(" · "))),
     ...parts.map(partElement));
@@ -306,25 +307,25 @@ function partElement(part) {
     case "text":
       return longText("p", "text", text("text"));
     case "reasoning":
-      return folded("Reasoning", text("text"), "reasoning");
+      return folded(t("Reasoning"), text("text"), "reasoning");
     case "tool_call":
       return folded(`→ ${plain(text("name"))} ${short(text("input"))}`, pretty(text("input")), "call");
     case "tool_result":
       return h("div", { class: part["is_error"] === true ? "result error" : "result" },
-        folded(`${part["is_error"] === true ? "Failed: " : "← "}${text("title") || "Result"}`, text("content"), "output"),
+        folded(part["is_error"] === true ? t("Failed: {0}", text("title") || t("Result")) : `← ${text("title") || t("Result")}`, text("content"), "output"),
         ...images(part["images"]));
     case "file":
-      return h("p", { class: "note" }, `File: ${text("name")}`, ...images([part]));
+      return h("p", { class: "note" }, t("File: {0}", text("name")), ...images([part]));
     case "subtask":
-      return folded(`Task for ${text("agent")}`, text("prompt"), "call");
+      return folded(t("Task for {0}", text("agent")), text("prompt"), "call");
     case "agent":
-      return h("p", { class: "note" }, `Agent: ${text("agent")}`);
+      return h("p", { class: "note" }, t("Agent: {0}", text("agent")));
     case "note":
-      return folded("Told to the model", text("text"), "reasoning");
+      return folded(t("Told to the model"), text("text"), "reasoning");
     case "compaction":
-      return h("p", { class: "note" }, "The conversation was compacted here.");
+      return h("p", { class: "note" }, t("The conversation was compacted here."));
     case "finish":
-      return part["reason"] === "end_turn" || part["reason"] === "tool_use" ? null : h("p", { class: "note" }, [`Ended: ${text("reason")}`, text("detail")].filter(Boolean).join(" – "));
+      return part["reason"] === "end_turn" || part["reason"] === "tool_use" ? null : h("p", { class: "note" }, [t("Ended: {0}", endWord(text("reason"))), text("detail")].filter(Boolean).join(" – "));
     default:
       return h("p", { class: "note" }, part.type);
   }
@@ -347,7 +348,7 @@ function folded(words, text, name) {
 function longText(tag, name, text) {
   if (text.length <= LONG) return h(tag, { class: name }, text);
   const element = h(tag, { class: name }, text.slice(0, LONG), "… ");
-  element.append(h("button", { type: "button", class: "whole", onclick: () => element.replaceChildren(text) }, `Show all ${amount(text.length)} characters`));
+  element.append(h("button", { type: "button", class: "whole", onclick: () => element.replaceChildren(text) }, t("Show all {0} characters", amount(text.length))));
   return element;
 }
 

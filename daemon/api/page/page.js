@@ -6,6 +6,7 @@ import { TraceList, titleOf } from "./list.js";
 import { MessagesPane } from "./messages.js";
 import { TraceView } from "./trace.js";
 import { amount, money, plain, statusWord } from "./words.js";
+import { t } from "./l10n.js";
 
 /** @import { DagEdge, DagNode, LiveState, Step } from "./shapes.js" */
 
@@ -30,7 +31,7 @@ if (asked) history.replaceState(null, "", `/#/${encodeURIComponent(asked)}`);
 const api = new Api(token, () => {
   // No more questions: with this token there will be no answer.
   view?.watch?.close();
-  say("lost", "Not connected any more");
+  say("lost", t("Not connected any more"));
   complain(LOCKED);
 });
 shareToken(() => (api.locked ? "" : api.token));
@@ -68,7 +69,7 @@ let unanswered = false;
  * @param {string} detail
  */
 function say(state, detail = "") {
-  const words = { live: "Live", connecting: "Connecting…", lost: detail || "Connection lost, trying again…", "": detail };
+  const words = { live: t("Live"), connecting: t("Connecting…"), lost: detail || t("Connection lost, trying again…"), "": detail };
   connection.className = state;
   connection.textContent = words[state];
 }
@@ -109,10 +110,10 @@ async function openTrace(traceId, wanted) {
   if (!api.locked) complain("");
   if (traceId && small.matches) showList(false);
   // A branch of another trace is none of this one.
-  line.replaceChildren(h("option", { value: "" }, "the main line"));
+  line.replaceChildren(h("option", { value: "" }, t("the main line")));
   list.select(traceId || null);
   empty.hidden = false;
-  empty.textContent = traceId ? "Loading…" : "Choose a trace.";
+  empty.textContent = traceId ? t("Loading…") : t("Choose a trace.");
   part("bar", HTMLElement).hidden = true;
   if (!traceId) {
     paintHead(null);
@@ -162,9 +163,9 @@ async function openTrace(traceId, wanted) {
 /** @param {LiveState | null} state */
 function paintHead(state) {
   const trace = state?.trace;
-  const title = trace ? titleOf(trace) : "Traces";
+  const title = trace ? titleOf(trace) : t("Traces");
   part("title", HTMLElement).textContent = title;
-  document.title = trace ? `${title} – Goalwright` : "Goalwright traces";
+  document.title = trace ? `${title} – Goalwright` : t("Goalwright traces");
   const facts = part("facts", HTMLElement);
   facts.replaceChildren();
   if (!state || !trace) {
@@ -174,15 +175,15 @@ function paintHead(state) {
   list.heard({ ...trace, last_event_id: state.last_event_id });
   facts.append(h("span", { class: `pill ${trace.status}` }, statusWord(trace.status)),
     [
-      `${amount(trace.total_messages)} messages`, `${amount(trace.total_tokens)} tokens`, money(trace.total_cost),
-      [plain(trace.agent), plain(trace.model)].filter(Boolean).join(", "), trace.foreign ? "from elsewhere" : "",
+      t("{0} messages", amount(trace.total_messages)), t("{0} tokens", amount(trace.total_tokens)), money(trace.total_cost),
+      [plain(trace.agent), plain(trace.model)].filter(Boolean).join(", "), trace.foreign ? t("from elsewhere") : "",
     ].filter(Boolean).join(" · "));
   const lines = [...Object.keys(state.branches), ...Object.keys(state.subagents)];
   const options = [...line.options].slice(1).map((one) => one.value);
   if (lines.join() !== options.join()) {
     const chosen = line.value;
-    line.replaceChildren(h("option", { value: "" }, "the main line"),
-      ...Object.values(state.branches).map((one) => h("option", { value: one.id }, `branch ${one.id}: ${plain(one.description.slice(0, 40))}`)),
+    line.replaceChildren(h("option", { value: "" }, t("the main line")),
+      ...Object.values(state.branches).map((one) => h("option", { value: one.id }, t("branch {0}: {1}", one.id, plain(one.description.slice(0, 40))))),
       ...Object.values(state.subagents).map((one) => h("option", { value: one.id }, `${plain(one.agent)} (${one.id})`)));
     line.value = lines.includes(chosen) ? chosen : "";
   }
@@ -216,11 +217,11 @@ function show(wanted) {
  */
 function openWork(node, edge) {
   if (!view) return;
-  const status = node.kind === "start" ? "" : node.kind === "branch" && node.status === "in_progress" ? "exploring" : statusWord(node.status);
+  const status = node.kind === "start" ? "" : node.kind === "branch" && node.status === "in_progress" ? t("exploring") : statusWord(node.status);
   void messages.show({
     traceId: view.traceId, goalId: node.goal_id, branchId: node.branch_id, descendants: edge?.counts === "cumulative",
     beside: node.goal_id === null && edge?.counts === "self",
-    heading: node.kind === "start" ? "All messages" : [node.label, node.title].filter(Boolean).join(" "),
+    heading: node.kind === "start" ? t("All messages") : [node.label, node.title].filter(Boolean).join(" "),
     text: node.kind === "start" ? node.title : node.summary, status, stats: edge?.stats ?? null,
   });
   // The pane took some of the room.

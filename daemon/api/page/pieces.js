@@ -1,12 +1,15 @@
 // The elements of a graph: a node, an edge, and the whole of it seen from afar.
 
 import { h, svg } from "./dom.js";
+import { plural, t } from "./l10n.js";
 import { clip, spoken, statsLine, statsWords, statusIcon, workTime } from "./words.js";
 
 /** @import { Dag, DagEdge, DagNode, Layout, OwnWork, Route } from "./shapes.js" */
 
 /** So many lines of numbers find room above an edge. */
 const MOST_OWN = 3;
+/** Characters that fit between two nodes. */
+const ROOM = 22;
 /** A number of a goal that is longer has only its end shown. */
 const LONG_LABEL = 14;
 
@@ -23,22 +26,22 @@ export function nodeElement(node, edge) {
     title: [node.title, node.summary].filter(Boolean).join("\n→ "),
   });
   if (node.kind === "start") {
-    element.append(h("span", { class: "dag-head" }, "START"), h("span", { class: "dag-title" }, node.title || "No mission yet"));
+    element.append(h("span", { class: "dag-head" }, t("START")), h("span", { class: "dag-title" }, node.title || t("No mission yet")));
     return element;
   }
-  const kind = { goal: "", explore_start: "explore", explore_merge: "merge", branch: "branch", start: "" }[node.kind];
+  const kind = { goal: "", explore_start: t("explore"), explore_merge: t("merge"), branch: t("branch"), start: "" }[node.kind];
   element.append(
     h("span", { class: "dag-head" },
       h("span", { class: "dag-icon", "aria-hidden": "true" }, statusIcon(node.status)),
       node.label && h("b", {}, node.label.length > LONG_LABEL ? `…${node.label.slice(1 - LONG_LABEL)}` : node.label),
-      kind && h("i", {}, node.selected ? "branch · chosen" : kind),
-      node.status === "abandoned" && h("i", {}, "abandoned"),
-      node.loading && h("i", {}, "loading…"),
-      node.expand && h("span", { class: "dag-inside" }, `${node.inside} within`)),
+      kind && h("i", {}, node.selected ? t("branch · chosen") : kind),
+      node.status === "abandoned" && h("i", {}, t("abandoned")),
+      node.loading && h("i", {}, t("loading…")),
+      node.expand && h("span", { class: "dag-inside" }, t("{0} within", node.inside))),
     h("span", { class: "dag-title" }, node.title),
   );
   if (node.fork) {
-    const words = `${node.forked ? "Hide" : "Show"} ${node.branches} ${node.branches === 1 ? "branch" : "branches"}`;
+    const words = node.forked ? plural(node.branches, "Hide {0} branch", "Hide {0} branches") : plural(node.branches, "Show {0} branch", "Show {0} branches");
     element.append(toggle(node.fork, !node.forked, words));
   }
   return element;
@@ -62,15 +65,14 @@ function toggle(key, opens, words) {
 export function edgeElement(edge, route) {
   const group = svg("g", { class: `dag-edge${edge.abandoned ? " grey" : ""}`, "data-key": edge.key, "data-to": edge.to, "data-from": edge.from });
   const { x, y } = route.label;
-  const own = edge.own.map(({ node, stats }) => `${node.label || clip(node.title, 30)} itself: ${statsWords(stats)}`);
+  const own = edge.own.map(({ node, stats }) => t("{0} itself: {1}", node.label || clip(node.title, 30), statsWords(stats)));
   const words = [statsWords(edge.stats), edge.stats.preview ?? "", ...own].filter(Boolean).join("\n");
   group.append(svg("title", {}, words), svg("path", { class: "dag-hit", d: route.d }), svg("path", { class: "dag-line", d: route.d, "marker-end": "url(#dag-arrow)" }));
   if (!edge.shared) {
-    const line = statsLine(edge.stats);
-    // There is room for so much between two nodes.
-    if (line) group.append(svg("text", { class: "dag-stats", x, y: y - 14 }, line.length > 22 ? line.replace(/ msgs?/, "") : line));
+    const line = statsLine(edge.stats, ROOM);
+    if (line) group.append(svg("text", { class: "dag-stats", x, y: y - 14 }, line));
     for (const [at, one] of edge.own.slice(0, MOST_OWN).entries()) group.append(ownWork(one, x, y - 14 - (at + (line ? 1 : 0)) * 14));
-    const below = [line && workTime(edge.stats), clip(edge.stats.preview ?? "", 22)];
+    const below = [line && workTime(edge.stats), clip(edge.stats.preview ?? "", ROOM)];
     for (const [at, text] of below.filter(Boolean).entries()) {
       group.append(svg("text", { class: text === below[0] ? "dag-time" : "dag-preview", x, y: y + 24 + at * 13 }, text));
     }
@@ -90,7 +92,7 @@ export function edgeElement(edge, route) {
  */
 function edgeToggle(key, opens, x, y) {
   return svg("g", { class: "dag-toggle", "data-toggle": key, "data-opens": String(opens), transform: `translate(${x} ${y})` },
-    svg("title", {}, opens ? "Show what is within" : "Collapse again"),
+    svg("title", {}, opens ? t("Show what is within") : t("Collapse again")),
     svg("circle", { r: 10 }),
     svg("path", { d: opens ? "M-4.5 0h9M0-4.5v9" : "M-4.5 0h9" }));
 }
@@ -102,9 +104,9 @@ function edgeToggle(key, opens, x, y) {
  * @param {number} y
  */
 function ownWork({ key, node, stats }, x, y) {
-  const name = node.label || "it";
-  const line = `${name.length > 6 ? `…${name.slice(-5)}` : name}: ${statsLine(stats)}`;
-  return svg("text", { class: "dag-own", x, y, "data-own": key }, line.length > 22 ? line.replace(/ msgs?/, "") : line);
+  const name = node.label || t("it");
+  const head = `${name.length > 6 ? `…${name.slice(-5)}` : name}: `;
+  return svg("text", { class: "dag-own", x, y, "data-own": key }, head + statsLine(stats, ROOM - head.length));
 }
 
 /** The arrow's head. */

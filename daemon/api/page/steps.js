@@ -2,7 +2,8 @@
 
 import { ApiError } from "./api.js";
 import { h } from "./dom.js";
-import { amount, duration, money, statusIcon, statusWord } from "./words.js";
+import { amount, duration, listed, money, statusIcon, statusWord, stepTypeWord } from "./words.js";
+import { t } from "./l10n.js";
 
 /** @import { Api } from "./api.js" */
 /** @import { Frame, Step } from "./shapes.js" */
@@ -37,7 +38,7 @@ export class StepTree {
     this.branchId = null;
     /** @type {Map<string, Item>} */
     this.items = new Map();
-    this.root = h("ul", { class: "steps", role: "tree", "aria-label": "Steps" });
+    this.root = h("ul", { class: "steps", role: "tree", "aria-label": t("Steps") });
     this.note = h("p", { class: "note", role: "status" });
     this.generation = 0;
     this.loaded = false;
@@ -59,14 +60,14 @@ export class StepTree {
     const generation = ++this.generation;
     const open = this.traceId === traceId && this.branchId === branchId ? [...this.items.values()].filter((item) => item.open).map((item) => item.step.step_id) : [];
     [this.traceId, this.branchId, this.loaded, this.waiting] = [traceId, branchId, false, []];
-    if (!open.length) this.note.textContent = "Loading…";
+    if (!open.length) this.note.textContent = t("Loading…");
     const level = await this.fetch("root");
     if (generation !== this.generation || !level) return;
     this.items.clear();
     this.underWay.clear();
     this.root.replaceChildren();
     this.loaded = this.rootLoaded = true;
-    this.note.textContent = level.children.length ? "" : "No steps yet.";
+    this.note.textContent = level.children.length ? "" : t("No steps yet.");
     this.fill(this.root, "root", level);
     for (const frame of this.waiting.splice(0)) this.apply(frame);
     // The one thing that is under way is what one wants to see.
@@ -126,7 +127,7 @@ export class StepTree {
         this.host.scrollTop = this.host.scrollHeight - below;
       }
       this.caughtUp(stepId);
-    } }, "Earlier steps"));
+    } }, t("Earlier steps")));
     group.prepend(rest);
   }
 
@@ -147,12 +148,12 @@ export class StepTree {
     element.className = `step ${step.step_type} ${step.status}`;
     if (children) element.setAttribute("aria-expanded", String(open));
     else element.removeAttribute("aria-expanded");
-    const facts = [duration(step.duration_ms), step.tokens ? `${amount(step.tokens)} tokens` : "", money(step.cost)].filter(Boolean).join(" · ");
-    element.setAttribute("aria-label", [step.step_type, step.description, statusWord(step.status), facts].filter(Boolean).join(", "));
+    const facts = [duration(step.duration_ms), step.tokens ? t("{0} tokens", amount(step.tokens)) : "", money(step.cost)].filter(Boolean).join(" · ");
+    element.setAttribute("aria-label", listed([stepTypeWord(step.step_type), step.description, statusWord(step.status), facts]));
     row.replaceChildren(
       h("span", { class: "twist", "aria-hidden": "true" }, children ? (open ? "▾" : "▸") : ""),
       h("span", { class: "icon", "aria-hidden": "true" }, statusIcon(step.status)),
-      h("span", { class: "type" }, step.step_type),
+      h("span", { class: "type" }, stepTypeWord(step.step_type)),
       h("span", { class: "words" }, step.summary || step.description),
       children && !open ? h("span", { class: "count" }, amount(children)) : "",
       h("span", { class: "cost" }, facts),

@@ -1,5 +1,7 @@
 // Amounts and states in words, for people who look and for people who listen. Pure.
 
+import { plural, t } from "./l10n.js";
+
 /** @import { DagEdge, DagNode, GoalStats } from "./shapes.js" */
 
 /** @param {number | null | undefined} count e.g. 2300 is `2.3k` */
@@ -19,38 +21,45 @@ export function money(dollars) {
 /** @param {number | null | undefined} ms */
 export function duration(ms) {
   if (ms == null) return "";
-  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 1000) return t("{0} ms", Math.round(ms));
   const s = ms / 1000;
-  if (s < 60) return `${s.toFixed(s < 10 ? 1 : 0)} s`;
-  return s < 3600 ? `${Math.floor(s / 60)} min ${Math.round(s % 60)} s` : `${Math.floor(s / 3600)} h ${Math.round((s % 3600) / 60)} min`;
+  if (s < 60) return t("{0} s", s.toFixed(s < 10 ? 1 : 0));
+  return s < 3600 ? t("{0} min {1} s", Math.floor(s / 60), Math.round(s % 60)) : t("{0} h {1} min", Math.floor(s / 3600), Math.round((s % 3600) / 60));
 }
 
-/**
- * @param {number} count
- * @param {string} one
- * @param {string} [many]
- */
-export const plural = (count, one, many = `${one}s`) => `${amount(count)} ${count === 1 ? one : many}`;
+/** @param {number} count */
+export const messagesWord = (count) => plural(count, "{0} message", "{0} messages", amount(count));
 
 /** @param {GoalStats} stats time at work; empty for nothing, as in traces of older versions */
 export const workTime = (stats) => (stats.duration_ms ? duration(stats.duration_ms) : "");
 
-/** @param {GoalStats} stats in short, for an edge; empty when nothing was done */
-export function statsLine(stats) {
+/** @param {number} count */
+export const goalsWord = (count) => plural(count, "{0} goal", "{0} goals", amount(count));
+
+/** @param {number | null | undefined} count */
+export const tokensWord = (count) => plural(count ?? 0, "{0} token", "{0} tokens", amount(count));
+
+/**
+ * @param {GoalStats} stats in short, for an edge; empty when nothing was done
+ * @param {number} [most] characters; a longer line leaves out what the first number counts
+ */
+export function statsLine(stats, most = Infinity) {
   if (!stats.message_count && !stats.total_tokens) return "";
-  return [plural(stats.message_count, "msg"), amount(stats.total_tokens), money(stats.total_cost)].filter(Boolean).join(" · ");
+  const count = amount(stats.message_count);
+  const line = (/** @type {string} */ first) => [first, amount(stats.total_tokens), money(stats.total_cost)].filter(Boolean).join(" · ");
+  const whole = line(plural(stats.message_count, "{0} msg", "{0} msgs", count));
+  return columns(whole) > most ? line(count) : whole;
 }
 
 /** @param {GoalStats} stats in full */
 export function statsWords(stats) {
-  const words = [plural(stats.message_count, "message"), plural(stats.total_tokens, "token"), money(stats.total_cost), workTime(stats)];
-  return words.filter(Boolean).join(", ");
+  return listed([messagesWord(stats.message_count), tokensWord(stats.total_tokens), money(stats.total_cost), workTime(stats)]);
 }
 
 /** @type {Record<string, string>} */
 const STATUS = {
-  pending: "not begun", in_progress: "in progress", completed: "completed", abandoned: "abandoned", planned: "planned",
-  failed: "failed", skipped: "skipped", idle: "not begun", running: "running", waiting: "waits for an answer", canceled: "canceled",
+  pending: t("not begun"), in_progress: t("in progress"), completed: t("completed"), abandoned: t("abandoned"), planned: t("planned"),
+  failed: t("failed"), skipped: t("skipped"), idle: t("not begun"), running: t("running"), waiting: t("waits for an answer"), canceled: t("canceled"),
 };
 
 /** @param {string} status of a goal, step or trace */
@@ -65,37 +74,66 @@ const ICON = {
 /** @param {string} status */
 export const statusIcon = (status) => ICON[status] ?? "•";
 
+/** @type {Record<string, string>} */
+const STEP_TYPE = {
+  goal: t("goal"), thought: t("thought"), evaluation: t("evaluation"), response: t("response"), action: t("action"), result: t("result"),
+};
+
+/** @type {Record<string, string>} */
+const END = { max_tokens: t("output limit reached"), canceled: t("canceled"), error: t("error"), permission_denied: t("permission denied") };
+
+/** @param {string} reason why an answer ended */
+export const endWord = (reason) => END[reason] ?? reason;
+
+/** @param {string} type of a step */
+export const stepTypeWord = (type) => STEP_TYPE[type] ?? type;
+
+/** @param {readonly string[]} words empty ones are left out */
+export const listed = (words) => words.filter(Boolean).join(t(", "));
+
+/**
+ * @param {number} count
+ * @param {boolean | null | undefined} shown
+ */
+function branchesWord(count, shown) {
+  return shown ? plural(count, "{0} branch, shown", "{0} branches, shown", amount(count)) : plural(count, "{0} branch, hidden", "{0} branches, hidden", amount(count));
+}
+
 /**
  * What a node is called aloud.
  * @param {DagNode} node
  * @param {DagEdge | undefined} edge the work that led to it
  */
 export function spoken(node, edge) {
-  if (node.kind === "start") return `Start: ${node.title || "no mission yet"}`;
-  const kinds = { goal: "", start: "", explore_start: "exploration begins", explore_merge: "branches meet", branch: "branch" };
-  return [
-    [node.kind === "branch" ? "Branch" : "", node.label, node.title].filter(Boolean).join(" "),
-    node.kind === "branch" ? "" : kinds[node.kind],
-    node.abandoned && node.status !== "abandoned" ? `${statusWord(node.status)}, within abandoned work` : statusWord(node.status),
-    node.selected ? "chosen" : "",
-    node.current ? "the agent is here" : "",
+  if (node.kind === "start") return t("Start: {0}", node.title || t("no mission yet"));
+  const kinds = { goal: "", start: "", explore_start: t("exploration begins"), explore_merge: t("branches meet"), branch: "" };
+  const name = [node.label, node.title].filter(Boolean).join(" ");
+  return listed([
+    node.kind === "branch" ? t("Branch {0}", name) : name,
+    kinds[node.kind],
+    node.abandoned && node.status !== "abandoned" ? t("{0}, within abandoned work", statusWord(node.status)) : statusWord(node.status),
+    node.selected ? t("chosen") : "",
+    node.current ? t("the agent is here") : "",
     edge?.stats.message_count ? statsWords(edge.stats) : "",
-    ...(edge?.own ?? []).map((own) => `begins ${own.node.label}, with ${statsWords(own.stats)} of its own`),
-    node.expand ? `${plural(node.inside, "goal")} within` : "",
-    node.fork ? `${plural(node.branches, "branch", "branches")}, ${node.forked ? "shown" : "hidden"}` : "",
-  ].filter(Boolean).join(", ");
+    ...(edge?.own ?? []).map((own) => t("begins {0}, with {1} of its own", own.node.label, statsWords(own.stats))),
+    node.expand ? plural(node.inside, "{0} goal within", "{0} goals within", amount(node.inside)) : "",
+    node.fork ? branchesWord(node.branches, node.forked) : "",
+  ]);
 }
 
+/** @param {string} text in columns: wide characters (CJK) count twice */
+export const columns = (text) => [...text].reduce((sum, character) => sum + ((character.codePointAt(0) ?? 0) >= 0x2e80 ? 2 : 1), 0);
+
 /**
- * Long text cut for one line; wide characters (CJK) count twice.
+ * Long text cut for one line.
  * @param {string} text
- * @param {number} room
+ * @param {number} room columns
  */
 export function clip(text, room) {
   let used = 0;
   let cut = "";
   for (const character of text.replace(/\s+/g, " ").trim()) {
-    used += (character.codePointAt(0) ?? 0) >= 0x2e80 ? 2 : 1;
+    used += columns(character);
     if (used > room) return `${cut.trimEnd()}…`;
     cut += character;
   }

@@ -291,8 +291,14 @@ async def chromium() -> AsyncGenerator[Browser]:
 
 
 @asynccontextmanager
-async def open_window(server: VSCodeServer, theme: Theme = "dark") -> AsyncGenerator[Window]:
-    """A window of its own browser on a server's workspace."""
+async def open_window(
+    server: VSCodeServer, theme: Theme = "dark", language: str = ""
+) -> AsyncGenerator[Window]:
+    """A window of its own browser on a server's workspace.
+
+    ``language``: VS Code's display language, e.g. ``zh-cn``, as a language pack sets it. Without the pack, VS Code's
+    own texts stay English; extensions take theirs.
+    """
     async with chromium() as browser:
         page = await browser.new_page(
             viewport={"width": 1440, "height": 900},
@@ -300,6 +306,9 @@ async def open_window(server: VSCodeServer, theme: Theme = "dark") -> AsyncGener
             color_scheme=theme,
             reduced_motion="reduce",
         )
+        if language:
+            fixed = f"{{ get: () => {json.dumps(language)}, set() {{}} }}"
+            await page.add_init_script(f"Object.defineProperty(globalThis, '_VSCODE_NLS_LANGUAGE', {fixed})")
         page.set_default_timeout(DEADLINE_MS)
         expect.set_options(timeout=DEADLINE_MS)
         window = Window(page, server)

@@ -1,5 +1,7 @@
 /** What the daemon made of a code action, shortened for the eye: the prompt itself stays what the model was sent. Pure. */
 
+import { t } from "../l10n";
+
 const PROBLEMS = /^(Fix|Explain) (?:this problem|these (\d+) problems) in @([^\n]+?)\.(?: Change nothing\.)?\n\n> /;
 const PLACE = /^Explain what stands in @([^\n]+)\. Change nothing\.\n\nThe file/;
 const QUESTION = /^(\S[^]*?)\n\nThis is about @([^\n]+)\.\n\nThe file/;
@@ -13,16 +15,16 @@ const BRANCH = /(?:^|\n)# You are branch (\S+)\n[^]*?\*\*Your direction\*\*: ([^
 /** In one line what the person asked for; undefined: the text is not such a prompt. */
 export function handedLine(text: string): string | undefined {
   const branch = BRANCH.exec(text);
-  if (branch) return `Branch ${branch[1]}: ${branch[2]}`;
+  if (branch) return t("Branch {0}: {1}", branch[1] ?? "", branch[2] ?? "");
   if (!TAIL.test(text)) return undefined;
   const problems = PROBLEMS.exec(text);
   if (problems) {
-    const [, verb, many, place] = problems;
-    const what = many === undefined ? (SAID.exec(text)?.[1] ?? "a problem") : `${many} problems`;
-    return `${verb}: ${what} — ${place}`;
+    const [, verb, many, place = ""] = problems;
+    const what = many === undefined ? (SAID.exec(text)?.[1] ?? t("a problem")) : t("{0} problems", many);
+    return verb === "Fix" ? t("Fix: {0} — {1}", what, place) : t("Explain: {0} — {1}", what, place);
   }
   const place = PLACE.exec(text);
-  if (place) return `Explain: ${place[1]}`;
+  if (place) return t("Explain: {0}", place[1] ?? "");
   const question = QUESTION.exec(text);
   return question ? `${question[1]} — ${question[2]}` : undefined;
 }

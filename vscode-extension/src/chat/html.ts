@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
+import { catalogue, language } from "../language";
 
 /** The page of the chat or the graph: one script, one style sheet, both of ours; nothing from anywhere else. */
 export function page(webview: vscode.Webview, extension: vscode.Uri, name: "chat" | "graph" = "chat"): string {
@@ -16,7 +17,7 @@ export function page(webview: vscode.Webview, extension: vscode.Uri, name: "chat
     "form-action 'none'",
   ].join("; ");
   return `<!DOCTYPE html>
-<html lang="en">
+<html lang="${language()}">
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="${policy}">
@@ -26,7 +27,14 @@ export function page(webview: vscode.Webview, extension: vscode.Uri, name: "chat
 </head>
 <body>
 <div id="app"></div>
+${translations(catalogue)}
 <script nonce="${nonce}" src="${asset(`${name}.js`)}"></script>
 </body>
 </html>`;
+}
+
+/** The catalogue as a block of data, which is no script to the policy; the page reads it before anything else. Nothing in English. */
+export function translations(texts: Readonly<Record<string, string>>): string {
+  if (Object.keys(texts).length === 0) return "";
+  return `<script type="application/json" id="translations">${JSON.stringify(texts).replaceAll("<", "\\u003c")}</script>`;
 }

@@ -3,6 +3,7 @@ import * as path from "node:path";
 import * as vscode from "vscode";
 import { expand, workspaceFolder } from "../daemon/environment";
 import { target } from "./links";
+import { t } from "../l10n";
 
 /** Follows a link of an answer. */
 export async function openLink(href: string): Promise<void> {
@@ -24,7 +25,7 @@ export async function openFile(name: string, line?: number, column?: number): Pr
   const uri = fileUri(name);
   const found = uri && (await stat(uri.fsPath).catch(() => undefined));
   if (!uri || !found) {
-    vscode.window.setStatusBarMessage(`Goalwright: there is no file ${name}`, 4_000);
+    vscode.window.setStatusBarMessage(t("Goalwright: there is no file {0}", name), 4_000);
     return;
   }
   if (found.isDirectory()) {

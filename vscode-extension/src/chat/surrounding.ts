@@ -6,6 +6,7 @@ import type { Mode, SessionInfo } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import type { Surrounding } from "./messages";
 import { ago } from "./time";
+import { t } from "../l10n";
 
 const RECENT = 6;
 
@@ -46,16 +47,16 @@ export class SurroundingModel implements vscode.Disposable {
     const mac = process.platform === "darwin";
     return {
       connection: this.installing
-        ? { phase: "installing", text: "Installing Goalwright…", actions: buttons(["showLog"]) }
+        ? { phase: "installing", text: t("Installing Goalwright…"), actions: buttons(["showLog"]) }
         : connection(state),
       model: status?.model ?? "",
       demo: status?.demo ?? false,
       notice: status?.notice ?? "",
       folder: folder?.name ?? "",
-      folderNote: several && folder ? `This window has several folders; Goalwright works in ${folder.name}. Another one: the command Goalwright: Choose Folder…` : "",
+      folderNote: several && folder ? t("This window has several folders; Goalwright works in {0}. Another one: the command Goalwright: Choose Folder…", folder.name) : "",
       recent: this.recent.map(({ trace, status: now }) => ({
         id: trace.traceId,
-        title: trace.title || "Untitled session",
+        title: trace.title || t("Untitled session"),
         when: ago(trace.updatedAt, Date.now()),
         busy: now !== "idle",
       })),
@@ -112,14 +113,14 @@ function connection(state: DaemonState): Surrounding["connection"] {
     case "noFolder":
       return {
         phase: "noFolder",
-        text: "Open a folder to let Goalwright work in it.",
+        text: t("Open a folder to let Goalwright work in it."),
         actions: buttons(["openFolder"]),
       };
     case "starting":
     case "reconnecting":
       return { phase: state.phase, text: state.detail, actions: [] };
     case "stopped":
-      return { phase: "stopped", text: "The daemon was stopped.", actions: [{ id: "tryAgain", label: "Start Again" }] };
+      return { phase: "stopped", text: t("The daemon was stopped."), actions: [{ id: "tryAgain", label: t("Start Again") }] };
     case "failed":
       return { phase: "failed", text: state.problem.message, actions: buttons(state.problem.actions) };
   }

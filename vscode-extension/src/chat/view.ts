@@ -15,6 +15,7 @@ import { page } from "./html";
 import type { FromWebview, MeterAction, PageCommand, ToWebview } from "./messages";
 import { openFile, openLink } from "./open";
 import type { SurroundingModel } from "./surrounding";
+import { t } from "../l10n";
 
 /** Text that streams is posted to the webview at most this often. */
 const FRAME_MS = 16;
@@ -163,9 +164,9 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
           history,
           { messageId: message.messageId },
           {
-            question: "Restore files to before this message?",
-            button: "Restore",
-            nothing: "Nothing to restore: no file was changed since this message, or all of it is undone already.",
+            question: t("Restore files to before this message?"),
+            button: t("Restore"),
+            nothing: t("Nothing to restore: no file was changed since this message, or all of it is undone already."),
           },
         );
       case "editQueue":
@@ -218,7 +219,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
 
   /** Lets the user choose files for the prompt that is being written. */
   private async pickFiles(): Promise<void> {
-    const picked = await vscode.window.showOpenDialog({ canSelectMany: true, openLabel: "Attach", title: "Attach Files" });
+    const picked = await vscode.window.showOpenDialog({ canSelectMany: true, openLabel: t("Attach"), title: t("Attach Files") });
     if (!picked || picked.length === 0) return;
     this.post({ type: "attach", attachments: picked.map((uri) => ({ type: "file" as const, name: uri.fsPath, mediaType: "", data: null })) });
     this.post({ type: "focus" });
@@ -294,6 +295,6 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     if (!this.view) return;
     const { state } = this.parts.sessions;
     const count = (state?.pending.length ?? 0) + (state?.children.awaits.length ?? 0);
-    this.view.badge = count > 0 ? { value: count, tooltip: "Goalwright needs your answer" } : undefined;
+    this.view.badge = count > 0 ? { value: count, tooltip: t("Goalwright needs your answer") } : undefined;
   }
 }

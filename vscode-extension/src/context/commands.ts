@@ -5,6 +5,7 @@ import { changed, choices, complaint } from "../meter/budget";
 import type { CompactResult } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { contextDocument } from "./document";
+import { t } from "../l10n";
 
 export const SCHEME = "goalwright-context";
 
@@ -30,7 +31,7 @@ export class ContextCommands implements vscode.TextDocumentContentProvider, vsco
     const sessionId = this.session();
     // A name for the tab: without what a path could not have, or would look odd before the ending.
     const name = this.title().replace(/[\\/:?#]/g, " ").replace(/[\s.]+$/, "");
-    const uri = vscode.Uri.from({ scheme: SCHEME, path: `/Context of ${name}.md`, query: sessionId });
+    const uri = vscode.Uri.from({ scheme: SCHEME, path: `/${t("Context of {0}", name)}.md`, query: sessionId });
     // A document that is open already is not asked for again.
     this.changed.fire(uri);
     const document = await vscode.workspace.openTextDocument(uri);
@@ -47,14 +48,14 @@ export class ContextCommands implements vscode.TextDocumentContentProvider, vsco
     const sessionId = this.session();
     const instructions = keep
       ? await vscode.window.showInputBox({
-          title: "Compact the context",
-          prompt: "What must not get lost? Enter alone keeps what Goalwright takes for important.",
-          placeHolder: "For example: the numbers of the failed runs",
+          title: t("Compact the context"),
+          prompt: t("What must not get lost? Enter alone keeps what Goalwright takes for important."),
+          placeHolder: t("For example: the numbers of the failed runs"),
         })
       : "";
     if (instructions === undefined) return;
     const { daemon } = this.parts;
-    const options = { location: vscode.ProgressLocation.Notification, title: "Compacting the context…", cancellable: true };
+    const options = { location: vscode.ProgressLocation.Notification, title: t("Compacting the context…"), cancellable: true };
     const done = await vscode.window.withProgress(options, (_, token) => {
       token.onCancellationRequested(() => void daemon.request("goalwright/session/cancel", { sessionId }));
       return daemon.request("goalwright/session/compact", { sessionId, instructions: instructions.trim() });
@@ -69,14 +70,14 @@ export class ContextCommands implements vscode.TextDocumentContentProvider, vsco
     const meter = now?.meter ?? null;
     const tree = now?.goalTree ?? { mission: "", currentId: null, goals: [] };
     const picked = await vscode.window.showQuickPick(choices(meter, tree), {
-      title: "Set a budget",
-      placeHolder: "At its budget a run stops with a question",
+      title: t("Set a budget"),
+      placeHolder: t("At its budget a run stops with a question"),
     });
     if (!picked) return;
     const value = await vscode.window.showInputBox({
       title: picked.label,
-      prompt: picked.key.endsWith("Usd") ? "US dollars. Leave it empty for no limit." : "Tokens, sent and received. Leave it empty for no limit.",
-      value: picked.description === "no limit" ? "" : picked.description.replace(/ tokens$/, ""),
+      prompt: picked.key.endsWith("Usd") ? t("US dollars. Leave it empty for no limit.") : t("Tokens, sent and received. Leave it empty for no limit."),
+      value: picked.value,
       validateInput: (text) => complaint(picked.key, text),
     });
     if (value === undefined) return;
@@ -84,7 +85,7 @@ export class ContextCommands implements vscode.TextDocumentContentProvider, vsco
     const before = this.parts.sessions.state?.meter?.budget;
     const { key } = picked;
     await this.parts.daemon.request("goalwright/session/set", { sessionId, budget: changed(before, key, value) });
-    vscode.window.setStatusBarMessage(`Goalwright: ${picked.label.toLowerCase()}: ${value.trim() || "no limit"}`, 4_000);
+    vscode.window.setStatusBarMessage(t("Goalwright: {0}: {1}", picked.label.toLowerCase(), value.trim() || t("no limit")), 4_000);
   }
 
   dispose(): void {
@@ -97,16 +98,16 @@ export class ContextCommands implements vscode.TextDocumentContentProvider, vsco
     const { state } = this.parts.sessions;
     const ours = state?.session.trace.traceId === sessionId;
     const tree = ours ? state.goalTree : { mission: "", currentId: null, goals: [] };
-    return contextDocument(context, tree, ours ? this.title() : "another session");
+    return contextDocument(context, tree, ours ? this.title() : t("another session"));
   }
 
   private title(): string {
-    return this.parts.sessions.state?.session.trace.title || "this session";
+    return this.parts.sessions.state?.session.trace.title || t("this session");
   }
 
   private session(): string {
     const { sessionId } = this.parts.sessions;
-    if (!sessionId) throw new Error("Open a session first: there is no context yet.");
+    if (!sessionId) throw new Error(t("Open a session first: there is no context yet."));
     return sessionId;
   }
 }
@@ -114,5 +115,5 @@ export class ContextCommands implements vscode.TextDocumentContentProvider, vsco
 /** What a compaction came to, in the daemon's words where it has some. */
 function compacted({ before, after, detail }: CompactResult): string {
   if (detail) return detail;
-  return after < before ? `The context was compacted: ${short(before)} → ${short(after)} tokens.` : "There was nothing to compact.";
+  return after < before ? t("The context was compacted: {0} → {1} tokens.", short(before), short(after)) : t("There was nothing to compact.");
 }

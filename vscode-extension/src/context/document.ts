@@ -1,25 +1,27 @@
 /** What the model would be sent now, as a Markdown document to read, search and fold. Pure. */
-import { percent, short } from "../amounts";
+import { columns } from "../../../daemon/api/page/words.js";
+import { percent, short, tokensWord } from "../amounts";
 import type { ContextMessage, ContextPart, ContextResult, GoalTree, Part } from "../protocol.gen";
 import { goalNumbers, goalOf } from "../session/numbers";
+import { t } from "../l10n";
 
 const LAYERS: Record<ContextPart["layer"], string> = {
-  system: "System prompt",
-  tools: "Tools",
-  messages: "Messages",
-  plan: "Plan",
+  system: t("System prompt"),
+  tools: t("Tools"),
+  messages: t("Messages"),
+  plan: t("Plan"),
 };
 const KINDS: Record<ContextMessage["kind"], string> = {
   message: "",
-  goal_summary: "instead of the messages of an ended goal",
-  compaction: "compaction",
-  history: "left of a past turn",
+  goal_summary: t("instead of the messages of an ended goal"),
+  compaction: t("compaction"),
+  history: t("left of a past turn"),
 };
 
 export function contextDocument(context: ContextResult, tree: GoalTree, title: string): string {
   const { system, tools, messages, tail } = context;
   return [
-    heading(1, `Context of ${title}`),
+    heading(1, t("Context of {0}", title)),
     overview(context),
     table(context),
     heading(2, `${LAYERS.system} · ${amount(layer(context, "system"))}`),
@@ -32,28 +34,31 @@ export function contextDocument(context: ContextResult, tree: GoalTree, title: s
     ]),
     heading(2, `${LAYERS.messages} · ${messages.length} · ${amount(layer(context, "messages"))}`),
     ...messages.flatMap((message, index) => messageLines(message, index, tree)),
-    ...(tail ? [heading(2, `${LAYERS.plan} · at the end of the last message · ${amount(layer(context, "plan"))}`), fence(tail)] : []),
+    ...(tail ? [heading(2, `${LAYERS.plan} · ${t("at the end of the last message")} · ${amount(layer(context, "plan"))}`), fence(tail)] : []),
     "",
   ].join("\n\n");
 }
 
 function overview({ model, tokens, meter }: ContextResult): string {
-  const fits = meter.contextWindow > 0 ? ` of the ${short(meter.contextWindow)} that fit` : "";
-  const limit = meter.compactAt > 0 ? `; compacted at ${short(meter.compactAt)}` : "";
-  return (
-    `Exactly what \`${oneLine(model)}\` would be sent if you said nothing more: about ${short(tokens)} tokens${fits}${limit}. ` +
-    "Counts of parts are estimates. *Refresh*, in the title bar, brings it up to date."
-  );
+  const fits = meter.contextWindow > 0 ? t("{0} of the {1} that fit", tokensWord(tokens), short(meter.contextWindow)) : tokensWord(tokens);
+  const amounts = meter.compactAt > 0 ? t("{0}; compacted at {1}", fits, short(meter.compactAt)) : fits;
+  return [
+    t("Exactly what `{0}` would be sent if you said nothing more: about {1}.", oneLine(model), amounts),
+    t("Counts of parts are estimates. *Refresh*, in the title bar, brings it up to date."),
+  ].join(" ");
 }
 
 /** Its columns are of one width: it is read as it is written. */
 function table({ parts, tokens }: ContextResult): string {
   const share = (part: ContextPart): string => percent(tokens > 0 ? part.tokens / tokens : 0);
   const rows = parts.map((part) => [LAYERS[part.layer], cell(part.name), short(part.tokens), share(part)]);
-  const all = [["Layer", "What", "Tokens", "Share"], ...rows];
-  const widths = [0, 1, 2, 3].map((column) => Math.max(3, ...all.map((row) => row[column]?.length ?? 0)));
+  const all = [[t("Layer"), t("What"), t("Tokens"), t("Share")], ...rows];
+  const widths = [0, 1, 2, 3].map((column) => Math.max(3, ...all.map((row) => columns(row[column] ?? ""))));
   const line = (row: readonly string[]): string =>
-    `| ${row.map((text, column) => (column < 2 ? text.padEnd(widths[column] ?? 0) : text.padStart(widths[column] ?? 0))).join(" | ")} |`;
+    `| ${row.map((text, column) => {
+      const gap = " ".repeat((widths[column] ?? 0) - columns(text));
+      return column < 2 ? text + gap : gap + text;
+    }).join(" | ")} |`;
   const rule = widths.map((width, column) => (column < 2 ? "-".repeat(width) : `${"-".repeat(width - 1)}:`));
   return all.map(line).toSpliced(1, 0, line(rule)).join("\n");
 }
@@ -63,14 +68,14 @@ function layered(system: readonly string[], parts: readonly ContextPart[]): stri
   const named = parts.filter((part) => part.layer === "system");
   return system.flatMap((text, index) => {
     const part = system.length >= named.length ? named[index] : undefined;
-    return [heading(3, part ? `${part.name} · ${amount(part.tokens)}` : `Block ${index + 1}`), fence(text)];
+    return [heading(3, part ? `${part.name} · ${amount(part.tokens)}` : t("Block {0}", index + 1)), fence(text)];
   });
 }
 
 function messageLines(message: ContextMessage, index: number, tree: GoalTree): string[] {
   const goal = goalOf(tree, message.goalId);
-  const number = goal && (goalNumbers(tree).get(goal.id) ?? "abandoned");
-  const about = [message.role, KINDS[message.kind], goal ? `goal ${number}` : "", glimpse(message.content), amount(message.tokens)];
+  const number = goal && (goalNumbers(tree).get(goal.id) ?? t("abandoned"));
+  const about = [message.role, KINDS[message.kind], goal ? t("goal {0}", number ?? "") : "", glimpse(message.content), amount(message.tokens)];
   return [heading(3, `${index + 1} · ${about.filter(Boolean).join(" · ")}`), ...message.content.flatMap(partLines)];
 }
 
@@ -79,19 +84,19 @@ function partLines(part: Part): string[] {
     case "text":
       return part.text ? [fence(part.text)] : [];
     case "note":
-      return ["Note:", fence(part.text)];
+      return [t("Note:"), fence(part.text)];
     case "reasoning":
-      return ["Reasoning:", fence(part.text || "(encrypted)")];
+      return [t("Reasoning:"), fence(part.text || t("(encrypted)"))];
     case "tool_call":
-      return [`Calls \`${oneLine(part.name)}\`:`, fence(pretty(part.input), "json")];
+      return [t("Calls `{0}`:", oneLine(part.name)), fence(pretty(part.input), "json")];
     case "tool_result":
-      return [`${part.isError ? "Error" : "Result"} of \`${oneLine(part.name)}\`:`, fence(part.content)];
+      return [part.isError ? t("Error of `{0}`:", oneLine(part.name)) : t("Result of `{0}`:", oneLine(part.name)), fence(part.content)];
     case "file":
-      return [`File \`${oneLine(part.name)}\` (${oneLine(part.mediaType)})`];
+      return [t("File `{0}` ({1})", oneLine(part.name), oneLine(part.mediaType))];
     case "subtask":
-      return [`Task for \`${oneLine(part.agent)}\`:`, fence(part.prompt)];
+      return [t("Task for `{0}`:", oneLine(part.agent)), fence(part.prompt)];
     case "agent":
-      return [`Switches to the agent \`${oneLine(part.agent)}\`.`];
+      return [t("Switches to the agent `{0}`.", oneLine(part.agent))];
     case "compaction":
     case "finish":
       return [];
@@ -104,7 +109,7 @@ function glimpse(content: readonly Part[]): string {
   const result = content.find((part) => part.type === "tool_result");
   const text = content.find((part) => (part.type === "text" || part.type === "note") && part.text.trim());
   const said = text && "text" in text ? oneLine(text.text) : "";
-  const words = calls.length > 0 ? `calls ${calls.join(", ")}` : result ? `result of ${result.name}` : said;
+  const words = calls.length > 0 ? t("calls {0}", calls.join(", ")) : result ? t("result of {0}", result.name) : said;
   return words.length > 60 ? `${words.slice(0, 59).trimEnd()}…` : words;
 }
 
@@ -113,7 +118,7 @@ function layer({ parts }: ContextResult, name: ContextPart["layer"]): number {
 }
 
 function amount(tokens: number): string {
-  return `${short(tokens)} tokens`;
+  return tokensWord(tokens);
 }
 
 function heading(level: number, text: string): string {

@@ -22,6 +22,7 @@ import {
 import { Unseen } from "../editor/unseen";
 import type { Endpoint } from "./launch";
 import { Problem } from "./problems";
+import { t } from "../l10n";
 
 export type Method = keyof Requests;
 export type Params<M extends Method> = Requests[M]["params"];
@@ -132,9 +133,9 @@ function connect(endpoint: Endpoint): Promise<net.Socket> {
         : net.connect({ host: "127.0.0.1", port: endpoint.port ?? 0 });
     const fail = (why: string): void => {
       socket.destroy();
-      reject(new Problem("unreachable", `The Goalwright daemon cannot be reached: ${why}`, undefined, true));
+      reject(new Problem("unreachable", t("The Goalwright daemon cannot be reached: {0}", why), undefined, true));
     };
-    socket.setTimeout(CONNECT_TIMEOUT_MS, () => fail("no answer in time"));
+    socket.setTimeout(CONNECT_TIMEOUT_MS, () => fail(t("no answer in time")));
     socket.once("error", (error) => fail(error.message));
     socket.once("connect", () => {
       socket.setTimeout(0);
@@ -160,7 +161,7 @@ function clientOptions(
     // Reconnecting is the business of daemon.ts, which can also start a daemon that died.
     errorHandler: {
       error: () => ({ action: ErrorAction.Continue, handled: true }),
-      closed: () => ({ action: CloseAction.DoNotRestart, handled: true, message: "The connection to the daemon closed." }),
+      closed: () => ({ action: CloseAction.DoNotRestart, handled: true, message: t("The connection to the daemon closed.") }),
     },
     initializationFailedHandler: () => false,
   };
@@ -171,5 +172,5 @@ function startProblem(error: unknown): Problem {
   const code = (error as { code?: unknown }).code;
   if (code === ErrorCode.INCOMPATIBLE) return new Problem("incompatible", message, ["restartDaemon", "showLog"]);
   if (code === ErrorCode.UNAUTHORIZED) return new Problem("unauthorized", message, ["restartDaemon", "showLog"]);
-  return new Problem("unreachable", `The Goalwright daemon closed the connection: ${message}`, undefined, true);
+  return new Problem("unreachable", t("The Goalwright daemon closed the connection: {0}", message), undefined, true);
 }

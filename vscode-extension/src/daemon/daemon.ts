@@ -5,6 +5,7 @@ import { backoff, MAX_ATTEMPTS } from "./backoff";
 import { Connection, type Answering, type Method, type Params, type Result } from "./connection";
 import { launch, stopByForce, wasStopped, type Endpoint } from "./launch";
 import { asProblem, Problem } from "./problems";
+import { t } from "../l10n";
 
 export type DaemonState =
   | { phase: "idle" }
@@ -132,11 +133,11 @@ export class Daemon implements vscode.Disposable {
     const { output } = this.around;
     for (let n = 0; ; n++) {
       await this.pause(backoff(n));
-      if (generation !== this.generation) throw new Problem("canceled", "The connection is no longer wanted.");
+      if (generation !== this.generation) throw new Problem("canceled", t("The connection is no longer wanted."));
       this.set(
         lost || n > 0
-          ? { phase: "reconnecting", detail: "Connecting to the daemon again…" }
-          : { phase: "starting", detail: "Starting Goalwright…" },
+          ? { phase: "reconnecting", detail: t("Connecting to the daemon again…") }
+          : { phase: "starting", detail: t("Starting Goalwright…") },
       );
       try {
         const connection = await this.open(generation);
@@ -156,7 +157,7 @@ export class Daemon implements vscode.Disposable {
 
   private async open(generation: number): Promise<Connection> {
     const folder = this.around.folder();
-    if (!folder) throw new Problem("noFolder", "Open a folder to let Goalwright work in it.", ["openFolder"]);
+    if (!folder) throw new Problem("noFolder", t("Open a folder to let Goalwright work in it."), ["openFolder"]);
     const python = await this.around.python();
     const endpoint = await launch(python, folder, (line) => this.around.output.info(line));
     const connection = await Connection.open(endpoint, this.around.options(), this.around.output, {
@@ -170,7 +171,7 @@ export class Daemon implements vscode.Disposable {
     const status = await connection.request("goalwright/daemon/status", {});
     if (generation !== this.generation) {
       await connection.close();
-      throw new Problem("canceled", "The connection is no longer wanted.");
+      throw new Problem("canceled", t("The connection is no longer wanted."));
     }
     this.connection = connection;
     this.around.output.info(`connected to daemon ${status.version}, process ${status.pid}, model ${status.model}`);

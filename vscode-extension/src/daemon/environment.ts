@@ -1,6 +1,7 @@
 import * as os from "node:os";
 import * as path from "node:path";
 import * as vscode from "vscode";
+import { language } from "../language";
 import type { Places } from "../permission/words";
 import { workspaceFolder } from "./folder";
 import type { InitializationOptions, Mode } from "../protocol.gen";
@@ -8,6 +9,7 @@ import { PROTOCOL_VERSION } from "../protocol.gen";
 import type { Installation } from "./install";
 import { Problem } from "./problems";
 import { providerEnvironment } from "./process";
+import { t } from "../l10n";
 
 export { workspaceFolder };
 
@@ -53,13 +55,14 @@ function daemonSettings(): Record<string, unknown> {
   const model = setting("model");
   const models = configuration.get<Record<string, string>>("models", {});
   return {
+    language: language(),
     ...(model ? { model } : {}),
     ...(Object.keys(models).length > 0 ? { models } : {}),
     ...Object.fromEntries(chosen),
   };
 }
 
-/** The settings of VS Code that the daemon has, too. */
+/** The settings of VS Code that the daemon has, too, and that count at once; the language does after a reload of the window. */
 export const DAEMON_SETTINGS: readonly string[] = ["model", "models", ...Object.keys(CHOICES)].map((name) => `goalwright.${name}`);
 
 /** `~` and `${workspaceFolder}` written out, as people are used to in settings that hold a path. */
@@ -75,14 +78,14 @@ export async function findPython(installation: Installation): Promise<string> {
   const installed = await installation.python();
   if (installed) return installed;
   if (await installation.isOutdated()) {
-    throw new Problem("outdated", "This version of the extension brings a new daemon. Install it to go on.", [
+    throw new Problem("outdated", t("This version of the extension brings a new daemon. Install it to go on."), [
       "install",
       "showLog",
     ]);
   }
   throw new Problem(
     "notInstalled",
-    "Goalwright's daemon runs in a Python environment of its own. Installing it takes about a minute and leaves your projects alone.",
+    t("Goalwright's daemon runs in a Python environment of its own. Installing it takes about a minute and leaves your projects alone."),
     ["install", "choosePython"],
   );
 }

@@ -1,4 +1,5 @@
 import * as vscode from "vscode";
+import { t } from "../l10n";
 
 /** The uri of the folder the person chose, remembered with the workspace. */
 const CHOSEN = "goalwright.folder";
@@ -27,7 +28,7 @@ export async function chooseFolder(): Promise<boolean> {
   const current = workspaceFolder();
   const picks = diskFolders().map((folder) => ({
     label: folder.name,
-    description: folder === current ? `${folder.uri.fsPath} (now)` : folder.uri.fsPath,
+    description: folder === current ? t("{0} (now)", folder.uri.fsPath) : folder.uri.fsPath,
     folder,
   }));
   if (picks.length === 0) {
@@ -35,8 +36,8 @@ export async function chooseFolder(): Promise<boolean> {
     return false;
   }
   const pick = await vscode.window.showQuickPick(picks, {
-    title: "Choose Folder",
-    placeHolder: "Goalwright works in one folder; the others are outside of it and need your permission.",
+    title: t("Choose Folder"),
+    placeHolder: t("Goalwright works in one folder; the others are outside of it and need your permission."),
     matchOnDescription: true,
   });
   if (!pick || pick.folder === current) return false;

@@ -5,6 +5,7 @@ import * as path from "node:path";
 import { Problem } from "./problems";
 import { run } from "./process";
 import { findBasePython } from "./python";
+import { t } from "../l10n";
 
 export interface InstallOptions {
   basePython: string;
@@ -52,20 +53,20 @@ export class Installation {
   /** Makes the environment. Throws a Problem when that is not possible; what is half done is removed. */
   async install(options: InstallOptions): Promise<string> {
     const bundle = await this.bundle();
-    options.report("looking for Python…");
+    options.report(t("looking for Python…"));
     const base = await findBasePython(options.basePython, options.log);
     const folder = await this.folder();
     await rm(folder, { recursive: true, force: true });
     await mkdir(this.storageFolder, { recursive: true });
     try {
-      options.report("making a virtual environment…");
-      await this.step(options, "make the virtual environment", base.command, ["-I", "-m", "venv", folder]);
+      options.report(t("making a virtual environment…"));
+      await this.step(options, (why) => t("Could not make the virtual environment: {0}", why), base.command, ["-I", "-m", "venv", folder]);
       const python = interpreter(folder);
-      options.report("installing packages…");
+      options.report(t("installing packages…"));
       const pip = ["-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check"];
       await this.step(
         options,
-        "install the packages",
+        (why) => t("Could not install the packages: {0}", why),
         [python],
         [...pip, "-c", bundle.constraints, `${bundle.wheel}[servers]`],
       );
@@ -92,7 +93,7 @@ export class Installation {
 
   private async step(
     options: InstallOptions,
-    what: string,
+    failed: (why: string) => string,
     command: readonly string[],
     args: readonly string[],
   ): Promise<void> {
@@ -104,12 +105,12 @@ export class Installation {
       if (message) options.report(message);
     };
     const done = await run(program, [...first, ...args], { signal: options.signal, onLine }).catch((error: Error) => {
-      if (error.name === "AbortError") throw new Problem("canceled", "The installation was stopped.", ["install"]);
-      throw new Problem("installFailed", `Could not ${what}: ${error.message}`, ["install", "choosePython", "showLog"]);
+      if (error.name === "AbortError") throw new Problem("canceled", t("The installation was stopped."), ["install"]);
+      throw new Problem("installFailed", failed(error.message), ["install", "choosePython", "showLog"]);
     });
     if (done.code === 0) return;
-    const reason = lastWords(done.stderr) || lastWords(done.stdout) || `exit code ${done.code}`;
-    throw new Problem("installFailed", `Could not ${what}: ${reason}`, ["install", "choosePython", "showLog"]);
+    const reason = lastWords(done.stderr) || lastWords(done.stdout) || t("exit code {0}", done.code ?? "?");
+    throw new Problem("installFailed", failed(reason), ["install", "choosePython", "showLog"]);
   }
 
   private async folder(): Promise<string> {
@@ -144,7 +145,7 @@ async function readBundle(folder: string): Promise<Bundle> {
   if (!name) {
     throw new Problem(
       "noBundle",
-      "This build of the extension carries no daemon. Set goalwright.python to a Python that has Goalwright installed.",
+      t("This build of the extension carries no daemon. Set goalwright.python to a Python that has Goalwright installed."),
       ["choosePython", "openSettings"],
     );
   }
@@ -162,8 +163,8 @@ export function interpreter(environment: string, platform: NodeJS.Platform = pro
 /** pip's line as words for the progress notification, or undefined. */
 export function progress(line: string): string | undefined {
   const collecting = /^Collecting ([A-Za-z0-9_.-]+)/.exec(line);
-  if (collecting) return `collecting ${collecting[1]}…`;
-  if (/^Installing collected packages/.test(line)) return "writing packages…";
+  if (collecting) return t("collecting {0}…", collecting[1] ?? "");
+  if (/^Installing collected packages/.test(line)) return t("writing packages…");
   return undefined;
 }
 

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { PROTOCOL_VERSION } from "../protocol.gen";
 import { Problem, type ActionId } from "./problems";
 import { run, type Finished } from "./process";
+import { t } from "../l10n";
 
 /** Where the daemon listens. */
 export interface Endpoint {
@@ -20,9 +21,9 @@ export async function launch(python: string, folder: string, log: (line: string)
   log(`> ${python} ${args.join(" ")}`);
   const done = await run(python, args, { cwd: folder, timeoutMs: 60_000 }).catch((error: NodeJS.ErrnoException) => {
     if (error.name === "TimeoutError") {
-      throw new Problem("timeout", "The Goalwright daemon did not answer within a minute.", undefined, true);
+      throw new Problem("timeout", t("The Goalwright daemon did not answer within a minute."), undefined, true);
     }
-    throw new Problem("noPython", `${python} cannot be started: ${error.message}`, ["choosePython", "openSettings"]);
+    throw new Problem("noPython", t("{0} cannot be started: {1}", python, error.message), ["choosePython", "openSettings"]);
   });
   for (const line of done.stderr.split(/\r?\n/)) if (line) log(line);
   return readAnswer(done, python);
@@ -51,27 +52,28 @@ export function readAnswer(done: Finished, python: string): Endpoint {
   if (answer?.error) {
     const { code, message } = answer.error;
     const passing = code === "startTimeout" || code === "unresponsive";
-    throw new Problem(code || "startFailed", message || "The daemon could not be started.", actionsFor(code), passing);
+    throw new Problem(code || "startFailed", message || t("The daemon could not be started."), actionsFor(code), passing);
   }
   if (done.code === 0 && answer && isEndpoint(answer)) {
     if (answer.protocolVersion === PROTOCOL_VERSION) return answer;
     const older = answer.protocolVersion < PROTOCOL_VERSION;
     throw new Problem(
       "incompatible",
-      `The running daemon (${answer.version}) is ${older ? "older" : "newer"} than this extension: ` +
-        `${older ? "restart the daemon, or update the Goalwright of your Python" : "update the extension"}.`,
+      older
+        ? t("The running daemon ({0}) is older than this extension: restart the daemon, or update the Goalwright of your Python.", answer.version)
+        : t("The running daemon ({0}) is newer than this extension: update the extension.", answer.version),
       older ? ["restartDaemon", "openSettings"] : ["showLog"],
     );
   }
   if (/No module named '?daemon'?/.test(done.stderr)) {
-    throw new Problem("notInstalled", `Goalwright is not installed in ${python}.`, [
+    throw new Problem("notInstalled", t("Goalwright is not installed in {0}.", python), [
       "install",
       "choosePython",
       "openSettings",
     ]);
   }
-  const reason = done.stderr.trim().split(/\r?\n/).at(-1) || `exit code ${done.code}`;
-  throw new Problem("startFailed", `The Goalwright daemon could not be started: ${reason}`, undefined, true);
+  const reason = done.stderr.trim().split(/\r?\n/).at(-1) || t("exit code {0}", done.code ?? "?");
+  throw new Problem("startFailed", t("The Goalwright daemon could not be started: {0}", reason), undefined, true);
 }
 
 interface Answer extends Partial<Endpoint> {

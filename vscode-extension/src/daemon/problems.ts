@@ -1,5 +1,7 @@
 /** What can be wrong with the daemon, in words for the person, and what the person can do about it. */
 
+import { t } from "../l10n";
+
 export type ActionId =
   | "install"
   | "choosePython"
@@ -12,14 +14,14 @@ export type ActionId =
 
 /** The buttons: what is written on them, and the command behind them. */
 export const ACTIONS: Record<ActionId, { label: string; command: string; args?: unknown[] }> = {
-  install: { label: "Install Goalwright", command: "goalwright.install" },
-  choosePython: { label: "Choose Python…", command: "goalwright.choosePython" },
-  downloadPython: { label: "Download Python", command: "goalwright.downloadPython" },
-  openSettings: { label: "Open Settings", command: "workbench.action.openSettings", args: ["goalwright.python"] },
-  openFolder: { label: "Open Folder", command: "workbench.action.files.openFolder" },
-  tryAgain: { label: "Try Again", command: "goalwright.connect" },
-  restartDaemon: { label: "Restart Daemon", command: "goalwright.restartDaemon" },
-  showLog: { label: "Show Log", command: "goalwright.showLog" },
+  install: { label: t("Install Goalwright"), command: "goalwright.install" },
+  choosePython: { label: t("Choose Python…"), command: "goalwright.choosePython" },
+  downloadPython: { label: t("Download Python"), command: "goalwright.downloadPython" },
+  openSettings: { label: t("Open Settings"), command: "workbench.action.openSettings", args: ["goalwright.python"] },
+  openFolder: { label: t("Open Folder"), command: "workbench.action.files.openFolder" },
+  tryAgain: { label: t("Try Again"), command: "goalwright.connect" },
+  restartDaemon: { label: t("Restart Daemon"), command: "goalwright.restartDaemon" },
+  showLog: { label: t("Show Log"), command: "goalwright.showLog" },
 };
 
 export class Problem extends Error {

@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { t } from "../l10n";
 
 export interface Finished {
   code: number | null;
@@ -52,7 +53,7 @@ export function run(command: string, args: readonly string[], options: RunOption
     const settle = (code: number | null): void =>
       finish(() => {
         if (!stopped) return resolve({ code, ...streams });
-        const error = new Error(`${command} was stopped`);
+        const error = new Error(t("{0} was stopped", command));
         error.name = stopped;
         reject(error);
       });

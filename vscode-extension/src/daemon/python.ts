@@ -19,6 +19,7 @@ for name in ("venv", "ensurepip"):
         missing.append(name)
 print(json.dumps({"executable": sys.executable, "version": list(sys.version_info[:3]), "missing": missing}))
 `;
+import { t } from "../l10n";
 
 interface Probe {
   executable: string;
@@ -31,23 +32,29 @@ async function probe(command: readonly string[]): Promise<Probe | string> {
   try {
     const [program = "", ...args] = command;
     const done = await run(program, [...args, "-I", "-c", PROBE], { timeoutMs: 20_000 });
-    if (done.code !== 0) return `${command.join(" ")} ended with code ${done.code}`;
+    if (done.code !== 0) return t("{0} ended with code {1}", command.join(" "), done.code ?? "?");
     return JSON.parse(done.stdout) as Probe;
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === "ENOENT"
-      ? `${command.join(" ")} was not found`
+      ? absent(command)
       : `${command.join(" ")}: ${(error as Error).message}`;
   }
+}
+
+function absent(command: readonly string[]): string {
+  return t("{0} was not found", command.join(" "));
 }
 
 /** Why a Python will not do, or undefined when it will. */
 export function objection(found: Probe, platform: NodeJS.Platform = process.platform): string | undefined {
   const [major, minor] = found.version;
   const version = found.version.join(".");
-  if (major !== MINIMUM[0] || minor < MINIMUM[1]) return `${found.executable} is Python ${version}`;
+  if (major !== MINIMUM[0] || minor < MINIMUM[1]) return t("{0} is Python {1}", found.executable, version);
   if (found.missing.length > 0) {
-    const hint = platform === "linux" ? ` (on Debian and Ubuntu: sudo apt install python${major}.${minor}-venv)` : "";
-    return `${found.executable} (${version}) has no module ${found.missing.join(" and ")}${hint}`;
+    const modules = found.missing.join(t(" and "));
+    return platform === "linux"
+      ? t("{0} ({1}) has no module {2} (on Debian and Ubuntu: sudo apt install {3})", found.executable, version, modules, `python${major}.${minor}-venv`)
+      : t("{0} ({1}) has no module {2}", found.executable, version, modules);
   }
   return undefined;
 }
@@ -61,6 +68,7 @@ export function candidates(configured: string, platform: NodeJS.Platform = proce
 /** The first Python from which an environment can be made. Throws a Problem that says what was tried. */
 export async function findBasePython(configured: string, log: (line: string) => void): Promise<Python> {
   const reasons: string[] = [];
+  const telling: string[] = [];
   for (const command of candidates(configured)) {
     const found = await probe(command);
     const reason = typeof found === "string" ? found : objection(found);
@@ -69,15 +77,15 @@ export async function findBasePython(configured: string, log: (line: string) => 
       return { command, executable: found.executable, version: found.version };
     }
     reasons.push(String(reason));
+    if (reason !== absent(command)) telling.push(String(reason));
   }
   for (const reason of reasons) log(reason);
-  const telling = reasons.filter((reason) => !reason.endsWith("was not found"));
   const tried = configured
-    ? `The setting goalwright.basePython does not help: ${reasons[0]}.`
+    ? t("The setting goalwright.basePython does not help: {0}.", reasons[0] ?? "")
     : telling.length > 0
-      ? `What there is: ${telling.slice(0, 2).join("; ")}.`
-      : "None was found on PATH.";
-  throw new Problem("noPython", `Goalwright needs Python 3.11 or newer. ${tried}`, [
+      ? t("What there is: {0}.", telling.slice(0, 2).join("; "))
+      : t("None was found on PATH.");
+  throw new Problem("noPython", t("Goalwright needs Python 3.11 or newer. {0}", tried), [
     "choosePython",
     "downloadPython",
     "tryAgain",

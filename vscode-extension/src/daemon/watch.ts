@@ -3,7 +3,9 @@ import type { FileHistory } from "../history/model";
 import type { SessionController } from "../session/controller";
 import type { Daemon } from "./daemon";
 import { DAEMON_SETTINGS, setting } from "./environment";
+import { ACTIONS } from "./problems";
 import type { Installation } from "./install";
+import { t } from "../l10n";
 
 export interface Watched {
   daemon: Daemon;
@@ -26,6 +28,7 @@ export function watchSurroundings({ daemon, sessions, history, installation, log
     vscode.workspace.onDidChangeConfiguration((event) => {
       const mine = ["goalwright.python", "goalwright.basePython", ...DAEMON_SETTINGS];
       if (mine.some((name) => event.affectsConfiguration(name))) again();
+      if (event.affectsConfiguration("goalwright.language")) void offerReload();
     }),
     vscode.workspace.onDidGrantWorkspaceTrust(again),
     vscode.workspace.onDidChangeWorkspaceFolders(again),
@@ -54,6 +57,13 @@ export function watchSurroundings({ daemon, sessions, history, installation, log
   return disposable;
 }
 
+/** What is shown already stays in its language until the window is loaded again. */
+async function offerReload(): Promise<void> {
+  const reload = t("Reload Window");
+  const choice = await vscode.window.showInformationMessage(t("Goalwright speaks the new language after a reload of the window."), reload);
+  if (choice) await vscode.commands.executeCommand("workbench.action.reloadWindow");
+}
+
 /** Tells when the daemon that answers is not the one this extension brings. */
 async function offerUpdate(running: string, installation: Installation, log: vscode.LogOutputChannel): Promise<void> {
   const bundled = await installation.version();
@@ -62,11 +72,10 @@ async function offerUpdate(running: string, installation: Installation, log: vsc
     return;
   }
   log.info(`the daemon is version ${running}, the extension brings ${bundled}`);
-  const text = `The Goalwright daemon is version ${running}; this extension brings ${bundled}.`;
-  const button = setting("python") ? "Install Goalwright" : "Restart Daemon";
-  const choice = await vscode.window.showInformationMessage(text, button);
-  if (choice === "Restart Daemon") await vscode.commands.executeCommand("goalwright.restartDaemon");
-  if (choice === "Install Goalwright") await vscode.commands.executeCommand("goalwright.install");
+  const text = t("The Goalwright daemon is version {0}; this extension brings {1}.", running, bundled);
+  const { label, command } = setting("python") ? ACTIONS.install : ACTIONS.restartDaemon;
+  const choice = await vscode.window.showInformationMessage(text, label);
+  if (choice) await vscode.commands.executeCommand(command);
 }
 
 /** Context keys, set only when they change. */

@@ -1,6 +1,7 @@
 import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
 import type { SessionController } from "../session/controller";
+import { t } from "../l10n";
 
 interface Asked {
   daemon: Pick<Daemon, "request">;
@@ -19,8 +20,8 @@ export async function openTrace({ daemon, sessions }: Asked): Promise<void> {
   // VS Code in a browser would lead through its own server's proxy: another host, which the API refuses.
   const where = `${address.scheme}://${address.authority}`;
   const choice = await vscode.window.showInformationMessage(
-    `The trace is at ${where}, on the machine that Goalwright runs on. Open the copied address in a browser there, or forward the port.`,
-    "Copy Address",
+    t("The trace is at {0}, on the machine that Goalwright runs on. Open the copied address in a browser there, or forward the port.", where),
+    t("Copy Address"),
   );
   if (choice) await vscode.env.clipboard.writeText(pageOf(page, sessions.sessionId));
 }

@@ -8,6 +8,7 @@ import type { Update } from "../session/state";
 import { branchDetail, frameOf, messagesOf, traceOf } from "./frames";
 import type { FromGraph, ToGraph, Wanted } from "./messages";
 import type { Frame } from "../../../daemon/api/page/shapes";
+import { t } from "../l10n";
 
 /** Events are posted to the page at most this often. */
 const PAUSE_MS = 50;
@@ -51,7 +52,7 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
     }
     // With nothing open there is nothing to stand beside.
     const column = vscode.window.activeTextEditor ? vscode.ViewColumn.Beside : vscode.ViewColumn.Active;
-    this.adopt(vscode.window.createWebviewPanel(GraphPanel.id, "Graph", { viewColumn: column, preserveFocus: false }, { retainContextWhenHidden: true }));
+    this.adopt(vscode.window.createWebviewPanel(GraphPanel.id, t("Graph"), { viewColumn: column, preserveFocus: false }, { retainContextWhenHidden: true }));
   }
 
   /** After a reload of the window the panel is there again. */

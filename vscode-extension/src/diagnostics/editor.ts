@@ -4,6 +4,7 @@ import { chosen, ofTypeScript, toLsp } from "./convert";
 import type { Pulled } from "./documents";
 import { realClock } from "./waiting";
 import { ProblemWatcher, type Editor, type FileAnswer } from "./watcher";
+import { t } from "../l10n";
 
 /** What VS Code's own TypeScript extension offers to others: a question to its server, which answers in order. */
 const ASK_TYPESCRIPT = "typescript.tsserverRequest";
@@ -126,7 +127,7 @@ async function askTypeScript(file: vscode.Uri, source: string): Promise<Pulled<v
   const answers = await Promise.all(kinds.map((kind) => vscode.commands.executeCommand(ASK_TYPESCRIPT, kind, { file })));
   const items = answers.flatMap((answer) => {
     const found = ofTypeScript(answer, source);
-    if (!found) throw new Error("TypeScript did not answer.");
+    if (!found) throw new Error(t("TypeScript did not answer."));
     return found;
   });
   return { items, replaces: (shown) => shown.source === source && shown.severity !== vscode.DiagnosticSeverity.Hint };

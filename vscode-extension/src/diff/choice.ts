@@ -3,6 +3,7 @@
  * webview shows it.
  */
 import type { FileAnswer, FileDiff } from "../protocol.gen";
+import { t } from "../l10n";
 
 export interface FileChoice {
   /** Numbers of the hunks left out, rising. A file without hunks of its own is one unit, number 0. */
@@ -62,8 +63,8 @@ export function chosen(file: FileDiff, choice: Choice): number {
 export function acceptLabel(files: readonly FileDiff[], choice: Choice): string {
   const total = sum(files.map(units));
   const taken = sum(files.map((file) => chosen(file, choice)));
-  if (taken < total) return `Accept ${taken} of ${total} ${total === files.length ? "files" : "hunks"}`;
-  return files.some((file) => fileChoice(choice, file.path).edited !== "no") ? "Accept as edited" : "Accept";
+  if (taken < total) return total === files.length ? t("Accept {0} of {1} files", taken, total) : t("Accept {0} of {1} hunks", taken, total);
+  return files.some((file) => fileChoice(choice, file.path).edited !== "no") ? t("Accept as edited") : t("Accept");
 }
 
 /** Nothing is left to write: that is what Reject is for. */

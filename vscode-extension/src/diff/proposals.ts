@@ -4,6 +4,7 @@ import { asProblem } from "../daemon/problems";
 import type { PermissionContentResult } from "../protocol.gen";
 import { sameText, type FileChoice } from "./choice";
 import { address, AFTER, BEFORE, proposedBy, type Proposed } from "./uris";
+import { t } from "../l10n";
 
 /** One proposed file, as far as it is known. */
 interface Entry {
@@ -124,7 +125,7 @@ export class Proposals implements vscode.FileSystemProvider, vscode.TextDocument
     if (!proposed) return "";
     try {
       const { binary, before } = await this.content(proposed);
-      return binary ? "(binary file)" : (before ?? "");
+      return binary ? t("(binary file)") : (before ?? "");
     } catch (error) {
       this.log.warn(`content of ${proposed.path}: ${asProblem(error).message}`);
       return "";
@@ -190,7 +191,7 @@ export class Proposals implements vscode.FileSystemProvider, vscode.TextDocument
       this.log.warn(`content of ${proposed.path}: ${asProblem(error).message}`);
       throw vscode.FileSystemError.FileNotFound(uri);
     }
-    const text = content.binary ? "(binary file)" : (entry.saved ?? this.proposedText(proposed, content));
+    const text = content.binary ? t("(binary file)") : (entry.saved ?? this.proposedText(proposed, content));
     return {
       bytes: new TextEncoder().encode(text.startsWith(MARK) || isReadAsUtf8(uri) ? text : MARK + text),
       entry,

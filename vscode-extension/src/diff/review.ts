@@ -9,6 +9,7 @@ import { answers, choose, edit, fileChoice, hunksOf, isEmpty, selected, units, t
 import { Drafts } from "./drafts";
 import { Proposals } from "./proposals";
 import { address, AFTER, BEFORE, proposedBy, title, type Proposed } from "./uris";
+import { t } from "../l10n";
 
 /** For so long after a keystroke in a file the person is taken to be typing there. */
 const TYPING_MS = 4_000;
@@ -219,7 +220,7 @@ export class Review implements vscode.Disposable {
       await this.note(proposed);
     }
     const choice = this.drafts.choice(request.requestId);
-    if (isEmpty(request.files, choice)) throw new Error("Nothing of this change is chosen. Choose a part of it, or reject it.");
+    if (isEmpty(request.files, choice)) throw new Error(t("Nothing of this change is chosen. Choose a part of it, or reject it."));
     return { files: answers(request.files, choice, texts), texts };
   }
 
@@ -332,8 +333,8 @@ export class Review implements vscode.Disposable {
   private async offer(texts: ReadonlyMap<string, string>, by: string): Promise<void> {
     for (const [path, content] of texts) {
       const name = path.split(/[\\/]/).at(-1) ?? path;
-      const why = by ? `${by} answered the request` : "the request is no longer open";
-      const choice = await vscode.window.showInformationMessage(`Your edits of ${name} were not used: ${why}.`, "Open My Text");
+      const why = by ? t("{0} answered the request", by) : t("the request is no longer open");
+      const choice = await vscode.window.showInformationMessage(t("Your edits of {0} were not used: {1}.", name, why), t("Open My Text"));
       if (choice) await vscode.window.showTextDocument(await vscode.workspace.openTextDocument({ content }));
     }
   }

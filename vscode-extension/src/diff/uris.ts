@@ -2,6 +2,7 @@
 
 import { askerName } from "../explore/words";
 import type { FileDiff } from "../protocol.gen";
+import { t } from "../l10n";
 
 export const BEFORE = "goalwright-before";
 export const AFTER = "goalwright-after";
@@ -48,8 +49,14 @@ function plainTitle({ path, kind, movedFrom }: Pick<FileDiff, "path" | "kind" | 
   const name = path.split(/[\\/]/).at(-1) || path;
   if (movedFrom) {
     const old = movedFrom.split(/[\\/]/).at(-1) || movedFrom;
-    return `${old === name ? movedFrom : old} → ${old === name ? path : name} — move proposed by Goalwright`;
+    return t("{0} → {1} — move proposed by Goalwright", old === name ? movedFrom : old, old === name ? path : name);
   }
-  const what = { create: "new file proposed", update: "proposed", delete: "deletion proposed" }[kind];
-  return `${name} — ${what} by Goalwright`;
+  switch (kind) {
+    case "create":
+      return t("{0} — new file proposed by Goalwright", name);
+    case "update":
+      return t("{0} — proposed by Goalwright", name);
+    case "delete":
+      return t("{0} — deletion proposed by Goalwright", name);
+  }
 }

@@ -4,6 +4,7 @@ import type { ChatView } from "../chat/view";
 import type { Review } from "../diff/review";
 import type { SessionController } from "../session/controller";
 import { ACCEPT_CHANGES, ACCEPT_HUNK, lensTitle, REJECT_CHANGES, REJECT_HUNK, SHOW_CHANGES, type Target } from "./lenses";
+import { t } from "../l10n";
 
 const FIX = "goalwright.fix";
 const PROMPTS: ReadonlySet<string> = new Set([FIX, "goalwright.explain", "goalwright.ask"]);
@@ -101,7 +102,7 @@ export class EditorFeatures implements vscode.Disposable {
       .filter(({ severity }) => severity <= vscode.DiagnosticSeverity.Warning)
       .slice(0, MOST);
     if (problems.length <= Math.max(diagnostics.length, 1)) return undefined;
-    const title = `Fix all ${problems.length} problems of this file with Goalwright`;
+    const title = t("Fix all {0} problems of this file with Goalwright", problems.length);
     const action = new vscode.CodeAction(title, vscode.CodeActionKind.QuickFix);
     const argument = { uri: document.uri.toString(), version: document.version, diagnostics: problems.map(told) };
     action.command = { title, command: FIX, arguments: [argument] };

@@ -1,6 +1,7 @@
 /** What the person has decided by code lenses, put onto the lenses that the daemon sends. Pure: no part of VS Code in here. */
 import type { FileDiff } from "../protocol.gen";
 import { fileChoice, units, type Choice } from "../diff/choice";
+import { plural, t } from "../l10n";
 
 export const ACCEPT_HUNK = "goalwright.acceptHunk";
 export const REJECT_HUNK = "goalwright.rejectHunk";
@@ -44,13 +45,15 @@ export function lensTitle(command: string, title: string, target: Target, files:
   if (path !== undefined && hunk !== undefined) {
     const accepted = decision(choice, decided, path, hunk);
     if (accepted === undefined) return title;
-    if (accepted) return command === REJECT_HUNK ? "Accepted (reject instead)" : undefined;
-    return command === ACCEPT_HUNK ? "Rejected (accept instead)" : undefined;
+    if (accepted) return command === REJECT_HUNK ? t("Accepted (reject instead)") : undefined;
+    return command === ACCEPT_HUNK ? t("Rejected (accept instead)") : undefined;
   }
   if (command !== ACCEPT_CHANGES && command !== REJECT_CHANGES) return title;
   const about = path === undefined ? files : files.filter((file) => file.path === path);
   const left = undecided(about, choice, decided).length;
   if (left === about.reduce((sum, file) => sum + units(file), 0)) return title;
-  const verb = command === ACCEPT_CHANGES ? "Accept" : "Reject";
-  return left === 0 ? undefined : left === 1 ? `${verb} the other change` : `${verb} the other ${left} changes`;
+  if (left === 0) return undefined;
+  return command === ACCEPT_CHANGES
+    ? plural(left, "Accept the other change", "Accept the other {0} changes")
+    : plural(left, "Reject the other change", "Reject the other {0} changes");
 }

@@ -1,8 +1,9 @@
 /** Agents in a list. Pure. */
 import type { AgentInfo } from "../protocol.gen";
 import { oneLine } from "./words";
+import { t } from "../l10n";
 
-const WHOSE: Readonly<Record<AgentInfo["source"], string>> = { shipped: "", user: "yours", workspace: "of this folder" };
+const WHOSE: Readonly<Record<AgentInfo["source"], string>> = { shipped: "", user: t("yours"), workspace: t("of this folder") };
 
 export function agentRow({ name, description, source, model }: AgentInfo): { label: string; description: string; detail: string } {
   const whose = Object.hasOwn(WHOSE, source) ? WHOSE[source] : source;

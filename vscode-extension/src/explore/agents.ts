@@ -4,6 +4,7 @@ import type { Daemon } from "../daemon/daemon";
 import type { AgentInfo } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { agentRow } from "./agent_words";
+import { t } from "../l10n";
 
 interface Parts {
   daemon: Daemon;
@@ -16,9 +17,9 @@ export async function newSessionWith({ daemon, sessions, chat }: Parts): Promise
   await daemon.connect();
   const { agents, problems } = await daemon.request("goalwright/agent/list", {});
   const items: (vscode.QuickPickItem & { agent?: AgentInfo })[] = agents.filter(({ primary }) => primary).map((agent) => ({ ...agentRow(agent), agent }));
-  const broken = problems.map((problem) => ({ label: "$(warning) Not used", detail: problem }));
-  if (broken.length > 0) items.push({ label: "Problems", kind: vscode.QuickPickItemKind.Separator }, ...broken);
-  const picked = await vscode.window.showQuickPick(items, { title: "New session with an agent", placeHolder: "Which agent?", matchOnDetail: true });
+  const broken = problems.map((problem) => ({ label: `$(warning) ${t("Not used")}`, detail: problem }));
+  if (broken.length > 0) items.push({ label: t("Problems"), kind: vscode.QuickPickItemKind.Separator }, ...broken);
+  const picked = await vscode.window.showQuickPick(items, { title: t("New session with an agent"), placeHolder: t("Which agent?"), matchOnDetail: true });
   if (!picked?.agent) return;
   await sessions.startNew(picked.agent.name);
   await chat.focus();
@@ -29,10 +30,10 @@ export async function handOver({ daemon, sessions, chat }: Parts): Promise<void>
   const { sessionId } = sessions;
   if (!sessionId) return;
   const targets: (vscode.QuickPickItem & { agent: "init" | "execute" })[] = [
-    { label: "Execute", description: "execute", detail: "Carries out the design of this session", agent: "execute" },
-    { label: "Init", description: "init", detail: "Designs with the results of this session", agent: "init" },
+    { label: t("Execute"), description: "execute", detail: t("Carries out the design of this session"), agent: "execute" },
+    { label: t("Init"), description: "init", detail: t("Designs with the results of this session"), agent: "init" },
   ];
-  const picked = await vscode.window.showQuickPick(targets, { title: "Hand over", placeHolder: "Which agent takes over?", matchOnDetail: true });
+  const picked = await vscode.window.showQuickPick(targets, { title: t("Hand over"), placeHolder: t("Which agent takes over?"), matchOnDetail: true });
   if (!picked) return;
   const { session } = await daemon.request("goalwright/session/handover", { sessionId, agent: picked.agent });
   await sessions.open(session.trace.traceId);
@@ -53,8 +54,8 @@ export async function replan({ daemon, sessions, chat }: Parts): Promise<void> {
   const { sessionId } = sessions;
   if (!sessionId) return;
   const reason = await vscode.window.showInputBox({
-    title: "Replan",
-    prompt: "What is wrong with the plan, or has changed? Empty: just plan again from here.",
+    title: t("Replan"),
+    prompt: t("What is wrong with the plan, or has changed? Empty: just plan again from here."),
     ignoreFocusOut: true,
   });
   if (reason === undefined) return;

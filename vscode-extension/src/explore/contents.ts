@@ -3,6 +3,7 @@ import type { Daemon } from "../daemon/daemon";
 import { asProblem } from "../daemon/problems";
 import type { FileDiff } from "../protocol.gen";
 import { BRANCH, sideAddress, sideOf, sideTitle, type BranchSide } from "./uris";
+import { t } from "../l10n";
 
 /** The files of branches as read-only documents, in VS Code's own diff editors. */
 export class BranchContents implements vscode.TextDocumentContentProvider, vscode.Disposable {
@@ -18,7 +19,7 @@ export class BranchContents implements vscode.TextDocumentContentProvider, vscod
     const { sessionId, branchId, path, side } = about;
     try {
       const { base, branch, binary } = await this.daemon.request("goalwright/explore/content", { sessionId, branchId, path });
-      return binary ? "(binary file)" : ((side === "base" ? base : branch) ?? "");
+      return binary ? t("(binary file)") : ((side === "base" ? base : branch) ?? "");
     } catch (error) {
       return asProblem(error).message;
     }
@@ -29,7 +30,7 @@ export class BranchContents implements vscode.TextDocumentContentProvider, vscod
     const uri = (path: string, side: BranchSide["side"]): vscode.Uri => vscode.Uri.from(sideAddress({ sessionId, branchId, path, side }));
     const [first] = files;
     if (!first) {
-      void vscode.window.showInformationMessage(`Branch ${branchId} changed no file.`);
+      void vscode.window.showInformationMessage(t("Branch {0} changed no file.", branchId));
       return;
     }
     if (files.length === 1) {

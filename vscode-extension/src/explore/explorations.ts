@@ -9,6 +9,7 @@ import { Glimpses } from "./live";
 import type { Records } from "./record";
 import { NOTHING_EXPLORED, outcomeKey, type Explored, type Outcome } from "./shown";
 import { brief, branchLabel } from "./words";
+import { t } from "../l10n";
 
 /** What the person does with branches: look, use, leave to the model, remove. The daemon decides what comes of it. */
 export class Explorations implements vscode.Disposable {
@@ -52,7 +53,7 @@ export class Explorations implements vscode.Disposable {
   async open(sessionId: string, branchId: string, path?: string): Promise<void> {
     const files = await this.files(sessionId, branchId);
     const branch = this.branch(sessionId, branchId);
-    const title = branch ? `Branch ${branchLabel({ id: branchId, description: brief(branch.description) })}` : `Branch ${branchId}`;
+    const title = branch ? t("Branch {0}", branchLabel({ id: branchId, description: brief(branch.description) })) : t("Branch {0}", branchId);
     await this.contents.show(sessionId, branchId, title, path === undefined ? files : files.filter((file) => file.path === path));
   }
 
@@ -62,7 +63,7 @@ export class Explorations implements vscode.Disposable {
     if (this.shown.outcomes[key]?.state === "busy") return;
     const chosen = choice.join(", ");
     const tell = (outcome: Omit<Outcome, "choice">): void => this.show({ outcomes: { ...this.shown.outcomes, [key]: { ...outcome, choice: chosen } } });
-    tell({ state: "busy", title: `Using ${chosen}…`, detail: "" });
+    tell({ state: "busy", title: t("Using {0}…", chosen), detail: "" });
     try {
       const { applied, title, detail } = await this.daemon.request("goalwright/explore/select", { sessionId, choice: [...choice] });
       // What more there is to an applied change is for the model.
@@ -76,16 +77,16 @@ export class Explorations implements vscode.Disposable {
   /** The person does not choose: the model is to, or `none` of the branches is wanted. */
   async leave(sessionId: string, exploreStartId: string, none: boolean): Promise<void> {
     const { left } = await this.daemon.request("goalwright/explore/leave", { sessionId, exploreStartId, none });
-    if (!left) void vscode.window.showInformationMessage("Goalwright does not wait for a choice any more.");
+    if (!left) void vscode.window.showInformationMessage(t("Goalwright does not wait for a choice any more."));
   }
 
   /** Removes what a branch had done, after a question: it cannot be taken back. */
   async remove(sessionId: string, branchId: string): Promise<void> {
     const branch = this.branch(sessionId, branchId);
     const name = branch ? branchLabel({ id: branchId, description: brief(branch.description) }) : branchId;
-    const detail = "What it changed is deleted and cannot be used any more; its conversation stays to be read. This cannot be undone.";
-    const answer = await vscode.window.showWarningMessage(`Remove branch ${name}?`, { modal: true, detail }, "Remove");
-    if (answer !== "Remove") return;
+    const detail = t("What it changed is deleted and cannot be used any more; its conversation stays to be read. This cannot be undone.");
+    const answer = await vscode.window.showWarningMessage(t("Remove branch {0}?", name), { modal: true, detail }, t("Remove"));
+    if (answer === undefined) return;
     await this.daemon.request("goalwright/explore/remove", { sessionId, branchId });
   }
 

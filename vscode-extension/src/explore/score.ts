@@ -1,6 +1,7 @@
 /** The scoreboard: facts of each branch side by side. What is not known is "–"; nobody is called the winner. Pure. */
 import { money, short } from "../amounts";
 import type { BranchMeta, CheckRun, Score } from "../protocol.gen";
+import { plural, t } from "../l10n";
 
 export interface Cell {
   text: string;
@@ -16,7 +17,7 @@ export interface Row {
 }
 
 export const UNKNOWN = "–";
-const NOT_RUN = "not run";
+const NOT_RUN = t("not run");
 const MOST_WHY = 80;
 
 /** One row for each fact, one cell for each branch. Empty while no branch has a score. */
@@ -25,7 +26,7 @@ export function board(branches: readonly BranchMeta[]): Row[] {
   return FACTS.map(({ name, hover, cell }) => ({
     name,
     hover,
-    cells: branches.map(({ score }) => (score ? cell(score) : unknown("Not known: the branch did not come to an end"))),
+    cells: branches.map(({ score }) => (score ? cell(score) : unknown(t("Not known: the branch did not come to an end")))),
   }));
 }
 
@@ -36,25 +37,25 @@ interface Fact {
 }
 
 const FACTS: readonly Fact[] = [
-  { name: "Problems", hover: "Errors and warnings in the changed files, compared with where the branch began", cell: problems },
-  { name: "Tests", hover: "How the test command ended in the branch", cell: ({ test }) => tests(test) },
-  { name: "Files", hover: "Files changed, and lines added and removed", cell: files },
-  { name: "Tokens", hover: "Sent and received", cell: ({ tokens }) => plain(short(tokens), `${tokens.toLocaleString("en")} tokens`) },
-  { name: "Cost", hover: "US dollars, as far as prices are known", cell: ({ cost }) => plain(money(cost), `$${cost}`) },
-  { name: "Time", hover: "From its beginning to its end", cell: ({ durationMs }) => plain(duration(durationMs), `${(durationMs / 1000).toFixed(1)} seconds`) },
+  { name: t("Problems"), hover: t("Errors and warnings in the changed files, compared with where the branch began"), cell: problems },
+  { name: t("Tests"), hover: t("How the test command ended in the branch"), cell: ({ test }) => tests(test) },
+  { name: t("Files"), hover: t("Files changed, and lines added and removed"), cell: files },
+  { name: t("Tokens"), hover: t("Sent and received"), cell: ({ tokens }) => plain(short(tokens), t("{0} tokens", tokens.toLocaleString("en"))) },
+  { name: t("Cost"), hover: t("US dollars, as far as prices are known"), cell: ({ cost }) => plain(money(cost), `$${cost}`) },
+  { name: t("Time"), hover: t("From its beginning to its end"), cell: ({ durationMs }) => plain(duration(durationMs), t("{0} seconds", (durationMs / 1000).toFixed(1))) },
 ];
 
 function problems({ newProblems, fixedProblems }: Score): Cell {
-  if (newProblems === null || fixedProblems === null) return unknown("Not known: no language server gave a verdict");
-  const hover = `${newProblems} new, ${fixedProblems} fixed`;
-  if (newProblems === 0 && fixedProblems === 0) return { text: "none new", hover, tone: "good" };
+  if (newProblems === null || fixedProblems === null) return unknown(t("Not known: no language server gave a verdict"));
+  const hover = t("{0} new, {1} fixed", newProblems, fixedProblems);
+  if (newProblems === 0 && fixedProblems === 0) return { text: t("none new"), hover, tone: "good" };
   return { text: `+${newProblems} −${fixedProblems}`, hover, tone: newProblems > 0 ? "bad" : "good" };
 }
 
 function tests(test: CheckRun | null): Cell {
-  if (!test) return { text: NOT_RUN, hover: "No test command is set or was found, you did not allow it, or the branch was given up", tone: "" };
+  if (!test) return { text: NOT_RUN, hover: t("No test command is set or was found, you did not allow it, or the branch was given up"), tone: "" };
   const { command, exitCode, failed, durationMs, detail } = test;
-  const hover = [command ? `$ ${command}` : "", exitCode === null ? "" : `exit code ${exitCode}`, detail].filter(Boolean).join("\n");
+  const hover = [command ? `$ ${command}` : "", exitCode === null ? "" : exitWord(exitCode), detail].filter(Boolean).join("\n");
   const good = exitCode === 0 && !failed;
   const unknownYet = exitCode === null && !durationMs;
   return { text: ended(test), hover, tone: unknownYet ? "" : good ? "good" : "bad" };
@@ -62,12 +63,16 @@ function tests(test: CheckRun | null): Cell {
 
 /** How a test command ended, in the words of `daemon/explore/check_words.py`: the model and the terminal read the same. */
 function ended({ exitCode, passed, failed, durationMs, detail }: CheckRun): string {
-  if (exitCode === null && durationMs) return `not ended in ${duration(durationMs)}`;
-  if (exitCode === null) return detail.trim() ? `${NOT_RUN}: ${cut(detail)}` : NOT_RUN;
-  const counts = [passed === null ? "" : `${passed} passed`, failed === null ? "" : `${failed} failed`].filter(Boolean);
-  if (counts.length === 0) return exitCode === 0 ? "ok" : `exit code ${exitCode}`;
+  if (exitCode === null && durationMs) return t("not ended in {0}", duration(durationMs));
+  if (exitCode === null) return detail.trim() ? t("not run: {0}", cut(detail)) : NOT_RUN;
+  const counts = [passed === null ? "" : t("{0} passed", passed), failed === null ? "" : t("{0} failed", failed)].filter(Boolean);
+  if (counts.length === 0) return exitCode === 0 ? t("ok") : exitWord(exitCode);
   const told = (exitCode !== 0) === Boolean(failed);
-  return [...counts, ...(told ? [] : [`exit code ${exitCode}`])].join(", ");
+  return [...counts, ...(told ? [] : [exitWord(exitCode)])].join(", ");
+}
+
+function exitWord(code: number | null): string {
+  return t("exit code {0}", code ?? "?");
 }
 
 function cut(text: string): string {
@@ -76,8 +81,8 @@ function cut(text: string): string {
 }
 
 function files({ files: count, added, removed }: Score): Cell {
-  if (count === null || added === null || removed === null) return unknown("Not known: what the branch changed could not be read");
-  return plain(`${count} · +${added} −${removed}`, `${count} ${count === 1 ? "file" : "files"}, ${added} lines added, ${removed} removed`);
+  if (count === null || added === null || removed === null) return unknown(t("Not known: what the branch changed could not be read"));
+  return plain(`${count} · +${added} −${removed}`, plural(count, "{0} file, {1} lines added, {2} removed", "{0} files, {1} lines added, {2} removed", count, added, removed));
 }
 
 function plain(text: string, hover: string): Cell {
@@ -91,9 +96,9 @@ function unknown(hover: string): Cell {
 /** `0.4 s`, `12 s`, `3 min 5 s`, `2 h 5 min`. */
 export function duration(milliseconds: number): string {
   const seconds = milliseconds / 1000;
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
-  if (seconds < 90) return `${Math.round(seconds)} s`;
+  if (seconds < 10) return t("{0} s", seconds.toFixed(1));
+  if (seconds < 90) return t("{0} s", Math.round(seconds));
   const whole = Math.round(seconds);
   const minutes = Math.floor(whole / 60);
-  return minutes < 60 ? `${minutes} min ${whole % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  return minutes < 60 ? t("{0} min {1} s", minutes, whole % 60) : t("{0} h {1} min", Math.floor(minutes / 60), minutes % 60);
 }

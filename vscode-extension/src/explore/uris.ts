@@ -1,5 +1,7 @@
 /** Addresses of the two sides of a file that a branch changed. Pure: no part of VS Code in here. */
 
+import { t } from "../l10n";
+
 export const BRANCH = "goalwright-branch";
 
 export interface BranchSide {
@@ -29,5 +31,5 @@ export function sideOf(uri: { scheme: string; query: string }): BranchSide | und
 
 /** Title of the tab: `cart.py — Branch A`. */
 export function sideTitle({ path, branchId }: Pick<BranchSide, "path" | "branchId">): string {
-  return `${path.split(/[\\/]/).at(-1) || path} — Branch ${branchId}`;
+  return t("{0} — Branch {1}", path.split(/[\\/]/).at(-1) || path, branchId);
 }

@@ -1,13 +1,14 @@
 /** Branches and sub-agents in words. Pure. */
-import { money, short } from "../amounts";
+import { messagesWord, money, tokensWord } from "../amounts";
 import type { BranchMeta, GoalStats, Message, PermissionRequest, SubagentMeta } from "../protocol.gen";
 import { argumentsOf, mainArgument } from "../session/tools";
+import { t } from "../l10n";
 
 const MOST_LETTERS = 48;
 
 /** `Branch A`, `Branch A, sub-agent s1`, `Sub-agent s1`. */
 export function askerName(branchId: string): string {
-  const names = branchId.split(".").map((id) => (/^s\d+$/.test(id) ? `sub-agent ${id}` : `branch ${id}`));
+  const names = branchId.split(".").map((id) => (/^s\d+$/.test(id) ? t("sub-agent {0}", id) : t("branch {0}", id)));
   return capital(names.join(", "));
 }
 
@@ -24,11 +25,11 @@ export function branchLabel({ id, description }: Pick<BranchMeta, "id" | "descri
 export type BranchState = "exploring" | "waiting" | "completed" | "abandoned" | "removed";
 
 export const STATE_WORDS: Readonly<Record<BranchState, string>> = {
-  exploring: "exploring",
-  waiting: "waiting for approval",
-  completed: "done",
-  abandoned: "given up",
-  removed: "removed",
+  exploring: t("exploring"),
+  waiting: t("waiting for approval"),
+  completed: t("done"),
+  abandoned: t("given up"),
+  removed: t("removed"),
 };
 
 export function branchState(branch: BranchMeta, waiting: boolean): BranchState {
@@ -40,8 +41,8 @@ export function branchState(branch: BranchMeta, waiting: boolean): BranchState {
 /** `5 messages · 3.4k tokens · $0.02`. */
 export function spentWords({ messageCount, totalTokens, totalCost }: Omit<GoalStats, "durationMs" | "preview">): string {
   return [
-    messageCount > 0 ? `${messageCount} ${messageCount === 1 ? "message" : "messages"}` : "",
-    totalTokens > 0 ? `${short(totalTokens)} tokens` : "",
+    messageCount > 0 ? messagesWord(messageCount) : "",
+    totalTokens > 0 ? tokensWord(totalTokens) : "",
     totalCost > 0 ? money(totalCost) : "",
   ]
     .filter(Boolean)
@@ -59,7 +60,7 @@ export function lastLine(message: Message | null): string {
   return "";
 }
 
-const AGENT_STATES: Readonly<Record<SubagentMeta["status"], string>> = { running: "at work", completed: "done", failed: "failed" };
+const AGENT_STATES: Readonly<Record<SubagentMeta["status"], string>> = { running: t("at work"), completed: t("done"), failed: t("failed") };
 
 export function agentState({ status }: SubagentMeta): string {
   return Object.hasOwn(AGENT_STATES, status) ? AGENT_STATES[status] : status;

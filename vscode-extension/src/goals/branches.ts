@@ -5,6 +5,7 @@ import { branchLabel, branchState, lastLine, oneLine, spentWords, STATE_WORDS, t
 import type { BranchMeta, Goal, GoalTree } from "../protocol.gen";
 import { childrenOf } from "../session/numbers";
 import type { GoalRow } from "./model";
+import { t } from "../l10n";
 
 /** A row of the tree: a goal of the session, a branch, or a goal of a branch. Ids of goals are numbers. */
 export type Place = { goal: string } | { branch: string } | { branch: string; goal: string };
@@ -53,12 +54,12 @@ export function branchRow(branch: BranchMeta, waiting: boolean, chosen: boolean)
   const live = state === "exploring" || state === "waiting";
   const facts = live
     ? [state === "waiting" ? STATE_WORDS.waiting : "", spentWords(branch.cumulativeStats), lastLine(branch.lastMessage)]
-    : [chosen ? "used" : state === "completed" ? "" : STATE_WORDS[state], oneLine(branch.summary ?? "") || spentWords(branch.cumulativeStats)];
+    : [chosen ? t("used") : state === "completed" ? "" : STATE_WORDS[state], oneLine(branch.summary ?? "") || spentWords(branch.cumulativeStats)];
   const description = facts.filter(Boolean).join(" · ");
   return {
     label,
     description,
-    spoken: [`Branch ${label}`, STATE_WORDS[state], chosen ? "used" : "", description].filter(Boolean).join(", "),
+    spoken: [t("Branch {0}", label), STATE_WORDS[state], chosen ? t("used") : "", description].filter(Boolean).join(", "),
     icon: chosen ? { id: "pass-filled", color: "charts.green" } : ICONS[state],
     contextValue: `branch.${state}`,
     state,
@@ -68,9 +69,9 @@ export function branchRow(branch: BranchMeta, waiting: boolean, chosen: boolean)
 /** Markdown but for what stands in it, which `escape` makes harmless. */
 export function branchTooltip(branch: BranchMeta, waiting: boolean, escape: (text: string) => string): string {
   const state = STATE_WORDS[branchState(branch, waiting)];
-  const lines = [`**Branch ${escape(branchLabel(branch))}**`, `_${state}_`];
+  const lines = [`**${t("Branch {0}", escape(branchLabel(branch)))}**`, `_${state}_`];
   if (branch.summary) lines.push(escape(oneLine(branch.summary)));
-  for (const { name, cells } of board([branch])) lines.push(`${name}: ${escape(cells[0]?.text ?? "")}`);
+  for (const { name, cells } of board([branch])) lines.push(t("{0}: {1}", name, escape(cells[0]?.text ?? "")));
   const spent = spentWords(branch.cumulativeStats);
   if (!branch.score && spent) lines.push(escape(spent));
   const last = lastLine(branch.lastMessage);
@@ -80,5 +81,5 @@ export function branchTooltip(branch: BranchMeta, waiting: boolean, escape: (tex
 
 /** `chosen: A`, beside the goal in which a branch was chosen. */
 export function mergeWords(goal: Goal): string {
-  return goal.type === "explore_merge" && goal.selectedBranch ? `chosen: ${goal.selectedBranch}` : "";
+  return goal.type === "explore_merge" && goal.selectedBranch ? t("chosen: {0}", goal.selectedBranch) : "";
 }

@@ -7,10 +7,11 @@ import type { SessionController } from "../session/controller";
 import { chain, goalOf } from "../session/numbers";
 import { nameOf } from "./words";
 import { step, type Place } from "./places";
+import { plural, t } from "../l10n";
 
 const SHOWN_MS = 4_000;
-const ABANDON = "Abandon";
-const REVERT = "Abandon and Revert Files";
+const ABANDON = t("Abandon");
+const REVERT = t("Abandon and Revert Files");
 
 interface Parts {
   daemon: Daemon;
@@ -26,9 +27,9 @@ export class GoalCommands {
   async add(parentId?: string): Promise<string | null> {
     const parent = parentId === undefined ? undefined : this.goal(parentId);
     const description = await ask({
-      title: parent ? `Add a goal below “${this.name(parent)}”` : "Add a goal",
-      prompt: "What will be achieved, in a few words. Goalwright is told with its next step.",
-      placeHolder: "Publish the package",
+      title: parent ? t("Add a goal below “{0}”", this.name(parent)) : t("Add a goal"),
+      prompt: t("What will be achieved, in a few words. Goalwright is told with its next step."),
+      placeHolder: t("Publish the package"),
     });
     if (description === undefined) return null;
     const sessionId = await this.parts.sessions.ensure();
@@ -39,7 +40,7 @@ export class GoalCommands {
   async rename(goalId: string): Promise<void> {
     const goal = this.goal(goalId);
     if (!goal) return;
-    const description = await ask({ title: `Rename goal “${this.name(goal)}”`, value: goal.description });
+    const description = await ask({ title: t("Rename goal “{0}”", this.name(goal)), value: goal.description });
     if (description === undefined || description === goal.description) return;
     await this.parts.daemon.request("goalwright/goal/rename", { ...this.about(goalId), description });
   }
@@ -52,8 +53,8 @@ export class GoalCommands {
     const goal = this.goal(goalId);
     if (!goal) return;
     const summary = await ask({
-      title: `Mark goal “${this.name(goal)}” as done`,
-      prompt: "What was found or changed? This replaces the details in what the model sees.",
+      title: t("Mark goal “{0}” as done", this.name(goal)),
+      prompt: t("What was found or changed? This replaces the details in what the model sees."),
     });
     if (summary !== undefined) await this.parts.daemon.request("goalwright/goal/done", { ...this.about(goalId), summary });
   }
@@ -62,19 +63,19 @@ export class GoalCommands {
     const goal = this.goal(goalId);
     if (!goal) return;
     const reason = await ask({
-      title: `Abandon goal “${this.name(goal)}”`,
-      prompt: "Why? What was tried leaves the context; this reason stays.",
+      title: t("Abandon goal “{0}”", this.name(goal)),
+      prompt: t("Why? What was tried leaves the context; this reason stays."),
     });
     if (reason === undefined) return;
     const revertFiles = await this.askAboutFiles(goal, reason);
     if (revertFiles === undefined) return;
     const { files } = await this.parts.daemon.request("goalwright/goal/abandon", { ...this.about(goalId), reason, revertFiles });
-    if (revertFiles) tell(`took back the changes of ${files.length === 1 ? "1 file" : `${files.length} files`}`);
+    if (revertFiles) tell(plural(files.length, "took back the changes of {0} file", "took back the changes of {0} files"));
   }
 
   /** Whether to take back what was changed for a goal; asked only when there is something. Undefined: not at all. */
   private async askAboutFiles(goal: Goal, reason: string): Promise<boolean | undefined> {
-    const question = `Abandon goal “${this.name(goal)}”?`;
+    const question = t("Abandon goal “{0}”?", this.name(goal));
     let planned: GoalResult;
     try {
       const params = { ...this.about(goal.id), reason, revertFiles: true, dryRun: true };
@@ -87,11 +88,11 @@ export class GoalCommands {
       if (code === ErrorCode.BUSY && !this.changedFiles(goal)) return false;
       if (code !== ErrorCode.HISTORY_CONFLICT && code !== ErrorCode.BUSY) throw error;
       const { message, detail } = headline((error as Error).message);
-      const words = ["Its file changes cannot be taken back now, so they would stay:", message, detail].filter(Boolean).join("\n");
+      const words = [t("Its file changes cannot be taken back now, so they would stay:"), message, detail].filter(Boolean).join("\n");
       return (await choose(question, words, ABANDON)) === ABANDON ? false : undefined;
     }
     if (planned.files.length === 0) return false;
-    const words = `Files were changed for it. Reverting takes only these changes back; your own edits stay:\n\n${fileLines(planned.files)}`;
+    const words = `${t("Files were changed for it. Reverting takes only these changes back; your own edits stay:")}\n\n${fileLines(planned.files)}`;
     const choice = await choose(question, words, ABANDON, REVERT);
     return choice === undefined ? undefined : choice === REVERT;
   }
@@ -106,7 +107,7 @@ export class GoalCommands {
   async shift(goalId: string, by: "up" | "down"): Promise<void> {
     const place = step(this.tree, goalId, by);
     if (place) await this.move(goalId, place);
-    else tell(by === "up" ? "this goal is the first already" : "this goal is the last already");
+    else tell(by === "up" ? t("this goal is the first already") : t("this goal is the last already"));
   }
 
   async move(goalId: string, place: Place): Promise<void> {
@@ -127,7 +128,7 @@ export class GoalCommands {
 
   private about(goalId: string): { sessionId: string; goalId: string } {
     const { sessionId } = this.parts.sessions;
-    if (!sessionId) throw new Error("Open a session first.");
+    if (!sessionId) throw new Error(t("Open a session first."));
     return { sessionId, goalId };
   }
 }
@@ -138,7 +139,7 @@ async function ask(options: vscode.InputBoxOptions): Promise<string | undefined>
     ...options,
     ignoreFocusOut: true,
     // Said only when Enter would do nothing: a complaint about a box that was just opened helps nobody.
-    validateInput: (value) => (value !== "" && value.trim() === "" ? "Say it in a few words." : undefined),
+    validateInput: (value) => (value !== "" && value.trim() === "" ? t("Say it in a few words.") : undefined),
   });
   return text?.trim() || undefined;
 }

@@ -1,9 +1,10 @@
 /** The goal tree as rows. Pure: how VS Code shows them is in view.ts. */
-import { money, short } from "../amounts";
+import { messagesWord, money, short, tokensWord } from "../amounts";
 import { spentWords } from "../meter/model";
 import type { Goal, GoalMeter, GoalStats, GoalTree } from "../protocol.gen";
 import { mergeWords } from "./branches";
 import { chain, childrenOf, goalNumbers, goalOf } from "../session/numbers";
+import { t } from "../l10n";
 import { nameOf } from "./words";
 
 export interface GoalRow {
@@ -30,10 +31,10 @@ export interface GoalContext {
 const EMPTY: GoalTree = { mission: "", currentId: null, goals: [] };
 
 export const STATUS_WORDS: Record<Goal["status"], string> = {
-  pending: "pending",
-  in_progress: "in progress",
-  completed: "completed",
-  abandoned: "abandoned",
+  pending: t("pending"),
+  in_progress: t("in progress"),
+  completed: t("completed"),
+  abandoned: t("abandoned"),
 };
 
 export function rows(context: GoalContext, parentId: string | null): GoalRow[] {
@@ -56,7 +57,7 @@ export function row(
   return {
     id: goal.id,
     label,
-    description: mergeWords(goal) || summary || (current && goal.status !== "completed" ? "current" : ""),
+    description: mergeWords(goal) || summary || (current && goal.status !== "completed" ? t("current") : ""),
     spoken: [label, status, mergeWords(goal), summary].filter(Boolean).join(", "),
     icon: icon(goal, current && context.running),
     abandoned: goal.status === "abandoned",
@@ -83,14 +84,14 @@ export function tooltip(goal: Goal, number: string | undefined, meter?: GoalMete
   const title = escape(oneLine(goal.description));
   const struck = goal.status === "abandoned" ? `~~${title}~~` : title;
   const lines = [`**${number ? `${escape(number)} ` : ""}${struck}**`, `_${STATUS_WORDS[goal.status]}_`];
-  if (goal.reason) lines.push(`**Why:** ${escape(oneLine(goal.reason))}`);
+  if (goal.reason) lines.push(`**${t("Why:")}** ${escape(oneLine(goal.reason))}`);
   const needs = (goal.needs ?? []).flatMap((id) => goalOf(tree ?? EMPTY, id) ?? []).map((need) => escape(nameOf(need, tree ?? EMPTY)));
-  if (needs.length > 0) lines.push(`**Needs:** ${needs.join(", ")}`);
-  if (goal.summary) lines.push(`**Summary:** ${escape(oneLine(goal.summary))}`);
-  if (goal.mergeSummary) lines.push(`**Merged:** ${escape(oneLine(goal.mergeSummary))}`);
+  if (needs.length > 0) lines.push(`**${t("Needs:")}** ${needs.join(", ")}`);
+  if (goal.summary) lines.push(`**${t("Summary:")}** ${escape(oneLine(goal.summary))}`);
+  if (goal.mergeSummary) lines.push(`**${t("Merged:")}** ${escape(oneLine(goal.mergeSummary))}`);
   const spent = spending(goal, meter);
   if (spent) lines.push(`$(graph) ${spent}`);
-  if (meter && meter.contextTokens > 0) lines.push(`$(book) about ${short(meter.contextTokens)} tokens of the context`);
+  if (meter && meter.contextTokens > 0) lines.push(`$(book) ${t("about {0} tokens of the context", short(meter.contextTokens))}`);
   const preview = goal.cumulativeStats.preview ?? goal.selfStats.preview;
   if (preview) lines.push(`$(tools) ${escape(preview)}`);
   return lines.join("\n\n");
@@ -102,20 +103,20 @@ function spending({ selfStats, cumulativeStats }: Goal, meter: GoalMeter | undef
   if (measured) return [countOf(cumulativeStats.messageCount), measured].filter(Boolean).join(" · ");
   const own = stats(selfStats);
   const all = stats(cumulativeStats);
-  return all && own && own !== all ? `${all} · own: ${own}` : all;
+  return all && own && own !== all ? t("{0} · own: {1}", all, own) : all;
 }
 
 /** `12 messages · 3.4k tokens · $0.02`; empty when nothing was spent. */
 export function stats(value: GoalStats): string {
   if (value.messageCount === 0 && value.totalTokens === 0) return "";
-  const parts = [countOf(value.messageCount) || "0 messages"];
-  if (value.totalTokens > 0) parts.push(`${short(value.totalTokens)} tokens`);
+  const parts = [messagesWord(value.messageCount)];
+  if (value.totalTokens > 0) parts.push(tokensWord(value.totalTokens));
   if (value.totalCost > 0) parts.push(money(value.totalCost));
   return parts.join(" · ");
 }
 
 function countOf(messages: number): string {
-  return messages === 0 ? "" : `${messages} ${messages === 1 ? "message" : "messages"}`;
+  return messages === 0 ? "" : messagesWord(messages);
 }
 
 export function oneLine(text: string): string {

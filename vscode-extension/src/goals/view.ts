@@ -11,6 +11,7 @@ import type { GoalCommands } from "./commands";
 import { escape, oneLine, row, tooltip, type GoalRow } from "./model";
 import { drop } from "./places";
 import { BranchTrees } from "./trees";
+import { t } from "../l10n";
 
 const EMPTY: GoalTree = { mission: "", currentId: null, goals: [] };
 /** Rows of abandoned goals get this scheme, and by it their grey. */
@@ -207,7 +208,7 @@ export class GoalsView
 
   provideFileDecoration(uri: vscode.Uri): vscode.FileDecoration | undefined {
     if (uri.scheme !== ABANDONED) return undefined;
-    return { color: new vscode.ThemeColor("disabledForeground"), tooltip: "abandoned" };
+    return { color: new vscode.ThemeColor("disabledForeground"), tooltip: t("abandoned") };
   }
 
   dispose(): void {

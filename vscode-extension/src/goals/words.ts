@@ -1,6 +1,7 @@
 /** What is said about goals that the person changed. Pure. */
 import type { Event, Goal, GoalTree } from "../protocol.gen";
 import { goalNumbers, goalOf } from "../session/numbers";
+import { t } from "../l10n";
 
 type GoalEvent = Extract<Event, { event: "goal_added" | "goal_updated" | "goal_moved" | "goal_removed" }>;
 
@@ -20,21 +21,21 @@ export function goalLine(event: GoalEvent, before: GoalTree, after: GoalTree): s
   const name = (goal: Goal | undefined, tree: GoalTree): string => (goal ? nameOf(goal, tree) : "");
   switch (event.event) {
     case "goal_added":
-      return `You added goal ${name(now, after)}`;
+      return t("You added goal {0}", name(now, after));
     case "goal_moved":
-      return `You moved goal ${name(old, before)} to place ${goalNumbers(after).get(event.goalId) ?? "?"}`;
+      return t("You moved goal {0} to place {1}", name(old, before), goalNumbers(after).get(event.goalId) ?? "?");
     case "goal_removed":
-      return old && `You removed goal ${name(old, before)}: nobody had worked on it yet`;
+      return old && t("You removed goal {0}: nobody had worked on it yet", name(old, before));
     case "goal_updated": {
       const { updates } = event;
       const number = goalNumbers(before).get(event.goalId);
       if (typeof updates["description"] === "string") {
-        return `You renamed goal ${number ?? ""} to “${brief(updates["description"])}”`.replace("  ", " ");
+        return t("You renamed goal {0} to “{1}”", number ?? "", brief(updates["description"])).replace("  ", " ");
       }
-      if (updates["status"] === "completed") return `You marked goal ${name(old, before)} as done`;
-      if (updates["status"] === "abandoned") return `You abandoned goal ${name(old, before)}`;
+      if (updates["status"] === "completed") return t("You marked goal {0} as done", name(old, before));
+      if (updates["status"] === "abandoned") return t("You abandoned goal {0}", name(old, before));
       return event.currentId === event.goalId && before.currentId !== event.goalId
-        ? `You set the focus on goal ${name(now, after)}`
+        ? t("You set the focus on goal {0}", name(now, after))
         : undefined;
     }
   }

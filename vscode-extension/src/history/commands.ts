@@ -3,16 +3,17 @@ import { fileUri, openFile } from "../chat/open";
 import { ErrorCode, type HistoryRestoreParams } from "../protocol.gen";
 import type { FileHistory } from "./model";
 import { consequences, counts, headline, named, restoredLine } from "./words";
+import { t } from "../l10n";
 
 const SHOWN_MS = 5_000;
-const OPEN = "Open File";
-const SAVE = "Save and Try Again";
+const OPEN = t("Open File");
+const SAVE = t("Save and Try Again");
 
 /** Undoes or redoes a change, the next one without its id, and says what was done. */
 export async function step(history: FileHistory, action: "undo" | "redo", changeId?: string): Promise<void> {
   const done = await told(history, () => history.step(action, changeId));
   if (!done) return;
-  if (done.files.length === 0) void vscode.window.showInformationMessage(`Nothing to ${action}: the files read so already.`);
+  if (done.files.length === 0) void vscode.window.showInformationMessage(action === "undo" ? t("Nothing to undo: the files read so already.") : t("Nothing to redo: the files read so already."));
   else vscode.window.setStatusBarMessage(`Goalwright: ${restoredLine({ action, ...done })}`, SHOWN_MS);
 }
 
@@ -31,7 +32,7 @@ export async function restore(
   const detail = consequences(planned);
   if ((await vscode.window.showWarningMessage(words.question, { modal: true, detail }, words.button)) !== words.button) return;
   const done = await told(history, () => history.restore(about, false), words.nothing);
-  if (done) vscode.window.setStatusBarMessage(`Goalwright: took back ${counts(done.files)}`, SHOWN_MS);
+  if (done) vscode.window.setStatusBarMessage(t("Goalwright: took back {0}", counts(done.files)), SHOWN_MS);
 }
 
 /**

@@ -4,6 +4,7 @@ import { asProblem } from "../daemon/problems";
 import type { HistoryChange, HistoryOutcome, HistoryRestoreParams, HistoryResult } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import type { Update } from "../session/state";
+import { t } from "../l10n";
 
 const EMPTY: HistoryResult = { changes: [], undo: null, redo: null };
 /** A patch of many files is many events in one moment, and one question to the daemon. */
@@ -55,7 +56,7 @@ export class FileHistory implements vscode.Disposable {
   }
 
   private session(): string {
-    if (!this.sessions.sessionId) throw new Error("Open a session first.");
+    if (!this.sessions.sessionId) throw new Error(t("Open a session first."));
     return this.sessions.sessionId;
   }
 

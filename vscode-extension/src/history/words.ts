@@ -1,5 +1,7 @@
 /** What is said about changes that are undone, redone or restored. Pure. */
+import { filesWord } from "../amounts";
 import type { FilesRestored, HistoryChange, HistoryOutcome } from "../protocol.gen";
+import { plural, t } from "../l10n";
 
 interface Counted {
   path: string;
@@ -20,16 +22,32 @@ export function counts(files: readonly Counted[]): string {
 
 /** The quiet line in the transcript: `You undid edit of src/a.py +1 −2`. */
 export function restoredLine({ action, target, files }: Pick<FilesRestored, "action" | "target" | "files">): string {
-  const verb = { undo: "undid", redo: "redid", restore: "took back" }[action];
+  const about = targetWords(target) || t("changes of {0}", filesWord(files.length));
+  const what = files.length > 0 ? `${about} ${counts(files)}` : about;
+  switch (action) {
+    case "undo":
+      return t("You undid {0}", what);
+    case "redo":
+      return t("You redid {0}", what);
+    case "restore":
+      return t("You took back {0}", what);
+  }
+}
+
+/** What was undone, which the daemon stores in English: `edit of src/a.py`, `2 changes since message 7`, `3 changes of a goal`. */
+function targetWords(target: string): string {
+  const [, count = "", since, goal] = /^(\d+) changes? (?:(since message \d+)|for the goal (.+))$/.exec(target) ?? [];
   // Nobody counts messages.
-  const what = target.replace(/ since message \d+/, " since an earlier message") || `changes of ${countOf(files.length)}`;
-  return files.length > 0 ? `You ${verb} ${what} ${counts(files)}` : `You ${verb} ${what}`;
+  if (since) return plural(Number(count), "{0} change since an earlier message", "{0} changes since an earlier message");
+  if (goal) return plural(Number(count), "{0} change for the goal {1}", "{0} changes for the goal {1}", count, goal);
+  const [, tool, files] = /^(\w+) of (.+)$/.exec(target) ?? [];
+  return tool && files ? changeOf(tool, files) : target;
 }
 
 /** One file in a list of what would happen, seen from the file: `src/a.py +1 −2`. */
 export function fileLine({ path, kind, added, removed, movedFrom }: Counted): string {
   if (movedFrom) return `${movedFrom} → ${path}`;
-  const what = { create: "comes back", update: `+${added} −${removed}`, delete: "is deleted" }[kind];
+  const what = { create: t("comes back"), update: `+${added} −${removed}`, delete: t("is deleted") }[kind];
   return `${path}  ${what}`;
 }
 
@@ -37,18 +55,33 @@ export function fileLine({ path, kind, added, removed, movedFrom }: Counted): st
 export function fileLines(files: readonly Counted[]): string {
   const shown = files.slice(0, MOST_NAMES).map(fileLine);
   const more = files.length - shown.length;
-  return [...shown, ...(more > 0 ? [`… and ${more} more`] : [])].join("\n");
+  return [...shown, ...(more > 0 ? [t("… and {0} more", more)] : [])].join("\n");
 }
 
 /** What a question before a restore says below it. */
 export function consequences({ files }: Pick<HistoryOutcome, "files">): string {
-  return `${fileLines(files)}\n\nOnly what Goalwright changed is taken back; your own edits stay. Each change can be redone.`;
+  return `${fileLines(files)}\n\n${t("Only what Goalwright changed is taken back; your own edits stay. Each change can be redone.")}`;
 }
 
 /** What a change can be called: `edit of src/a.py`, `patch of 3 files`. */
 export function changeLabel({ tool, files }: Pick<HistoryChange, "tool" | "files">): string {
   const [file] = files;
-  return `${tool} of ${files.length === 1 && file ? file.path : countOf(files.length)}`;
+  return changeOf(tool, files.length === 1 && file ? file.path : filesWord(files.length));
+}
+
+function changeOf(tool: string, what: string): string {
+  switch (tool) {
+    case "edit":
+      return t("edit of {0}", what);
+    case "write":
+      return t("write of {0}", what);
+    case "patch":
+      return t("patch of {0}", what);
+    case "bash":
+      return t("bash of {0}", what);
+    default:
+      return t("{0}: {1}", tool, what);
+  }
 }
 
 /** The first sentence of a message, and the rest: a dialog shows them differently. */
@@ -69,8 +102,4 @@ export function named(message: string, paths: readonly string[]): { path: string
   if (!best) return undefined;
   const line = /^:(\d+)/.exec(message.slice(best.at + best.path.length))?.[1];
   return { path: best.path, line: line === undefined ? undefined : Number(line) };
-}
-
-function countOf(files: number): string {
-  return files === 1 ? "1 file" : `${files} files`;
 }

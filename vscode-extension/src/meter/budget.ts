@@ -1,39 +1,43 @@
 /** Limits of a session, as a person sets them. Pure. */
-import { limitOf, money, readMoney, readTokens, short } from "../amounts";
+import { limitOf, money, readMoney, readTokens, short, tokensWord } from "../amounts";
 import type { Budget, GoalTree, Meter } from "../protocol.gen";
 import { currentGoal, total } from "./model";
+import { t } from "../l10n";
 
 export interface BudgetChoice {
   key: keyof Budget;
   label: string;
   /** The limit now. */
   description: string;
+  /** The limit as the user may write it; empty when there is none. */
+  value: string;
   /** What has been used of it. */
   detail: string;
 }
 
 const KINDS: readonly { key: keyof Budget; label: string }[] = [
-  { key: "sessionUsd", label: "Money for this session" },
-  { key: "sessionTokens", label: "Tokens for this session" },
-  { key: "goalUsd", label: "Money for each goal" },
-  { key: "goalTokens", label: "Tokens for each goal" },
+  { key: "sessionUsd", label: t("Money for this session") },
+  { key: "sessionTokens", label: t("Tokens for this session") },
+  { key: "goalUsd", label: t("Money for each goal") },
+  { key: "goalTokens", label: t("Tokens for each goal") },
 ];
 const NO_BUDGET: Budget = { sessionUsd: null, sessionTokens: null, goalUsd: null, goalTokens: null };
 
 /** The four limits, with what they are and what was used. */
 export function choices(meter: Meter | null, tree: GoalTree): BudgetChoice[] {
   const goal = meter && currentGoal(meter, tree);
-  const name = goal ? `Goal ${goal.number ?? goal.goal.description}` : "";
+  const name = goal ? t("Goal {0}", goal.number ?? goal.goal.description) : "";
   return KINDS.map(({ key, label }) => {
     const limit = meter?.budget[key] ?? null;
     const spent = key.startsWith("session") ? meter : goal?.meter;
-    const used = spent ? (isMoney(key) ? money(spent.cost) : `${short(total(spent.usage))} tokens`) : "";
-    const who = key.startsWith("session") ? "Used so far" : name;
+    const used = spent ? (isMoney(key) ? money(spent.cost) : tokensWord(total(spent.usage))) : "";
+    const who = key.startsWith("session") ? t("Used so far") : name;
     return {
       key,
       label,
-      description: limit === null ? "no limit" : isMoney(key) ? limitOf(limit) : `${short(limit)} tokens`,
-      detail: used && who ? `${who}: ${used}` : "",
+      description: limit === null ? t("no limit") : isMoney(key) ? limitOf(limit) : tokensWord(limit),
+      value: limit === null ? "" : isMoney(key) ? limitOf(limit) : short(limit),
+      detail: used && who ? t("{0}: {1}", who, used) : "",
     };
   });
 }
@@ -46,8 +50,8 @@ export function isMoney(key: keyof Budget): boolean {
 export function complaint(key: keyof Budget, text: string): string | undefined {
   if (text.trim() === "" || amount(key, text) !== undefined) return undefined;
   return isMoney(key)
-    ? "An amount in US dollars, for example 2.50. Leave it empty for no limit."
-    : "A number of tokens, for example 200000, 200k or 1.5M. Leave it empty for no limit.";
+    ? t("An amount in US dollars, for example 2.50. Leave it empty for no limit.")
+    : t("A number of tokens, for example 200000, 200k or 1.5M. Leave it empty for no limit.");
 }
 
 /** The limits with one of them changed; an empty text takes it away. */

@@ -1,7 +1,8 @@
 /** What the meter shows: how full the context is, what the session took, and its limits. Pure. */
-import { limitOf, money, percent, short } from "../amounts";
+import { limitOf, money, percent, short, tokensWord } from "../amounts";
 import type { Budget, Goal, GoalMeter, GoalTree, Meter, PermissionRequest, Usage } from "../protocol.gen";
 import { goalNumbers, goalOf } from "../session/numbers";
+import { t } from "../l10n";
 
 /** From this share of the way to a compaction, or of a limit, the bar warns. */
 const NEARLY = 0.9;
@@ -33,13 +34,13 @@ export function cacheShare(usage: Usage): number | undefined {
 /** `83 % from cache`; empty when nothing was sent. */
 export function cacheWords(usage: Usage): string {
   const share = cacheShare(usage);
-  return share === undefined ? "" : `${percent(share)} from cache`;
+  return share === undefined ? "" : t("{0} from cache", percent(share));
 }
 
 /** `12k tokens · $0.02 · 83 % from cache`; empty when nothing was spent. */
 export function spentWords({ usage, cost }: Pick<GoalMeter, "usage" | "cost">): string {
   if (total(usage) === 0) return "";
-  return [`${short(total(usage))} tokens`, cost > 0 ? money(cost) : "", cacheWords(usage)].filter(Boolean).join(" · ");
+  return [tokensWord(total(usage)), cost > 0 ? money(cost) : "", cacheWords(usage)].filter(Boolean).join(" · ");
 }
 
 export interface MeterLine {
@@ -63,13 +64,13 @@ export function line(meter: Meter, tree: GoalTree): MeterLine {
   const limit = meter.compactAt || meter.contextWindow;
   const filled = limit > 0 ? Math.min(1, contextTokens / limit) : 0;
   return {
-    context: limit > 0 ? `${short(contextTokens)} of ${short(limit)}` : short(contextTokens),
+    context: limit > 0 ? t("{0} of {1}", short(contextTokens), short(limit)) : short(contextTokens),
     filled,
     near: filled >= NEARLY,
     costly: budgets(meter, tree).some((one) => one.near),
     cost: costWords(meter),
     cache: cacheWords(usage),
-    spoken: `About ${short(contextTokens)} tokens of context; it is compacted at ${short(limit)}`,
+    spoken: t("About {0} tokens of context; it is compacted at {1}", short(contextTokens), short(limit)),
   };
 }
 
@@ -99,12 +100,12 @@ export function budgets(meter: Meter, tree: GoalTree): Limit[] {
     const limit = budget[key];
     if (limit === null || limit === undefined) return;
     const inMoney = key.endsWith("Usd");
-    const words = `${write(used)} of ${inMoney ? limitOf(limit) : `${short(limit)} tokens`}`;
+    const words = t("{0} of {1}", write(used), inMoney ? limitOf(limit) : tokensWord(limit));
     found.push({ key, what, words, used, limit, near: used >= limit * NEARLY });
   };
-  add("sessionUsd", "This session", meter.cost, money);
-  add("sessionTokens", "This session", total(meter.usage), short);
-  const name = goal ? `Goal ${goal.number ?? goal.goal.description}` : "Each goal";
+  add("sessionUsd", t("This session"), meter.cost, money);
+  add("sessionTokens", t("This session"), total(meter.usage), short);
+  const name = goal ? t("Goal {0}", goal.number ?? goal.goal.description) : t("Each goal");
   add("goalUsd", name, goal?.meter?.cost ?? 0, money);
   add("goalTokens", name, goal?.meter ? total(goal.meter.usage) : 0, short);
   return found;
@@ -125,27 +126,27 @@ export function details(meter: Meter, tree: GoalTree): { label: string; words: s
   const { usage } = meter;
   const rows = [
     {
-      label: "Context",
+      label: t("Context"),
       words: [
-        `about ${short(meter.contextTokens)} tokens`,
-        ...(meter.contextWindow > 0 ? [`${short(meter.contextWindow)} fit`] : []),
-        ...(meter.compactAt > 0 ? [`compacted at ${short(meter.compactAt)}`] : []),
+        t("about {0} tokens", short(meter.contextTokens)),
+        ...(meter.contextWindow > 0 ? [t("{0} fit", short(meter.contextWindow))] : []),
+        ...(meter.compactAt > 0 ? [t("compacted at {0}", short(meter.compactAt))] : []),
       ],
     },
     {
-      label: "Tokens",
+      label: t("Tokens"),
       words: [
-        `${short(sent(usage))} in`,
-        ...(usage.cacheRead > 0 ? [`${short(usage.cacheRead)} of them from cache`] : []),
-        ...(usage.cacheWrite > 0 ? [`${short(usage.cacheWrite)} put there`] : []),
-        `${short(usage.output)} out`,
+        t("{0} in", short(sent(usage))),
+        ...(usage.cacheRead > 0 ? [t("{0} of them from cache", short(usage.cacheRead))] : []),
+        ...(usage.cacheWrite > 0 ? [t("{0} put there", short(usage.cacheWrite))] : []),
+        t("{0} out", short(usage.output)),
       ],
     },
     {
-      label: "Cost",
+      label: t("Cost"),
       words: meter.costKnown
         ? [money(meter.cost)]
-        : [meter.cost > 0 ? `at least ${money(meter.cost)}` : "not known", "the model's price is not known"],
+        : [meter.cost > 0 ? t("at least {0}", money(meter.cost)) : t("not known"), t("the model's price is not known")],
     },
   ];
   const goal = currentGoal(meter, tree);
@@ -153,8 +154,8 @@ export function details(meter: Meter, tree: GoalTree): { label: string; words: s
     const held = goal.meter?.contextTokens ?? 0;
     const spent = goal.meter ? spentWords(goal.meter) : "";
     rows.push({
-      label: goal.number ? `Goal ${goal.number}` : "Goal",
-      words: [spent || "nothing yet", ...(held > 0 ? [`${short(held)} of the context`] : [])],
+      label: goal.number ? t("Goal {0}", goal.number) : t("Goal"),
+      words: [spent || t("nothing yet"), ...(held > 0 ? [t("{0} of the context", short(held))] : [])],
     });
   }
   return rows;

@@ -6,11 +6,12 @@ import { asProblem } from "../daemon/problems";
 import type { Action, Mode, PermissionRulesResult, Rule, StoredGrant } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { grantRow, MODES, modeWords, ruleRow, trustWords } from "./words";
+import { t } from "../l10n";
 
 const SHOWN_MS = 4_000;
-const TRUST = "Manage Workspace Trust";
-const REMOVE: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("trash"), tooltip: "Remove" };
-const OPEN: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("go-to-file"), tooltip: "Open the file it stands in" };
+const TRUST = t("Manage Workspace Trust");
+const REMOVE: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("trash"), tooltip: t("Remove") };
+const OPEN: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("go-to-file"), tooltip: t("Open the file it stands in") };
 
 const ICONS: Readonly<Record<Action, string>> = { allow: "pass", ask: "question", deny: "circle-slash" };
 
@@ -36,13 +37,13 @@ export class PermissionCommands {
     const now = sessions.state?.session.mode ?? defaultMode();
     const items = MODES.map(({ mode, label, icon, detail }) => ({
       label: `$(${icon}) ${label}`,
-      description: mode === now ? "current" : "",
+      description: mode === now ? t("current") : "",
       detail,
       mode,
     }));
     const picked = await vscode.window.showQuickPick(items, {
-      title: "Mode of this session",
-      placeHolder: "What may pass without a question?",
+      title: t("Mode of this session"),
+      placeHolder: t("What may pass without a question?"),
       matchOnDetail: true,
     });
     if (!picked || (picked.mode === now && sessions.state)) return;
@@ -56,14 +57,14 @@ export class PermissionCommands {
       if (choice === TRUST) await vscode.commands.executeCommand("workbench.trust.manage");
       return;
     }
-    vscode.window.setStatusBarMessage(`Goalwright: mode ${modeWords(picked.mode).label}`, SHOWN_MS);
+    vscode.window.setStatusBarMessage(t("Goalwright: mode {0}", modeWords(picked.mode).label), SHOWN_MS);
   }
 
   /** Lists what was granted, to be taken back, and the rules below it. Resolves when the list is closed. */
   async manage(): Promise<void> {
     const pick = vscode.window.createQuickPick<Item>();
-    pick.title = "Permissions";
-    pick.placeholder = "What was granted, and the rules in force";
+    pick.title = t("Permissions");
+    pick.placeholder = t("What was granted, and the rules in force");
     pick.matchOnDescription = true;
     pick.matchOnDetail = true;
     pick.busy = true;
@@ -82,7 +83,7 @@ export class PermissionCommands {
     const load = async (): Promise<void> => {
       const { sessionId } = this.parts.sessions;
       const found = await this.parts.daemon.request("goalwright/permission/rules", sessionId ? { sessionId } : {});
-      pick.title = `Permissions · mode ${modeWords(found.mode).label} · ${trustWords(found.trust)}`;
+      pick.title = t("Permissions · mode {0} · {1}", modeWords(found.mode).label, trustWords(found.trust));
       pick.items = itemsOf(found, Date.now());
     };
     pick.onDidTriggerItemButton(({ item: { grant, rule } }) => {
@@ -111,8 +112,8 @@ export class PermissionCommands {
 
   private async askToForget(grant: StoredGrant): Promise<void> {
     const { label, description, detail } = grantRow(grant, Date.now());
-    const question = `Ask again for ${label}?`;
-    const choice = await vscode.window.showWarningMessage(question, { modal: true, detail: `${description}\n${detail}` }, "Remove Permission");
+    const question = t("Ask again for {0}?", label);
+    const choice = await vscode.window.showWarningMessage(question, { modal: true, detail: `${description}\n${detail}` }, t("Remove Permission"));
     if (choice !== undefined) await this.forget(grant).catch((error: unknown) => vscode.window.showErrorMessage(asProblem(error).message));
     await this.manage();
   }
@@ -121,7 +122,7 @@ export class PermissionCommands {
     const { sessionId } = this.parts.sessions;
     const session = scope === "session" && sessionId ? { sessionId } : {};
     await this.parts.daemon.request("goalwright/permission/forget", { grantIds: [grantId], ...session });
-    vscode.window.setStatusBarMessage(`Goalwright: asks again for ${permission}: ${pattern}`, SHOWN_MS);
+    vscode.window.setStatusBarMessage(t("Goalwright: asks again for {0}", `${permission}: ${pattern}`), SHOWN_MS);
   }
 }
 
@@ -130,10 +131,10 @@ function itemsOf({ grants, rules }: PermissionRulesResult, now: number): Item[] 
   const separator = (label: string): Item => ({ label, kind: vscode.QuickPickItemKind.Separator });
   const newest = [...grants].sort((a, b) => (b.grantedAt ?? "").localeCompare(a.grantedAt ?? ""));
   return [
-    separator("Granted by you"),
+    separator(t("Granted by you")),
     ...newest.map((grant): Item => ({ ...grantRow(grant, now), iconPath: new vscode.ThemeIcon("key"), buttons: [REMOVE], grant })),
-    ...(grants.length === 0 ? [{ label: "Nothing yet", detail: "“Always…” on a question adds something here." }] : []),
-    separator("Rules in force, the strongest first"),
+    ...(grants.length === 0 ? [{ label: t("Nothing yet"), detail: t("“Always…” on a question adds something here.") }] : []),
+    separator(t("Rules in force, the strongest first")),
     ...[...rules].reverse().map((rule): Item => ({ ...ruleRow(rule, places()), iconPath: new vscode.ThemeIcon(ICONS[rule.action]), buttons: rule.file ? [OPEN] : [], rule })),
   ];
 }
@@ -141,5 +142,5 @@ function itemsOf({ grants, rules }: PermissionRulesResult, now: number): Item[] 
 async function open({ source, file }: Rule): Promise<void> {
   if (file) await openFile(file);
   else if (source === "editor") await vscode.commands.executeCommand("workbench.action.openSettings", "goalwright");
-  else vscode.window.setStatusBarMessage("Goalwright: this rule is built in; a rule of your own overrules it", SHOWN_MS);
+  else vscode.window.setStatusBarMessage(t("Goalwright: this rule is built in; a rule of your own overrules it"), SHOWN_MS);
 }

@@ -4,9 +4,10 @@ import type { Daemon } from "../daemon/daemon";
 import type { JobInfo } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { jobRow } from "./words";
+import { t } from "../l10n";
 
-const KILL: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("debug-stop"), tooltip: "Stop" };
-const OPEN: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("output"), tooltip: "Open its output" };
+const KILL: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("debug-stop"), tooltip: t("Stop") };
+const OPEN: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("output"), tooltip: t("Open its output") };
 
 interface Item extends vscode.QuickPickItem {
   job?: JobInfo;
@@ -15,8 +16,8 @@ interface Item extends vscode.QuickPickItem {
 /** Lists the session's commands in the background, to look at their output or to stop them. Throws what the daemon says. */
 export async function showJobs(daemon: Daemon, sessions: SessionController): Promise<void> {
   const pick = vscode.window.createQuickPick<Item>();
-  pick.title = "Background Jobs";
-  pick.placeholder = "Enter opens the output";
+  pick.title = t("Background Jobs");
+  pick.placeholder = t("Enter opens the output");
   pick.matchOnDescription = true;
   pick.busy = true;
   const closed = new Promise<void>((resolve) => pick.onDidHide(resolve));
@@ -24,7 +25,7 @@ export async function showJobs(daemon: Daemon, sessions: SessionController): Pro
   const load = async (): Promise<void> => {
     const { sessionId } = sessions;
     const { jobs } = await daemon.request("goalwright/job/list", sessionId ? { sessionId } : {});
-    pick.items = jobs.length > 0 ? [...jobs].reverse().map((job) => itemOf(job, Date.now())) : [{ label: "No command runs in the background." }];
+    pick.items = jobs.length > 0 ? [...jobs].reverse().map((job) => itemOf(job, Date.now())) : [{ label: t("No command runs in the background.") }];
   };
   const run = async (work: () => Promise<unknown>): Promise<void> => {
     pick.busy = true;

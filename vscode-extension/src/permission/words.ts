@@ -2,18 +2,19 @@
 import type { JobInfo, Mode, PermissionRequest, Reason, Rule, RuleSource, Scope, StoredGrant, Trust } from "../protocol.gen";
 import { ago } from "../chat/time";
 import { visibleLine } from "../chat/webview/visible";
+import { t } from "../l10n";
 
 const WHOSE: Readonly<Record<RuleSource, string>> = {
-  shipped: "the built-in rule",
-  user: "your rule",
-  editor: "your setting",
-  workspace: "this folder's rule",
-  granted: "what you granted",
-  session: "what you granted in this session",
-  mode: "the mode",
-  agent: "the agent's rule",
-  branch: "the branch's limits",
-  protected: "protected:",
+  shipped: t("the built-in rule"),
+  user: t("your rule"),
+  editor: t("your setting"),
+  workspace: t("this folder's rule"),
+  granted: t("what you granted"),
+  session: t("what you granted in this session"),
+  mode: t("the mode"),
+  agent: t("the agent's rule"),
+  branch: t("the branch's limits"),
+  protected: t("protected:"),
 };
 
 /** Whose rule it is; what a newer daemon calls otherwise stays as it is. */
@@ -42,18 +43,18 @@ export function shortPath(file: string, { home, folder }: Places): string {
 }
 
 const VERBS: Readonly<Record<string, string>> = {
-  read: "reads",
-  edit: "changes",
-  bash: "runs",
-  ls: "lists",
-  glob: "looks for",
-  grep: "searches",
-  symbols: "asks language servers:",
-  diagnostics: "looks for problems in",
-  webfetch: "fetches",
-  task: "starts",
-  external_directory: "reaches outside of this folder:",
-  doom_loop: "does again:",
+  read: t("reads"),
+  edit: t("changes"),
+  bash: t("runs"),
+  ls: t("lists"),
+  glob: t("looks for"),
+  grep: t("searches"),
+  symbols: t("asks language servers:"),
+  diagnostics: t("looks for problems in"),
+  webfetch: t("fetches"),
+  task: t("starts"),
+  external_directory: t("reaches outside of this folder:"),
+  doom_loop: t("does again:"),
 };
 
 /** What a permission is about, before its target: `reads`, `runs`. */
@@ -114,13 +115,13 @@ export interface ScopeWords {
 }
 
 export const SCOPES: readonly ScopeWords[] = [
-  { scope: "session", label: "This session", explanation: "Holds in this session, also after a restart." },
+  { scope: "session", label: t("This session"), explanation: t("Holds in this session, also after a restart.") },
   {
     scope: "workspace",
-    label: "This workspace",
-    explanation: "Holds in all sessions in this folder, for you, on this machine. Nothing is written into the folder.",
+    label: t("This workspace"),
+    explanation: t("Holds in all sessions in this folder, for you, on this machine. Nothing is written into the folder."),
   },
-  { scope: "user", label: "Everywhere", explanation: "Holds in every folder you open, for you, on this machine." },
+  { scope: "user", label: t("Everywhere"), explanation: t("Holds in every folder you open, for you, on this machine.") },
 ];
 
 /** What is asked about the run itself is of no use to another session. */
@@ -142,17 +143,17 @@ export interface ModeWords {
   detail: string;
 }
 
-const ASK: ModeWords = { mode: "ask", label: "Ask", icon: "question", detail: "Asks before it changes a file or runs a command, unless a rule allows it." };
+const ASK: ModeWords = { mode: "ask", label: t("Ask"), icon: "question", detail: t("Asks before it changes a file or runs a command, unless a rule allows it.") };
 
 export const MODES: readonly ModeWords[] = [
   ASK,
-  { mode: "accept-edits", label: "Accept edits", icon: "edit", detail: "Changes files of this folder without a question. Commands still ask." },
-  { mode: "plan", label: "Plan", icon: "book", detail: "Reads and plans; nothing is changed." },
+  { mode: "accept-edits", label: t("Accept edits"), icon: "edit", detail: t("Changes files of this folder without a question. Commands still ask.") },
+  { mode: "plan", label: t("Plan"), icon: "book", detail: t("Reads and plans; nothing is changed.") },
   {
     mode: "auto",
-    label: "Auto",
+    label: t("Auto"),
     icon: "zap",
-    detail: "Does what no rule of yours asks about, in a folder you trust. Secrets and what cannot be taken back still ask.",
+    detail: t("Does what no rule of yours asks about, in a folder you trust. Secrets and what cannot be taken back still ask."),
   },
 ];
 
@@ -162,9 +163,9 @@ export function modeWords(mode: Mode): ModeWords {
 }
 
 const TRUST: Readonly<Record<Trust, string>> = {
-  trusted: "trusted folder",
-  unknown: "folder not trusted",
-  restricted: "restricted mode",
+  trusted: t("trusted folder"),
+  unknown: t("folder not trusted"),
+  restricted: t("restricted mode"),
 };
 
 export function trustWords(trust: Trust): string {
@@ -182,37 +183,48 @@ export interface Row {
 export function grantRow(grant: StoredGrant, now: number): Row {
   const { grantedAt, by, title } = grant;
   const when = grantedAt ? ago(grantedAt, now) : "";
-  const given = [when, by && `by ${by}`].filter(Boolean).join(" ");
+  const given = when && by ? t("Granted {0} by {1}", when, by) : when ? t("Granted {0}", when) : by ? t("Granted by {0}", by) : "";
   return {
     label: `${grant.permission}: ${grant.pattern}`,
     description: scopeLabel(grant.scope),
-    detail: [given && `Granted ${given}`, title].filter(Boolean).join(" — "),
+    detail: [given, title].filter(Boolean).join(" — "),
   };
 }
 
 export function ruleRow(rule: Rule, places: Places): Row {
-  return { label: `${rule.permission}: ${rule.pattern}`, description: `${rule.action} · ${whose(rule).replace(/^the |:$/g, "")}`, detail: shortPath(rule.file, places) };
+  return { label: `${rule.permission}: ${rule.pattern}`, description: `${rule.action} · ${whose(rule).replace(/^the |[:：]$/g, "")}`, detail: shortPath(rule.file, places) };
 }
 
 function jobState({ exitCode }: JobInfo): string {
-  if (exitCode === null) return "running";
-  if (exitCode === 0) return "done";
-  return exitCode < 0 ? `stopped by signal ${-exitCode}` : `ended with ${exitCode}`;
+  if (exitCode === null) return t("running");
+  if (exitCode === 0) return t("done");
+  return exitCode < 0 ? t("stopped by signal {0}", -exitCode) : t("ended with {0}", exitCode);
 }
 
 /** A command in the background: what it is, how it goes, and where its output stands. */
 export function jobRow(job: JobInfo, now: number): Row {
   const began = ago(job.startedAt, now);
-  return { label: job.command.replace(/\s+/g, " "), description: [jobState(job), began && `started ${began}`].filter(Boolean).join(" · "), detail: job.outputFile ?? "" };
+  return { label: job.command.replace(/\s+/g, " "), description: [jobState(job), began && t("started {0}", began)].filter(Boolean).join(" · "), detail: job.outputFile ?? "" };
 }
 
 /** `You took back: bash: git log *`. */
 export function forgottenLine(grants: readonly { permission: string; pattern: string }[]): string {
-  return `You took back: ${grants.map(({ permission, pattern }) => `${permission}: ${pattern}`).join(", ")}`;
+  return t("You took back: {0}", grantNames(grants));
 }
 
 /** `From now on without a question, in this workspace: bash: git log *`. */
 export function rememberedLine(grants: readonly { permission: string; pattern: string }[], scope: Scope): string {
-  const where = { session: "in this session", workspace: "in this workspace", user: "everywhere" }[scope];
-  return `From now on without a question ${where}: ${grants.map(({ permission, pattern }) => `${permission}: ${pattern}`).join(", ")}`;
+  const names = grantNames(grants);
+  switch (scope) {
+    case "session":
+      return t("From now on without a question in this session: {0}", names);
+    case "workspace":
+      return t("From now on without a question in this workspace: {0}", names);
+    case "user":
+      return t("From now on without a question everywhere: {0}", names);
+  }
+}
+
+function grantNames(grants: readonly { permission: string; pattern: string }[]): string {
+  return grants.map(({ permission, pattern }) => `${permission}: ${pattern}`).join(", ");
 }

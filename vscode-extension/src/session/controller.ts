@@ -14,6 +14,7 @@ import {
   type SessionMessagesResult,
 } from "../protocol.gen";
 import { apply, fromLoad, hasUntoldStop, tellStop, trim, type SessionState, type Update } from "./state";
+import { t } from "../l10n";
 
 type WhenBusy = "queue" | "steer";
 
@@ -200,7 +201,7 @@ export class SessionController implements vscode.Disposable {
       return accepted;
     } catch (error) {
       if ((error as { code?: unknown }).code !== ErrorCode.UNKNOWN_REQUEST) throw error;
-      void vscode.window.showInformationMessage("This request is no longer open.");
+      void vscode.window.showInformationMessage(t("This request is no longer open."));
       if (this.sessionId) await this.open(this.sessionId);
       return false;
     }
@@ -211,7 +212,7 @@ export class SessionController implements vscode.Disposable {
   }
 
   private required(): string {
-    if (!this.sessionId) throw new Error("no session is open");
+    if (!this.sessionId) throw new Error(t("Open a session first."));
     return this.sessionId;
   }
 
@@ -286,8 +287,8 @@ export class SessionController implements vscode.Disposable {
 
 /** Why an answer does not count. */
 function tooLate(by: string): string {
-  if (by === "timeout") return "Nobody answered in time, so this was refused.";
-  return `Already answered${by ? ` by ${by}` : ""}.`;
+  if (by === "timeout") return t("Nobody answered in time, so this was refused.");
+  return by ? t("Already answered by {0}.", by) : t("Already answered.");
 }
 
 const BUSY_KEY = "goalwright.busy";

@@ -2,6 +2,7 @@
 import { short } from "../amounts";
 import type { CompactionPart, Message } from "../protocol.gen";
 import type { Item } from "./state";
+import { t } from "../l10n";
 
 export interface CompactionLine {
   kind: "compaction";
@@ -56,17 +57,17 @@ export function lines(items: readonly Item[], running: boolean): Line[] {
 }
 
 const REASONS: Record<string, string> = {
-  threshold: "it was nearly full",
-  overflow: "it was too long for the model",
-  manual: "as you asked",
+  threshold: t("it was nearly full"),
+  overflow: t("it was too long for the model"),
+  manual: t("as you asked"),
 };
 
 /** `Context compacted (it was nearly full) · 142k → 38k tokens`. */
 export function compactionWords({ reason, before, after, summary }: CompactionLine): string {
-  if (!summary) return "Compacting the context…";
+  if (!summary) return t("Compacting the context…");
   const why = REASONS[reason] ?? reason;
-  const counts = after >= before ? "" : `${short(before)} → ${short(after)} tokens`;
-  return [`Context compacted${why ? ` (${why})` : ""}`, counts].filter(Boolean).join(" · ");
+  const counts = after >= before ? "" : t("{0} → {1} tokens", short(before), short(after));
+  return [why ? t("Context compacted ({0})", why) : t("Context compacted"), counts].filter(Boolean).join(" · ");
 }
 
 function textOf(message: Message): string {

@@ -1,6 +1,7 @@
 /** Answers to the planner's question for steps: JSON for the daemon, a list for the person. Pure. */
 import type { Message, Part } from "../protocol.gen";
 import type { Item } from "./state";
+import { t } from "../l10n";
 
 export interface PlannedStep {
   goal: string;
@@ -55,7 +56,7 @@ function stepsIn(list: readonly unknown[], depth: number): readonly PlannedStep[
   const found: PlannedStep[] = [];
   for (const one of list) {
     const fields: Record<string, unknown> = typeof one === "string" ? { goal: one } : typeof one === "object" && one !== null ? { ...one } : {};
-    const goal = typeof fields["goal"] === "string" ? fields["goal"] : "keep" in fields ? `Goal ${String(fields["keep"])}, as it is` : "";
+    const goal = typeof fields["goal"] === "string" ? fields["goal"] : "keep" in fields ? t("Goal {0}, as it is", String(fields["keep"])) : "";
     if (!goal.trim()) return undefined;
     const steps = depth > 1 && Array.isArray(fields["steps"]) ? (stepsIn(fields["steps"], depth - 1) ?? []) : [];
     found.push({ goal: goal.trim(), steps });

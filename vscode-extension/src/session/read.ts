@@ -1,4 +1,5 @@
 import type { FinishPart, Message, StopReason } from "../protocol.gen";
+import { t } from "../l10n";
 
 /** Keys in camelCase at every depth: `updates` of an event are stored, and so sent, as they are in the store. */
 export function camelKeys(value: Record<string, unknown>): Record<string, unknown> {
@@ -31,12 +32,12 @@ export function stopNotice(
       return undefined;
     case "canceled":
       // The daemon says the same in more words.
-      return { level: "info", text: detail.startsWith("Canceled") ? "Stopped." : detail || "Stopped." };
+      return { level: "info", text: detail.startsWith("Canceled") ? t("Stopped.") : detail || t("Stopped.") };
     case "permission_denied":
-      return { level: "info", text: detail || "Stopped: you rejected the request." };
+      return { level: "info", text: detail || t("Stopped: you rejected the request.") };
     case "max_tokens":
-      return { level: "warning", text: detail || "The answer was cut off at the model's output limit." };
+      return { level: "warning", text: detail || t("The answer was cut off at the model's output limit.") };
     case "error":
-      return { level: "error", text: detail || "The turn ended with an error. The log has more." };
+      return { level: "error", text: detail || t("The turn ended with an error. The log has more.") };
   }
 }

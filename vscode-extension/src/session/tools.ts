@@ -1,5 +1,6 @@
 import type { FileDiff, PermissionRequest, ToolCallPart, ToolResultPart } from "../protocol.gen";
 import type { SessionState } from "./state";
+import { t } from "../l10n";
 
 export type ToolState = "pending" | "running" | "waiting for approval" | "done" | "failed" | "denied" | "canceled";
 
@@ -56,12 +57,16 @@ export function toolView(state: SessionState, call: ToolCallPart): ToolView {
     removed: number(metadata["removed"]) ?? total(request, (one) => one.removed),
     diff: text(metadata["diff"]) ?? request?.files.map((one) => one.diff).join("\n"),
     altered: metadata["altered"] === true,
-    modelSays: call.name === "bash" ? [input["description"], input["reason"]].map(text).filter(Boolean).join(" Reason: ") : "",
+    modelSays: call.name === "bash" ? said(text(input["description"]), text(input["reason"])) : "",
     background: call.name === "bash" && text(metadata["job_id"]) !== undefined,
     output: result?.content ?? progress?.output ?? "",
     problems: problemsOf(metadata["diagnostics"]),
     verdict,
   };
+}
+
+function said(description: string | undefined, reason: string | undefined): string {
+  return description && reason ? t("{0} Reason: {1}", description, reason) : (description ?? reason ?? "");
 }
 
 function stateOf(

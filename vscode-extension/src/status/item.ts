@@ -2,7 +2,8 @@ import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
 import { diskFolders, workspaceFolder } from "../daemon/folder";
 import type { SessionController } from "../session/controller";
-import { statusWords } from "./words";
+import { IDLE, statusWords } from "./words";
+import { t } from "../l10n";
 
 /** The item in the status bar; a click opens the chat. */
 export class StatusItem implements vscode.Disposable {
@@ -36,11 +37,11 @@ export class StatusItem implements vscode.Disposable {
     if (key === this.shown) return;
     this.shown = key;
     this.item.text = `$(${words.icon}) Goalwright`;
-    if (words.state !== "idle") this.item.text += `: ${words.state}`;
+    if (words.state !== IDLE) this.item.text += `: ${words.state}`;
     if (words.folder) this.item.text += ` · ${words.folder}`;
     if (words.mode) this.item.text += ` · ${words.mode}`;
-    this.item.tooltip = words.mode ? `${words.tooltip}\nMode: ${words.mode}` : words.tooltip;
-    this.item.accessibilityInformation = { label: `Goalwright: ${words.state}${words.mode ? `, mode ${words.mode}` : ""}` };
+    this.item.tooltip = words.mode ? `${words.tooltip}\n${t("Mode: {0}", words.mode)}` : words.tooltip;
+    this.item.accessibilityInformation = { label: words.mode ? t("Goalwright: {0}, mode {1}", words.state, words.mode) : t("Goalwright: {0}", words.state) };
     this.item.backgroundColor = words.alarm ? new vscode.ThemeColor("statusBarItem.warningBackground") : undefined;
   }
 }

@@ -2,6 +2,7 @@ import type { DaemonState } from "../daemon/daemon";
 import { requestTitle } from "../explore/words";
 import { modeWords } from "../permission/words";
 import type { SessionState } from "../session/state";
+import { t } from "../l10n";
 
 export interface StatusWords {
   icon: string;
@@ -15,10 +16,13 @@ export interface StatusWords {
   folder?: string;
 }
 
+/** The state that needs no words. */
+export const IDLE = t("idle");
+
 /** What the status bar says. Pure. */
 export function statusWords(daemon: DaemonState, session: SessionState | undefined, folder?: string): StatusWords {
   const known = stateWords(daemon, session);
-  const words = folder ? { ...known, folder, tooltip: `${known.tooltip}\nFolder: ${folder}` } : known;
+  const words = folder ? { ...known, folder, tooltip: `${known.tooltip}\n${t("Folder: {0}", folder)}` } : known;
   const mode = session?.session.mode ?? "ask";
   return daemon.phase === "connected" && mode !== "ask" ? { ...words, mode: modeWords(mode).label } : words;
 }
@@ -26,38 +30,38 @@ export function statusWords(daemon: DaemonState, session: SessionState | undefin
 function stateWords(daemon: DaemonState, session: SessionState | undefined): StatusWords {
   switch (daemon.phase) {
     case "idle":
-      return { icon: "circle-outline", state: "not started", tooltip: "Open the chat to start Goalwright.", alarm: false };
+      return { icon: "circle-outline", state: t("not started"), tooltip: t("Open the chat to start Goalwright."), alarm: false };
     case "noFolder":
-      return { icon: "folder", state: "no folder", tooltip: "Open a folder to let Goalwright work in it.", alarm: false };
+      return { icon: "folder", state: t("no folder"), tooltip: t("Open a folder to let Goalwright work in it."), alarm: false };
     case "starting":
-      return { icon: "loading~spin", state: "starting", tooltip: daemon.detail, alarm: false };
+      return { icon: "loading~spin", state: t("starting"), tooltip: daemon.detail, alarm: false };
     case "reconnecting":
-      return { icon: "debug-disconnect", state: "disconnected", tooltip: daemon.detail, alarm: true };
+      return { icon: "debug-disconnect", state: t("disconnected"), tooltip: daemon.detail, alarm: true };
     case "stopped":
-      return { icon: "circle-slash", state: "stopped", tooltip: "The daemon was stopped.", alarm: false };
+      return { icon: "circle-slash", state: t("stopped"), tooltip: t("The daemon was stopped."), alarm: false };
     case "failed":
       if (daemon.problem.code === "notInstalled" || daemon.problem.code === "outdated") {
-        return { icon: "cloud-download", state: "not installed", tooltip: daemon.problem.message, alarm: false };
+        return { icon: "cloud-download", state: t("not installed"), tooltip: daemon.problem.message, alarm: false };
       }
-      return { icon: "warning", state: "disconnected", tooltip: daemon.problem.message, alarm: true };
+      return { icon: "warning", state: t("disconnected"), tooltip: daemon.problem.message, alarm: true };
     case "connected": {
       const { status } = daemon;
       const demo = session?.session.demo ?? status.demo;
       const model = session?.session.model ?? status.model;
-      const about = demo ? "DEMO: a scripted model answers. " + status.notice : `Model: ${model}`;
-      const tooltip = status.sandbox ? `${about}\nCommands: ${status.sandbox}` : about;
+      const about = demo ? `${t("DEMO: a scripted model answers.")} ${status.notice}` : t("Model: {0}", model);
+      const tooltip = status.sandbox ? `${about}\n${t("Commands: {0}", status.sandbox)}` : about;
       if (session && session.pending.length > 0) {
-        return { icon: "bell-dot", state: "needs you", tooltip: session.pending.map(requestTitle).join("\n"), alarm: true };
+        return { icon: "bell-dot", state: t("needs you"), tooltip: session.pending.map(requestTitle).join("\n"), alarm: true };
       }
       if (session && session.children.awaits.length > 0) {
-        return { icon: "bell-dot", state: "needs you", tooltip: "Which branch should be used?", alarm: true };
+        return { icon: "bell-dot", state: t("needs you"), tooltip: t("Which branch should be used?"), alarm: true };
       }
       if (session && session.session.status !== "idle") {
-        return { icon: "loading~spin", state: "working", tooltip, alarm: false };
+        return { icon: "loading~spin", state: t("working"), tooltip, alarm: false };
       }
       return demo
-        ? { icon: "beaker", state: "demo", tooltip, alarm: false }
-        : { icon: "check", state: "idle", tooltip, alarm: false };
+        ? { icon: "beaker", state: t("demo"), tooltip, alarm: false }
+        : { icon: "check", state: IDLE, tooltip, alarm: false };
     }
   }
 }

@@ -84,7 +84,10 @@ export enum UIKind {
   Web = 2,
 }
 
+export const l10n = { bundle: undefined };
+
 export const env = {
+  language: "en",
   uiKind: UIKind.Desktop,
   clipboard: {
     text: "",
@@ -131,7 +134,12 @@ export class FakePanel {
 /** Panels that were made, the last one at the end. */
 export const panels: FakePanel[] = [];
 
-export const workspace = { isTrusted: true, workspaceFolders: undefined };
+export const workspace = {
+  isTrusted: true,
+  workspaceFolders: undefined,
+  /** Nothing is set. */
+  getConfiguration: () => ({ get: <T>(_name: string, otherwise: T): T => otherwise }),
+};
 
 interface Row {
   label: string;

@@ -5,7 +5,9 @@ import { scopesFor, verb } from "../../permission/words";
 import type { Grant, Scope } from "../../protocol.gen";
 import { Box } from "./box";
 import { Icon } from "./icons";
+import { filled } from "./markup";
 import { visibleLine } from "./visible";
+import { t } from "../../l10n";
 
 interface AlwaysProps {
   drafts: readonly GrantDraft[];
@@ -29,7 +31,7 @@ export function Always({ drafts, scope, disabled, onDrafts, onScope, onAccept, o
     <form
       ref={form}
       class="extra always"
-      aria-label="What to remember"
+      aria-label={t("What to remember")}
       onSubmit={(event) => {
         event.preventDefault();
         if (ready) onAccept(grants);
@@ -40,16 +42,16 @@ export function Always({ drafts, scope, disabled, onDrafts, onScope, onAccept, o
         onClose();
       }}
     >
-      <p>Do not ask again for:</p>
-      <ul class="patterns" aria-label="Patterns to remember">
+      <p>{t("Do not ask again for:")}</p>
+      <ul class="patterns" aria-label={t("Patterns to remember")}>
         {drafts.map((draft, index) => (
           <Pattern key={index} draft={draft} number={index + 1} onChange={(change) => onDrafts(changed(drafts, index, change))} />
         ))}
       </ul>
       <p class="rule">
-        <code>*</code> stands for anything, <code>?</code> for one character.
+        {filled(t("{0} stands for anything, {1} for one character."), <code>*</code>, <code>?</code>)}
       </p>
-      <div class="scopes" role="radiogroup" aria-label="Where it holds">
+      <div class="scopes" role="radiogroup" aria-label={t("Where it holds")}>
         {scopes.map((one) => (
           <label key={one.scope} class={one.scope === scope ? "scope chosen" : "scope"} title={one.explanation}>
             <input type="radio" name="scope" value={one.scope} checked={one.scope === scope} onChange={() => onScope(one.scope)} />
@@ -58,10 +60,10 @@ export function Always({ drafts, scope, disabled, onDrafts, onScope, onAccept, o
         ))}
       </div>
       <p class="rule" aria-live="polite">
-        {`${where?.explanation ?? ""} You can take it back by “Goalwright: Permissions…”.`}
+        {[where?.explanation ?? "", t("You can take it back by “Goalwright: Permissions…”.")].join(" ")}
       </p>
-      <button type="submit" class="primary" disabled={!ready} title={grants.length === 0 ? "Choose at least one pattern" : ""}>
-        Accept and remember
+      <button type="submit" class="primary" disabled={!ready} title={grants.length === 0 ? t("Choose at least one pattern") : ""}>
+        {t("Accept and remember")}
       </button>
     </form>
   );
@@ -75,17 +77,17 @@ interface PatternProps {
 
 function Pattern({ draft, number, onChange }: PatternProps): JSX.Element {
   const { permission, pattern, chosen } = draft;
-  const kind = verb(permission).replace(/:$/, "");
+  const kind = verb(permission).replace(/[:：]$/, "");
   // A field shows nothing of what has no shape.
   const hidden = visibleLine(pattern) === pattern ? "" : visibleLine(pattern);
   return (
     <li class={chosen ? "" : "left-out"}>
-      <Box label={`Remember pattern ${number}`} checked={chosen} onChange={(value) => onChange({ chosen: value })} />
+      <Box label={t("Remember pattern {0}", number)} checked={chosen} onChange={(value) => onChange({ chosen: value })} />
       <span class="kind">{kind}</span>
       <input
         type="text"
         class="pattern"
-        aria-label={`Pattern ${number}: ${kind}`}
+        aria-label={t("Pattern {0}: {1}", number, kind)}
         spellcheck={false}
         autocomplete="off"
         value={pattern}
@@ -95,14 +97,14 @@ function Pattern({ draft, number, onChange }: PatternProps): JSX.Element {
         <p class="pattern-note">
           <Icon name="warning" />
           <span>
-            Has characters that cannot be seen: <code>{hidden}</code>
+            {filled(t("Has characters that cannot be seen: {0}"), <code>{hidden}</code>)}
           </span>
         </p>
       )}
       {isBroad(draft) && (
         <p class="pattern-note" role="status">
           <Icon name="warning" />
-          <span>{`No limit: everything that it ${kind} would pass.`}</span>
+          <span>{t("No limit: everything that it {0} would pass.", kind)}</span>
         </p>
       )}
     </li>

@@ -9,6 +9,7 @@ import { askerName } from "../../explore/words";
 import { post } from "./host";
 import { Icon } from "./icons";
 import { visible, visibleLine } from "./visible";
+import { t } from "../../l10n";
 
 /** After this time the buttons work again, should an answer have got lost. */
 const PATIENCE_MS = 5_000;
@@ -46,12 +47,12 @@ export function Head({ request, count, position }: Pick<CardProps, "request" | "
       <Icon name="waiting" />
       <h2>{visibleLine(headline(request))}</h2>
       {branchId && (
-        <span class="chip branch" title="Asked by a branch or sub-agent of this session">
-          <span class="only-spoken">asked by </span>
+        <span class="chip branch" title={t("Asked by a branch or sub-agent of this session")}>
+          <span class="only-spoken">{`${t("asked by")} `}</span>
           {visibleLine(askerName(branchId))}
         </span>
       )}
-      {count > 1 && <span class="dim count">{`${position} of ${count}`}</span>}
+      {count > 1 && <span class="dim count">{t("{0} of {1}", position, count)}</span>}
     </header>
   );
 }
@@ -76,8 +77,8 @@ export function Feedback({ disabled, send }: { disabled: boolean; send: (text: s
       <textarea
         ref={field}
         rows={2}
-        aria-label="Feedback"
-        placeholder="What should Goalwright do instead? It goes on with your answer."
+        aria-label={t("Feedback")}
+        placeholder={t("What should Goalwright do instead? It goes on with your answer.")}
         value={text}
         onInput={(event) => setText(event.currentTarget.value)}
         onKeyDown={(event) => {
@@ -87,7 +88,7 @@ export function Feedback({ disabled, send }: { disabled: boolean; send: (text: s
         }}
       />
       <button type="button" class="primary" disabled={!ready} onClick={() => send(text)}>
-        Send feedback
+        {t("Send feedback")}
       </button>
     </div>
   );

@@ -18,6 +18,7 @@ import { RecordBar, RecordHead } from "./record";
 import { useScroll } from "./scroll";
 import { EMPTY, reduce, type ViewState } from "./store";
 import { Transcript } from "./transcript";
+import { t } from "../../l10n";
 
 const NOBODY: ViewState["outbox"] = [];
 const NO_CHANGES: ViewState["changes"] = {};
@@ -84,24 +85,24 @@ export function App(): JSX.Element {
       <Header view={view} />
       <main>
         <div class="scroller" ref={box}>
-          <div class="transcript" role="log" aria-label="Conversation" aria-live="off" ref={content}>
+          <div class="transcript" role="log" aria-label={t("Conversation")} aria-live="off" ref={content}>
             {shown?.hasEarlier && (
               <button type="button" class="quiet earlier" disabled={view.loadingEarlier} onClick={loadEarlier}>
-                {view.loadingEarlier ? "Loading…" : "Show earlier messages"}
+                {view.loadingEarlier ? t("Loading…") : t("Show earlier messages")}
               </button>
             )}
             {empty && <Welcome surrounding={surrounding} />}
             {shown && <Transcript key={shown.session.trace.traceId} session={shown} outbox={outbox} changes={record ? NO_CHANGES : view.changes} explored={view.explored} />}
             {!session &&
               outbox.map((one) => (
-                <article key={one.promptId} class="message user unsent" aria-label="You">
+                <article key={one.promptId} class="message user unsent" aria-label={t("You")}>
                   <UserText id={one.promptId} text={one.text} />
                 </article>
               ))}
           </div>
         </div>
         {!scroll.atEnd && (
-          <button type="button" class="round to-end" aria-label="Scroll to the latest message" onClick={toEnd}>
+          <button type="button" class="round to-end" aria-label={t("Scroll to the latest message")} onClick={toEnd}>
             <Icon name="down" />
           </button>
         )}
@@ -123,13 +124,13 @@ function Header({ view }: { view: ViewState }): JSX.Element {
   const { session, surrounding, record } = view;
   if (record) return <RecordHead record={record} />;
   const demo = session?.session.demo ?? surrounding.demo;
-  const title = session ? session.session.trace.title || "Untitled session" : "New session";
+  const title = session ? session.session.trace.title || t("Untitled session") : t("New session");
   return (
     <header class="bar">
       <h1 title={title}>{title}</h1>
       {demo && (
-        <span class="demo" title="A scripted model answers. Set a key or a model to use a real one.">
-          DEMO
+        <span class="demo" title={t("A scripted model answers. Set a key or a model to use a real one.")}>
+          {t("DEMO")}
         </span>
       )}
     </header>
@@ -167,13 +168,13 @@ function Announcer({ view }: { view: ViewState }): JSX.Element {
   const { session } = view;
   const asked = session?.pending[0];
   const text = asked
-    ? [`${isQuestion(asked) ? "Question" : isBudget(asked) ? "Budget reached" : "Approval needed"}: ${requestTitle(asked)}`, ...asked.warnings].join(". ")
+    ? [`${isQuestion(asked) ? t("Question") : isBudget(asked) ? t("Budget reached") : t("Approval needed")}: ${requestTitle(asked)}`, ...asked.warnings].join(". ")
     : session && session.children.awaits.length > 0
-      ? "Choose a branch"
+      ? t("Choose a branch")
       : session?.session.status === "running"
-      ? "Goalwright is working"
+      ? t("Goalwright is working")
       : session && session.items.length > 0
-        ? "Goalwright is ready"
+        ? t("Goalwright is ready")
         : "";
   return (
     <div class="only-spoken" aria-live="polite">

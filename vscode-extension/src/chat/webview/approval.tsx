@@ -16,6 +16,7 @@ import { ProposedFile } from "./proposed";
 import { QuestionCard } from "./question";
 import { ModelSays, Notes, Reasons, Warnings } from "./reasons";
 import { visible, visibleLine } from "./visible";
+import { t } from "../../l10n";
 
 interface ApprovalProps {
   requests: readonly PermissionRequest[];
@@ -52,7 +53,7 @@ function AnyCard(props: CardProps & { places: Places }): JSX.Element {
 /** All that waits, one line each: requests of branches are answered in any order. */
 function Inbox({ requests, front, show }: { requests: readonly PermissionRequest[]; front: string; show: (requestId: string) => void }): JSX.Element {
   return (
-    <ul class="inbox" aria-label="Waiting for approval">
+    <ul class="inbox" aria-label={t("Waiting for approval")}>
       {requests.map((request) => (
         <li key={request.requestId}>
           <button type="button" aria-pressed={request.requestId === front} onClick={() => show(request.requestId)}>
@@ -79,7 +80,7 @@ function Card({ request, choice, count, position, keys, places }: CardProps & { 
   const empty = isEmpty(request.files, choice);
   const flip = (to: "always" | "feedback") => (): void => setOpen(open === to ? "" : to);
   return (
-    <section class="approval" role="region" aria-label="Approval needed">
+    <section class="approval" role="region" aria-label={t("Approval needed")}>
       <Head request={request} count={count} position={position} />
       <div class="approval-body">
         {command && (
@@ -118,25 +119,25 @@ function Card({ request, choice, count, position, keys, places }: CardProps & { 
           // The one button to press is the editor's own while it is open.
           class={open === "" ? "primary" : ""}
           disabled={sent || empty}
-          title={empty ? "Nothing is chosen; Reject is for that" : `Accept (${keys.accept})`}
+          title={empty ? t("Nothing is chosen; Reject is for that") : t("Accept ({0})", keys.accept)}
           onClick={() => reply({ reply: "once" })}
         >
           {acceptLabel(request.files, choice)}
         </button>
         {request.suggestions.length > 0 && (
           <button ref={opener} type="button" disabled={sent} aria-expanded={open === "always"} onClick={flip("always")}>
-            Always…
+            {t("Always…")}
           </button>
         )}
-        <button type="button" disabled={sent} title={`Reject (${keys.reject})`} onClick={() => reply({ reply: "reject" })}>
-          Reject
+        <button type="button" disabled={sent} title={t("Reject ({0})", keys.reject)} onClick={() => reply({ reply: "reject" })}>
+          {t("Reject")}
         </button>
         <button type="button" disabled={sent} aria-expanded={open === "feedback"} onClick={flip("feedback")}>
-          Reject with feedback
+          {t("Reject with feedback")}
         </button>
         {request.files.length > 0 && (
           <button type="button" class="quiet" onClick={() => post({ type: "openDiff", requestId: request.requestId })}>
-            Open diff
+            {t("Open diff")}
           </button>
         )}
       </div>

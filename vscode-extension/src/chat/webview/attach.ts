@@ -1,5 +1,6 @@
 /** What is pasted or dropped, as attachments of a prompt. */
 import type { Attachment } from "../../session/controller";
+import { t } from "../../l10n";
 
 /** The daemon's limit for all attachments of a prompt; larger contents would only travel in vain. */
 const MOST_BYTES = 16 * 1024 * 1024;
@@ -26,14 +27,14 @@ function pathOf(uri: string): string {
 
 /** Contents of pasted images and of files from elsewhere. Throws what to tell the user. */
 export async function contentsOf(files: readonly File[]): Promise<Attachment[]> {
-  if (files.reduce((sum, file) => sum + file.size, 0) > MOST_BYTES) throw new Error("These files are too large to attach: 16 MB together are the limit.");
-  return Promise.all(files.map(async (file) => ({ type: "file" as const, name: file.name || "pasted", mediaType: file.type, data: await base64(file) })));
+  if (files.reduce((sum, file) => sum + file.size, 0) > MOST_BYTES) throw new Error(t("These files are too large to attach: 16 MB together are the limit."));
+  return Promise.all(files.map(async (file) => ({ type: "file" as const, name: file.name || t("pasted"), mediaType: file.type, data: await base64(file) })));
 }
 
 function base64(file: File): Promise<string> {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();
-    reader.onerror = () => reject(new Error(`${file.name || "The file"} cannot be read. Attach it again.`));
+    reader.onerror = () => reject(new Error(t("{0} cannot be read. Attach it again.", file.name || t("The file"))));
     reader.onload = () => resolve(String(reader.result).replace(/^[^,]*,/, ""));
     reader.readAsDataURL(file);
   });

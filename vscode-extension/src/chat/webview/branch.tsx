@@ -10,6 +10,7 @@ import { useOpen } from "./hooks";
 import { post } from "./host";
 import { Icon, type IconName } from "./icons";
 import { visibleLine, visible } from "./visible";
+import { t } from "../../l10n";
 
 const ICONS: Readonly<Record<BranchState, IconName>> = {
   exploring: "running",
@@ -29,24 +30,24 @@ interface BranchProps {
 export function Branch({ sessionId, view, ended, explored }: BranchProps): JSX.Element {
   const { branch, state, requests, chosen } = view;
   const [open, toggle] = useOpen(`branch-${sessionId}-${branch.id}`);
-  const words = [STATE_WORDS[state], chosen ? "used" : ""].filter(Boolean).join(", ");
+  const words = [STATE_WORDS[state], chosen ? t("used") : ""].filter(Boolean).join(", ");
   const unfold = (): void => {
     if (!open && branch.status !== "exploring" && !branch.removed) post({ type: "branchFiles", sessionId, branchId: branch.id });
     toggle();
   };
   return (
-    <li class={`branch branch-${state} ${chosen ? "branch-chosen" : ""}`} aria-label={visibleLine(`Branch ${branch.id}: ${oneLine(branch.description)}, ${words}`)}>
+    <li class={`branch branch-${state} ${chosen ? "branch-chosen" : ""}`} aria-label={visibleLine(t("Branch {0}: {1}, {2}", branch.id, oneLine(branch.description), words))}>
       <button type="button" class="branch-head" aria-expanded={open} title={visible(branch.description)} onClick={unfold}>
         <Icon name={ICONS[state]} />
         <span class="letter">{branch.id}</span>
         <span class="branch-title">{visibleLine(oneLine(branch.description))}</span>
-        {requests.length > 0 && <span class="badge">{requests.length > 1 ? `waiting for approval (${requests.length})` : "waiting for approval"}</span>}
-        {chosen && <span class="badge badge-good">used</span>}
+        {requests.length > 0 && <span class="badge">{requests.length > 1 ? t("waiting for approval ({0})", requests.length) : t("waiting for approval")}</span>}
+        {chosen && <span class="badge badge-good">{t("used")}</span>}
         {(state === "abandoned" || state === "removed") && <span class="remark">{STATE_WORDS[state]}</span>}
         <Icon name="chevron" />
       </button>
       {!ended && (
-        <p class="branch-last">{visibleLine(lastLine(branch.lastMessage)) || "Begins…"}</p>
+        <p class="branch-last">{visibleLine(lastLine(branch.lastMessage)) || t("Begins…")}</p>
       )}
       {open && <Opened sessionId={sessionId} view={view} explored={explored} />}
       <div class="branch-foot">
@@ -66,9 +67,9 @@ function Opened({ sessionId, view: { branch }, explored }: Omit<BranchProps, "en
     <div class="branch-body">
       {branch.summary && <p class="said">{visible(branch.summary)}</p>}
       {problem && <p class="failure">{visibleLine(problem)}</p>}
-      {files && files.length === 0 && <p class="dim">It changed no file.</p>}
+      {files && files.length === 0 && <p class="dim">{t("It changed no file.")}</p>}
       {files && files.length > 0 && (
-        <ul class="branch-files" aria-label={`Files of branch ${branch.id}`}>
+        <ul class="branch-files" aria-label={t("Files of branch {0}", branch.id)}>
           {files.map((file) => (
             <File key={file.path} sessionId={sessionId} exploreStartId={branch.exploreStartId} branchId={branch.id} file={file} />
           ))}
@@ -87,13 +88,13 @@ interface FileProps {
 
 function File({ sessionId, exploreStartId, branchId, file }: FileProps): JSX.Element {
   const { path, kind, added, removed, movedFrom } = file;
-  const what = movedFrom ? "moved" : { create: "new", update: "", delete: "deleted" }[kind];
+  const what = movedFrom ? t("moved") : { create: t("new"), update: "", delete: t("deleted") }[kind];
   return (
     <li>
       <button
         type="button"
         class="path"
-        title={`Show the changes of ${visibleLine(path)}`}
+        title={t("Show the changes of {0}", visibleLine(path))}
         onClick={() => post({ type: "showBranch", sessionId, branchId, path })}
       >
         {visibleLine(path)}
@@ -103,10 +104,10 @@ function File({ sessionId, exploreStartId, branchId, file }: FileProps): JSX.Ele
       <button
         type="button"
         class="quiet"
-        aria-label={`Use ${visibleLine(path)} of branch ${branchId}`}
+        aria-label={t("Use {0} of branch {1}", visibleLine(path), branchId)}
         onClick={() => post({ type: "useBranch", sessionId, exploreStartId, choice: [fileChoiceOf(branchId, path)] })}
       >
-        Use this file
+        {t("Use this file")}
       </button>
     </li>
   );
@@ -114,35 +115,34 @@ function File({ sessionId, exploreStartId, branchId, file }: FileProps): JSX.Ele
 
 function Actions({ sessionId, view: { branch, state } }: { sessionId: string; view: BranchView }): JSX.Element {
   const { id, exploreStartId } = branch;
-  const about = ` of branch ${id}`;
   return (
     <div class="branch-actions">
       {state === "completed" && (
         <>
-          <button type="button" class="quiet" aria-label={`Show changes${about}`} onClick={() => post({ type: "showBranch", sessionId, branchId: id })}>
-            Show changes
+          <button type="button" class="quiet" aria-label={t("Show changes of branch {0}", id)} onClick={() => post({ type: "showBranch", sessionId, branchId: id })}>
+            {t("Show changes")}
           </button>
           <button
             type="button"
             class="quiet"
-            aria-label={`Use branch ${id}`}
+            aria-label={t("Use branch {0}", id)}
             onClick={() => post({ type: "useBranch", sessionId, exploreStartId, choice: [id] })}
           >
-            Use this branch
+            {t("Use this branch")}
           </button>
         </>
       )}
       <button
         type="button"
         class="quiet"
-        aria-label={`Open conversation${about}`}
+        aria-label={t("Open conversation of branch {0}", id)}
         onClick={() => post({ type: "openRecord", sessionId: childSession(sessionId, id) })}
       >
-        Open conversation
+        {t("Open conversation")}
       </button>
       {(state === "completed" || state === "abandoned") && (
-        <button type="button" class="quiet" aria-label={`Remove branch ${id}`} onClick={() => post({ type: "removeBranch", sessionId, branchId: id })}>
-          Remove
+        <button type="button" class="quiet" aria-label={t("Remove branch {0}", id)} onClick={() => post({ type: "removeBranch", sessionId, branchId: id })}>
+          {t("Remove")}
         </button>
       )}
     </div>

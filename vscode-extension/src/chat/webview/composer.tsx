@@ -7,6 +7,7 @@ import { Icon } from "./icons";
 import { ModeButton } from "./mode";
 import { isBusy, type ViewState } from "./store";
 import { visibleLine } from "./visible";
+import { t } from "../../l10n";
 
 interface ComposerProps {
   view: ViewState;
@@ -74,11 +75,11 @@ export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
       }}
     >
       {files.length > 0 && (
-        <ul class="attachments" aria-label="Attachments">
+        <ul class="attachments" aria-label={t("Attachments")}>
           {files.map((file, index) => (
             <li key={index} class="chip">
               <span title={visibleLine(file.name)}>{visibleLine(file.name.split(/[\\/]/).at(-1) ?? file.name)}</span>
-              <button type="button" aria-label={`Remove ${visibleLine(file.name)}`} onClick={() => attach(files.filter((_, at) => at !== index))}>
+              <button type="button" aria-label={t("Remove {0}", visibleLine(file.name))} onClick={() => attach(files.filter((_, at) => at !== index))}>
                 <Icon name="cross" />
               </button>
             </li>
@@ -97,8 +98,8 @@ export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
           if ((event.clipboardData?.files.length ?? 0) > 0 && take(event.clipboardData)) event.preventDefault();
         }}
         rows={1}
-        aria-label="Message Goalwright"
-        placeholder={busy ? "Add to the queue…" : "Describe a task…"}
+        aria-label={t("Message Goalwright")}
+        placeholder={busy ? t("Add to the queue…") : t("Describe a task…")}
         value={text}
         onInput={(event) => change(event.currentTarget.value)}
         onKeyDown={(event) => {
@@ -108,15 +109,15 @@ export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
         }}
       />
       <div class="composer-bar">
-        <button type="button" class="symbol" aria-label="Attach files" title="Attach files (or paste, or drop with Shift)" onClick={() => post({ type: "pickFiles" })}>
+        <button type="button" class="symbol" aria-label={t("Attach files")} title={t("Attach files (or paste, or drop with Shift)")} onClick={() => post({ type: "pickFiles" })}>
           <Icon name="attach" />
         </button>
         <ModeButton mode={view.session?.session.mode ?? view.surrounding.mode} />
         <button
           type="button"
           class="symbol"
-          aria-label="Permissions"
-          title="Permissions: what was granted, and the rules"
+          aria-label={t("Permissions")}
+          title={t("Permissions: what was granted, and the rules")}
           onClick={() => post({ type: "command", command: "managePermissions" })}
         >
           <Icon name="shield" />
@@ -125,7 +126,7 @@ export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
           {model.split("/").at(-1)}
         </span>
         {busy && (
-          <button type="button" class="round" aria-label="Stop" title="Stop" onClick={() => post({ type: "cancel" })}>
+          <button type="button" class="round" aria-label={t("Stop")} title={t("Stop")} onClick={() => post({ type: "cancel" })}>
             <Icon name="stop" />
           </button>
         )}
@@ -133,8 +134,8 @@ export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
           <button
             type="button"
             class="symbol"
-            aria-label="Send for the next step"
-            title="Send for the next step of the running turn (Ctrl+Enter)"
+            aria-label={t("Send for the next step")}
+            title={t("Send for the next step of the running turn (Ctrl+Enter)")}
             disabled={!text.trim() || !possible}
             onClick={() => send(true)}
           >
@@ -144,8 +145,8 @@ export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
         <button
           type="submit"
           class="round send"
-          aria-label="Send"
-          title={busy ? "Send when the running turn ends (Enter)" : "Send (Enter)"}
+          aria-label={t("Send")}
+          title={busy ? t("Send when the running turn ends (Enter)") : t("Send (Enter)")}
           disabled={!ready}
         >
           <Icon name="send" />

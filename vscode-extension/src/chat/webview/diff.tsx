@@ -4,6 +4,7 @@ import { diffLines, type DiffLine } from "./difflines";
 import { Box } from "./box";
 import { memo } from "./hooks";
 import { visible } from "./visible";
+import { t } from "../../l10n";
 
 const SIGNS: Record<DiffLine["kind"], string> = { add: "+", remove: "−", same: " ", gap: "⋯", note: "" };
 /** More lines are shown on demand. */
@@ -29,7 +30,7 @@ export const Diff = memo(({ diff, choosable }: DiffProps): JSX.Element => {
   const last = lines.at(-1)?.hunk ?? 0;
   const shown = all ? lines : lines.slice(0, FIRST_LINES);
   return (
-    <div class="diff" tabIndex={0} role="group" aria-label="Diff">
+    <div class="diff" tabIndex={0} role="group" aria-label={t("Diff")}>
       <table>
         <tbody>
           {shown.map((line, index) => {
@@ -47,7 +48,7 @@ export const Diff = memo(({ diff, choosable }: DiffProps): JSX.Element => {
       </table>
       {shown.length < lines.length && (
         <button type="button" class="quiet" onClick={() => setAll(true)}>
-          Show all {lines.length} lines
+          {t("Show all {0} lines", lines.length)}
         </button>
       )}
     </div>
@@ -67,19 +68,19 @@ interface HeadProps {
 
 /** The line at which a hunk begins: a box for it. */
 function Head({ line, last, out, choosable }: HeadProps): JSX.Element {
-  const name = `Hunk ${line.hunk + 1} of ${last + 1}`;
+  const name = t("Hunk {0} of {1}", line.hunk + 1, last + 1);
   return (
     <tr class="line-gap line-head">
       <td colSpan={3}>
         <label class="head">
           <Box
-            label={`Accept ${name.toLowerCase()}`}
+            label={t("Accept {0}", name.toLowerCase())}
             checked={!out}
             disabled={choosable.fixed}
             onChange={(accepted) => choosable.choose(line.hunk, accepted)}
           />
           {name}
-          {out && <span class="dim">left out</span>}
+          {out && <span class="dim">{t("left out")}</span>}
         </label>
       </td>
     </tr>

@@ -8,6 +8,7 @@ import { Branch } from "./branch";
 import { post } from "./host";
 import { Icon } from "./icons";
 import { visible, visibleLine } from "./visible";
+import { t } from "../../l10n";
 
 interface ExplorationProps {
   sessionId: string;
@@ -19,8 +20,8 @@ export function Exploration({ sessionId, view, explored }: ExplorationProps): JS
   const { exploreStartId, branches } = view;
   const outcome = explored.outcomes[outcomeKey(sessionId, exploreStartId)];
   return (
-    <div class="exploration" role="group" aria-label="Exploration">
-      <ul class={view.ended ? "branches" : "branches branches-live"} aria-label="Branches">
+    <div class="exploration" role="group" aria-label={t("Exploration")}>
+      <ul class={view.ended ? "branches" : "branches branches-live"} aria-label={t("Branches")}>
         {branches.map((one) => (
           <Branch key={one.branch.id} sessionId={sessionId} view={one} ended={view.ended} explored={explored} />
         ))}
@@ -40,7 +41,7 @@ function Scoreboard({ view: { branches } }: { view: ExplorationView }): JSX.Elem
   const rows = board(branches.map(({ branch }) => branch));
   if (rows.length === 0) return null;
   return (
-    <div class="board" tabIndex={0} role="region" aria-label="Scoreboard">
+    <div class="board" tabIndex={0} role="region" aria-label={t("Scoreboard")}>
       <table>
         <thead>
           <tr>
@@ -48,7 +49,7 @@ function Scoreboard({ view: { branches } }: { view: ExplorationView }): JSX.Elem
             {branches.map(({ branch, chosen }) => (
               <th key={branch.id} scope="col" class={chosen ? "chosen" : ""} title={visibleLine(branch.description)}>
                 <span class="letter">{branch.id}</span>
-                {chosen && <span class="only-spoken"> (used)</span>}
+                {chosen && <span class="only-spoken">{` (${t("used")})`}</span>}
               </th>
             ))}
           </tr>
@@ -62,7 +63,7 @@ function Scoreboard({ view: { branches } }: { view: ExplorationView }): JSX.Elem
               {cells.map(({ text, hover: words, tone }, index) => (
                 <td key={index} class={`${tone} ${branches[index]?.chosen ? "chosen" : ""} ${text.length > LONG ? "long" : ""}`} title={visible(words)}>
                   {text}
-                  {text === "–" && <span class="only-spoken">not known</span>}
+                  {text === "–" && <span class="only-spoken">{t("not known")}</span>}
                 </td>
               ))}
             </tr>
@@ -96,10 +97,10 @@ function Question({ sessionId, view, busy }: { sessionId: string; view: Explorat
   const { exploreStartId, branches } = view;
   const usable = branches.filter(({ branch }) => branch.status === "completed" && !branch.removed);
   return (
-    <section class="choice" role="region" aria-label="Choose a branch">
+    <section class="choice" role="region" aria-label={t("Choose a branch")}>
       <p>
         <Icon name="waiting" />
-        <strong>Which branch should be used?</strong>
+        <strong>{t("Which branch should be used?")}</strong>
       </p>
       <div class="buttons">
         {usable.map(({ branch }) => (
@@ -110,16 +111,16 @@ function Question({ sessionId, view, busy }: { sessionId: string; view: Explorat
             title={visibleLine(branch.description)}
             onClick={() => post({ type: "useBranch", sessionId, exploreStartId, choice: [branch.id] })}
           >
-            {`Use ${branch.id}: ${visibleLine(brief(branch.description))}`}
+            {t("Use {0}: {1}", branch.id, visibleLine(brief(branch.description)))}
           </button>
         ))}
       </div>
       <div class="buttons">
         <button type="button" class="quiet" disabled={busy} onClick={() => post({ type: "leaveChoice", sessionId, exploreStartId, none: false })}>
-          Let the model choose
+          {t("Let the model choose")}
         </button>
         <button type="button" class="quiet" disabled={busy} onClick={() => post({ type: "leaveChoice", sessionId, exploreStartId, none: true })}>
-          None of them
+          {t("None of them")}
         </button>
       </div>
     </section>

@@ -1,9 +1,11 @@
+import "./translations";
 import { render } from "preact";
 import { App } from "./app";
 import { post } from "./host";
 import "./style.css";
 import "./permission.css";
 import "./explore.css";
+import { t } from "../../l10n";
 
 const root = document.getElementById("app");
 if (root) render(<App />, root);
@@ -22,7 +24,7 @@ document.addEventListener("click", (event) => {
   const code = copy?.closest(".code")?.querySelector("code")?.textContent;
   if (copy && code) {
     post({ type: "copy", text: code });
-    copy.textContent = "Copied";
-    setTimeout(() => (copy.textContent = "Copy"), 1_500);
+    copy.textContent = t("Copied");
+    setTimeout(() => (copy.textContent = t("Copy")), 1_500);
   }
 });

@@ -2,6 +2,7 @@
 import MarkdownIt, { type MarkdownIt as Markdown } from "markdown-it";
 import { target } from "../links";
 import { highlight } from "./highlight";
+import { t } from "../../l10n";
 
 const KNOWN_FILE =
   /^(?:[\w.@~-]+\/)*[\w.@-]*\.(?:py|pyi|ts|tsx|js|jsx|mjs|cjs|json|jsonc|md|toml|yaml|yml|ini|cfg|txt|rst|html|css|scss|sh|go|rs|java|kt|c|h|cc|cpp|hpp|cs|rb|php|sql|lock|xml|vue|svelte|ipynb)(?::\d+(?::\d+)?)?$/i;
@@ -35,8 +36,8 @@ function create(): Markdown {
   rules["link_open"] = (tokens, index) => anchor(String(tokens[index]?.attrGet("href") ?? ""));
   rules["image"] = (tokens, index) => {
     const source = String(tokens[index]?.attrGet("src") ?? "");
-    const name = tokens[index]?.content || "image";
-    return `${anchor(source)}[image: ${escape(name)}]</a>`;
+    const name = tokens[index]?.content || t("image");
+    return `${anchor(source)}${escape(t("[image: {0}]", name))}</a>`;
   };
   rules["code_inline"] = (tokens, index) => {
     const content = tokens[index]?.content ?? "";
@@ -72,7 +73,7 @@ function create(): Markdown {
     const code = content.replace(/\n$/, "");
     return (
       `<div class="code"><div class="code-bar"><span>${escape(language)}</span>` +
-      `<button type="button" class="quiet" data-copy aria-label="Copy code">Copy</button></div>` +
+      `<button type="button" class="quiet" data-copy aria-label="${escape(t("Copy code"))}">${escape(t("Copy"))}</button></div>` +
       `<pre tabindex="0"><code>${highlight(code, language) ?? escape(code)}</code></pre></div>`
     );
   }

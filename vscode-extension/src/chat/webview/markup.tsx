@@ -1,10 +1,15 @@
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { memo } from "./hooks";
 import { renderBlocks } from "./markdown";
 
 const Block = memo(
   ({ html }: { html: string }): JSX.Element => <div class="block" dangerouslySetInnerHTML={{ __html: html }} />,
 );
+
+/** A translated text with elements in place of `{0}`, `{1}` … */
+export function filled(text: string, ...elements: ComponentChildren[]): ComponentChildren[] {
+  return text.split(/\{(\d+)\}/).map((part, index) => (index % 2 === 0 ? part : elements[Number(part)]));
+}
 
 /** Markdown. The blocks of a growing text that did not change stay as they are on the page, selection included. */
 export const Markdown = memo(({ text }: { text: string }): JSX.Element => (

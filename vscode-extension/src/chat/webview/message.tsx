@@ -19,6 +19,7 @@ import { Planned } from "./planned";
 import { Task } from "./task";
 import { ToolCard } from "./tool";
 import { visible } from "./visible";
+import { t } from "../../l10n";
 
 interface MessageProps {
   id: string;
@@ -81,7 +82,7 @@ function sameCalls(parts: MessageProps["parts"], a: SessionState, b: SessionStat
   });
 }
 
-const RESTORE = "Restore files to before this message";
+const RESTORE = t("Restore files to before this message");
 
 function UserMessage({ id, parts, restorable }: Pick<MessageProps, "id" | "parts"> & { restorable: boolean }): JSX.Element {
   const notes = parts.flatMap((part) => (part?.type === "note" ? [part.text] : []));
@@ -89,7 +90,7 @@ function UserMessage({ id, parts, restorable }: Pick<MessageProps, "id" | "parts
   return (
     <>
       {said && (
-        <article class="message user" aria-label="You">
+        <article class="message user" aria-label={t("You")}>
           {restorable && (
             <button
               type="button"
@@ -104,7 +105,7 @@ function UserMessage({ id, parts, restorable }: Pick<MessageProps, "id" | "parts
           {parts.map((part, index) => {
             if (part?.type === "text") return <UserText key={index} id={id} text={part.text} />;
             if (part?.type === "file") return <span class="chip">{part.name}</span>;
-            if (part?.type === "subtask") return <p>{`Task for ${part.agent}: ${part.prompt}`}</p>;
+            if (part?.type === "subtask") return <p>{t("Task for {0}: {1}", part.agent, part.prompt)}</p>;
             if (part?.type === "agent") return <span class="chip">{`@${part.agent}`}</span>;
             return null;
           })}
@@ -116,7 +117,7 @@ function UserMessage({ id, parts, restorable }: Pick<MessageProps, "id" | "parts
 }
 
 /** What Goalwright told the model in the person's place or along with a message: nobody said it, and nobody need read it. */
-function Note({ id, text, label = "Note to the model" }: { id: string; text: string; label?: string }): JSX.Element {
+function Note({ id, text, label = t("Note to the model") }: { id: string; text: string; label?: string }): JSX.Element {
   const [open, toggle] = useOpen(`note-${id}`);
   return (
     <div class="note">
@@ -157,7 +158,7 @@ function Carried({ line }: { line: CompactionLine }): JSX.Element {
     <>
       <button type="button" class="fold" aria-expanded={open} onClick={toggle}>
         <Icon name="chevron" />
-        <span>Carried over word for word</span>
+        <span>{t("Carried over word for word")}</span>
       </button>
       {open && (
         <pre class="io" tabIndex={0}>
@@ -179,7 +180,7 @@ export function UserText({ id, text }: { id: string; text: string }): JSX.Elemen
     return (
       <>
         <p class="said">{visible(line)}</p>
-        <Note id={`sent-${id}`} text={text} label="What the model is sent" />
+        <Note id={`sent-${id}`} text={text} label={t("What the model is sent")} />
       </>
     );
   }
@@ -188,7 +189,7 @@ export function UserText({ id, text }: { id: string; text: string }): JSX.Elemen
       <p class={long && !open ? "said clipped" : "said"}>{text}</p>
       {long && (
         <button type="button" class="quiet" aria-expanded={open} onClick={toggle}>
-          {open ? "Show less" : "Show all"}
+          {open ? t("Show less") : t("Show all")}
         </button>
       )}
     </>
@@ -206,7 +207,7 @@ function AssistantMessage({ id, parts, session, changes, explored, streaming, pl
           case "text":
             if (steps && part.text.trim()) return <Planned key={index} steps={steps} />;
             // JSON that grows is nothing to read.
-            if (plans && streaming && /^\s*(```|[{[])/.test(part.text)) return <p key={index} class="working shimmer">Planning…</p>;
+            if (plans && streaming && /^\s*(```|[{[])/.test(part.text)) return <p key={index} class="working shimmer">{t("Planning…")}</p>;
             return part.text.trim() ? <Markdown key={index} text={part.text} /> : null;
           case "reasoning":
             return <Reasoning key={index} id={`${id}-${index}`} part={part} growing={growing} />;
@@ -247,7 +248,7 @@ function Reasoning({ id, part, growing }: { id: string; part: ReasoningPart; gro
     <div class="reasoning">
       <button type="button" class="fold" aria-expanded={open} onClick={toggle}>
         <Icon name="chevron" />
-        <span class={growing ? "shimmer" : ""}>{growing ? "Thinking…" : "Thought"}</span>
+        <span class={growing ? "shimmer" : ""}>{growing ? t("Thinking…") : t("Thought")}</span>
         {!open && growing && <span class="glimpse">{part.text.trim().split("\n").at(-1)}</span>}
       </button>
       {open && <Markdown text={part.text} />}

@@ -5,6 +5,7 @@ import type { MeterAction } from "../messages";
 import { memo, useOpen } from "./hooks";
 import { post } from "./host";
 import { Icon } from "./icons";
+import { t } from "../../l10n";
 
 interface MeterProps {
   meter: Meter;
@@ -15,15 +16,15 @@ interface MeterProps {
 export const MeterPanel = memo(({ meter, tree }: MeterProps): JSX.Element => {
   const [open, toggle] = useOpen("meter");
   const { context, filled, near, costly, cost, cache, spoken } = line(meter, tree);
-  const words = [`${context} tokens`, cost, cache, costly ? "the budget is nearly used" : ""].filter(Boolean).join(", ");
+  const words = [t("{0} tokens", context), cost, cache, costly ? t("the budget is nearly used") : ""].filter(Boolean).join(", ");
   return (
-    <section class="meter" aria-label="Context and cost">
+    <section class="meter" aria-label={t("Context and cost")}>
       {open && <Details meter={meter} tree={tree} />}
       <div class="meter-row">
         <div
           class={near ? "gauge near" : "gauge"}
           role="meter"
-          aria-label="Context used"
+          aria-label={t("Context used")}
           aria-valuemin={0}
           aria-valuemax={100}
           aria-valuenow={Math.round(filled * 100)}
@@ -33,7 +34,7 @@ export const MeterPanel = memo(({ meter, tree }: MeterProps): JSX.Element => {
         >
           <div class="gauge-fill" style={{ width: `${filled * 100}%` }} />
         </div>
-        <button type="button" class="meter-words" aria-expanded={open} aria-label={`Session numbers: ${words}`} title={words} onClick={toggle}>
+        <button type="button" class="meter-words" aria-expanded={open} aria-label={t("Session numbers: {0}", words)} title={words} onClick={toggle}>
           <span class="meter-context">{context}</span>
           {cost && <span class={costly ? "meter-cost near" : "meter-cost"}>{cost}</span>}
           {cache && <span class="meter-cache">{cache}</span>}
@@ -56,14 +57,14 @@ function Details({ meter, tree }: MeterProps): JSX.Element {
           </div>
         ))}
         <div>
-          <dt>Budget</dt>
-          <dd>{limits.length === 0 ? "no limit" : limits.map((limit) => <LimitLine key={limit.key} limit={limit} />)}</dd>
+          <dt>{t("Budget")}</dt>
+          <dd>{limits.length === 0 ? t("no limit") : limits.map((limit) => <LimitLine key={limit.key} limit={limit} />)}</dd>
         </div>
       </dl>
       <div class="buttons">
-        <Action action="compact" label="Compact now" />
-        <Action action="showContext" label="Show what the model sees" />
-        <Action action="setBudget" label="Set budget…" />
+        <Action action="compact" label={t("Compact now")} />
+        <Action action="showContext" label={t("Show what the model sees")} />
+        <Action action="setBudget" label={t("Set budget…")} />
       </div>
     </div>
   );
@@ -77,7 +78,7 @@ function LimitLine({ limit: { what, words, used, limit, near } }: { limit: Limit
       <span
         class={near ? "gauge near" : "gauge"}
         role="meter"
-        aria-label={`${what}: budget used`}
+        aria-label={t("{0}: budget used", what)}
         aria-valuemin={0}
         aria-valuemax={100}
         aria-valuenow={Math.round(share * 100)}

@@ -3,6 +3,7 @@ import { modeWords } from "../../permission/words";
 import type { Mode } from "../../protocol.gen";
 import { post } from "./host";
 import { Icon, type IconName } from "./icons";
+import { t } from "../../l10n";
 
 const ICONS: Readonly<Record<Mode, IconName>> = { ask: "waiting", "accept-edits": "edit", plan: "plan", auto: "auto" };
 
@@ -13,7 +14,7 @@ export function ModeButton({ mode }: { mode: Mode }): JSX.Element {
     <button
       type="button"
       class={`mode mode-${mode}`}
-      aria-label={`Mode: ${label}`}
+      aria-label={t("Mode: {0}", label)}
       aria-haspopup="menu"
       title={`${label}: ${detail}`}
       onClick={() => post({ type: "command", command: "setMode" })}
@@ -31,9 +32,9 @@ export function Restricted(): JSX.Element {
     <div class="restricted" role="status">
       <Icon name="shield" />
       <span>
-        {"Restricted mode: nothing is changed or run. "}
+        {`${t("Restricted mode: nothing is changed or run.")} `}
         <button type="button" class="quiet" onClick={() => post({ type: "command", command: "manageTrust" })}>
-          Manage Workspace Trust
+          {t("Manage Workspace Trust")}
         </button>
       </span>
     </div>

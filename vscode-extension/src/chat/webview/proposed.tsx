@@ -6,7 +6,9 @@ import { Counts, Diff } from "./diff";
 import { useOpen } from "./hooks";
 import { post } from "./host";
 import { Icon } from "./icons";
+import { filled } from "./markup";
 import { visibleLine } from "./visible";
+import { t } from "../../l10n";
 
 const SMALL_DIFF = 4_000;
 
@@ -25,7 +27,7 @@ export function ProposedFile({ request, file, choice }: ProposedProps): JSX.Elem
   const count = units(file);
   const own = edited !== "no";
   const none = own ? out : left.length === count;
-  const what = file.movedFrom ? "moved" : { create: "new file", update: "", delete: "deleted" }[file.kind];
+  const what = file.movedFrom ? t("moved") : { create: t("new file"), update: "", delete: t("deleted") }[file.kind];
   const label = visibleLine(fileLabel(file));
   const choosable = count > 1 ? { left, fixed: own, choose: pick } : undefined;
   function pick(hunk: number | undefined, accepted: boolean): void {
@@ -36,7 +38,7 @@ export function ProposedFile({ request, file, choice }: ProposedProps): JSX.Elem
       <div class="proposed-row">
         {(request.files.length > 1 || count > 1) && (
           <Box
-            label={`Accept ${label}`}
+            label={t("Accept {0}", label)}
             checked={!none}
             mixed={!own && left.length > 0 && !none}
             disabled={own && request.files.length === 1}
@@ -54,11 +56,10 @@ export function ProposedFile({ request, file, choice }: ProposedProps): JSX.Elem
         <p class="own">
           <Icon name="edit" />
           <span class="own-words">
-            <strong>edited by you</strong>
-            {edited === "nothing" ? ": nothing of the change is left" : ": your text counts, not the diff below"}
+            {filled(edited === "nothing" ? t("{0}: nothing of the change is left") : t("{0}: your text counts, not the diff below"), <strong>{t("edited by you")}</strong>)}
           </span>
           <button type="button" class="quiet" onClick={() => post({ type: "discardEdits", requestId, path: file.path })}>
-            Discard my edits
+            {t("Discard my edits")}
           </button>
         </p>
       )}

@@ -4,6 +4,7 @@ import { emptyAnswers, isAnswered, withOption } from "../../permission/asked";
 import type { Question, QuestionAnswer } from "../../protocol.gen";
 import { Head, Refused, useReply, type CardProps } from "./answering";
 import { visible, visibleLine } from "./visible";
+import { plural, t } from "../../l10n";
 
 /** What was chosen and written, by request: another request brought to the front must not lose it. */
 const drafts = new Map<string, QuestionAnswer[]>();
@@ -23,8 +24,8 @@ export function QuestionCard({ request, choice, count, position }: CardProps): J
     if (ready) reply({ reply: "once", answers });
   };
   return (
-    <section class="approval question" role="region" aria-label="Question">
-      <Head request={{ ...request, title: questions.length > 1 ? `Goalwright has ${questions.length} questions` : "Goalwright has a question" }} count={count} position={position} />
+    <section class="approval question" role="region" aria-label={t("Question")}>
+      <Head request={{ ...request, title: plural(questions.length, "Goalwright has a question", "Goalwright has {0} questions") }} count={count} position={position} />
       <div class="approval-body">
         {questions.map((question, at) => (
           <Asked key={at} question={question} name={`${requestId}-${at}`} answer={answers[at] ?? { chosen: [], text: "" }} onChange={(answer) => change(at, answer)} onSend={send} />
@@ -32,11 +33,11 @@ export function QuestionCard({ request, choice, count, position }: CardProps): J
       </div>
       <Refused error={choice.error} />
       <div class="buttons">
-        <button type="button" class="primary" disabled={!ready} title={isAnswered(answers) ? "Send answer" : "Choose an option or write an answer"} onClick={send}>
-          Send answer
+        <button type="button" class="primary" disabled={!ready} title={isAnswered(answers) ? t("Send answer") : t("Choose an option or write an answer")} onClick={send}>
+          {t("Send answer")}
         </button>
-        <button type="button" disabled={sent} title="Goalwright decides by itself and says what it assumed" onClick={() => reply({ reply: "reject" })}>
-          Skip
+        <button type="button" disabled={sent} title={t("Goalwright decides by itself and says what it assumed")} onClick={() => reply({ reply: "reject" })}>
+          {t("Skip")}
         </button>
       </div>
     </section>
@@ -80,8 +81,8 @@ function Asked({ question, name, answer, onChange, onSend }: AskedProps): JSX.El
       ))}
       <textarea
         rows={1}
-        aria-label={`Your own answer: ${visibleLine(text)}`}
-        placeholder={options.length > 0 ? "Or in your own words…" : "Your answer…"}
+        aria-label={t("Your own answer: {0}", visibleLine(text))}
+        placeholder={options.length > 0 ? t("Or in your own words…") : t("Your answer…")}
         value={answer.text}
         onInput={(event) => onChange({ ...answer, text: event.currentTarget.value })}
         onKeyDown={sendOnEnter}

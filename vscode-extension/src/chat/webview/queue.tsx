@@ -4,12 +4,13 @@ import type { QueuedPrompt } from "../../protocol.gen";
 import { handedLine } from "../handed";
 import { post } from "./host";
 import { Icon } from "./icons";
+import { t } from "../../l10n";
 
 /** Prompts that wait for the running turn to end. */
 export function Queue({ queue }: { queue: readonly QueuedPrompt[] }): JSX.Element | null {
   if (queue.length === 0) return null;
   return (
-    <ul class="queue" aria-label="Waiting prompts">
+    <ul class="queue" aria-label={t("Waiting prompts")}>
       {queue.map((prompt) => (
         <Waiting key={prompt.promptId} prompt={prompt} />
       ))}
@@ -31,7 +32,7 @@ function Waiting({ prompt }: { prompt: QueuedPrompt }): JSX.Element {
         <textarea
           ref={(field) => field?.focus()}
           rows={2}
-          aria-label="Edit waiting prompt"
+          aria-label={t("Edit waiting prompt")}
           value={draft}
           onInput={(event) => setDraft(event.currentTarget.value)}
           onKeyDown={(event) => {
@@ -43,10 +44,10 @@ function Waiting({ prompt }: { prompt: QueuedPrompt }): JSX.Element {
         />
         <div class="buttons">
           <button type="button" class="primary" onClick={save}>
-            Save
+            {t("Save")}
           </button>
           <button type="button" onClick={() => setDraft(null)}>
-            Discard
+            {t("Discard")}
           </button>
         </div>
       </li>
@@ -54,16 +55,16 @@ function Waiting({ prompt }: { prompt: QueuedPrompt }): JSX.Element {
   }
   return (
     <li>
-      <span class="dim">{prompt.steer ? "Next step" : "Next"}</span>
+      <span class="dim">{prompt.steer ? t("Next step") : t("Next")}</span>
       <span class="queued-text">{handedLine(prompt.text) ?? prompt.text}</span>
-      <button type="button" class="symbol" aria-label="Edit" title="Edit" onClick={() => setDraft(prompt.text)}>
+      <button type="button" class="symbol" aria-label={t("Edit")} title={t("Edit")} onClick={() => setDraft(prompt.text)}>
         <Icon name="edit" />
       </button>
       <button
         type="button"
         class="symbol"
-        aria-label="Remove"
-        title="Remove"
+        aria-label={t("Remove")}
+        title={t("Remove")}
         onClick={() => post({ type: "editQueue", promptId: prompt.promptId, text: null })}
       >
         <Icon name="cross" />

@@ -5,7 +5,9 @@ import type { PermissionRequest } from "../../protocol.gen";
 import { useOpen } from "./hooks";
 import { post } from "./host";
 import { Icon } from "./icons";
+import { filled } from "./markup";
 import { visibleLine } from "./visible";
+import { t } from "../../l10n";
 
 /** So many lines are shown at once; the others on demand. */
 const SHOWN = 5;
@@ -13,7 +15,7 @@ const SHOWN = 5;
 export function Warnings({ warnings }: { warnings: readonly string[] }): JSX.Element | null {
   if (warnings.length === 0) return null;
   return (
-    <ul class="warnings" aria-label="Warnings">
+    <ul class="warnings" aria-label={t("Warnings")}>
       {warnings.map((warning) => (
         <li key={warning}>
           <Icon name="warning" />
@@ -42,7 +44,7 @@ export function ModelSays({ words }: { words: string }): JSX.Element | null {
   if (!words) return null;
   return (
     <p class="model-says">
-      <span class="dim">The model says: </span>
+      <span class="dim">{`${t("The model says:")} `}</span>
       {`“${visibleLine(words)}”`}
     </p>
   );
@@ -55,8 +57,10 @@ export function Reasons({ request, places }: { request: PermissionRequest; place
   if (lines.length === 1 && only && only.targets.length === 0) {
     return (
       <p class="rule">
-        {only.rule.source === "protected" ? "Asked because it is " : only.rule.words ? "Asked because " : "Asked by "}
-        <RuleName line={only} places={places} />
+        {filled(
+          only.rule.source === "protected" ? t("Asked because it is {0}") : only.rule.words ? t("Asked because {0}") : t("Asked by {0}"),
+          <RuleName line={only} places={places} />,
+        )}
       </p>
     );
   }
@@ -64,7 +68,7 @@ export function Reasons({ request, places }: { request: PermissionRequest; place
   const shown = open || lines.length <= SHOWN + 1 ? lines : lines.slice(0, SHOWN);
   return (
     <div class="reasons">
-      <ul aria-label="Why it is asked">
+      <ul aria-label={t("Why it is asked")}>
         {shown.map((line, index) => (
           <li key={index}>
             <span class="reason-what">
@@ -85,7 +89,7 @@ export function Reasons({ request, places }: { request: PermissionRequest; place
       </ul>
       {lines.length > SHOWN + 1 && (
         <button type="button" class="quiet" aria-expanded={open} onClick={toggle}>
-          {open ? "Show less" : `Show all ${lines.length}`}
+          {open ? t("Show less") : t("Show all {0}", lines.length)}
         </button>
       )}
     </div>
@@ -98,15 +102,15 @@ function RuleName({ line: { rule, why }, places }: { line: ReasonLine; places: P
   if (rule.words) return <span class="rule-text">{visibleLine(rule.words)}</span>;
   return (
     <>
-      {`${whose(rule)} `}
-      <span class="rule-text">{visibleLine(ruleText(rule))}</span>
-      {file && (
+      {filled(
+        file ? t("{0} in {1}") : "{0}",
         <>
-          {" in "}
-          <button type="button" class="path" title={`Open ${visibleLine(file)}`} onClick={() => post({ type: "openFile", path: file })}>
-            {visibleLine(shortPath(file, places))}
-          </button>
-        </>
+          {`${whose(rule)} `}
+          <span class="rule-text">{visibleLine(ruleText(rule))}</span>
+        </>,
+        <button type="button" class="path" title={t("Open {0}", visibleLine(file))} onClick={() => post({ type: "openFile", path: file })}>
+          {visibleLine(shortPath(file, places))}
+        </button>,
       )}
       {why && ` · ${visibleLine(why)}`}
     </>

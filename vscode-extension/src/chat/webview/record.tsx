@@ -5,13 +5,14 @@ import type { SessionState } from "../../session/state";
 import { post } from "./host";
 import { Icon } from "./icons";
 import { visibleLine } from "./visible";
+import { t } from "../../l10n";
 
 export function RecordHead({ record }: { record: SessionState }): JSX.Element {
   const { traceId, title } = record.session.trace;
   const name = askerName(traceId.split(":")[1] ?? "");
   return (
     <header class="bar">
-      <button type="button" class="symbol" aria-label="Back to the session" title="Back to the session" onClick={() => post({ type: "closeRecord" })}>
+      <button type="button" class="symbol" aria-label={t("Back to the session")} title={t("Back to the session")} onClick={() => post({ type: "closeRecord" })}>
         <Icon name="back" />
       </button>
       <h1 title={title}>{visibleLine([name, title].filter(Boolean).join(" · "))}</h1>
@@ -25,9 +26,9 @@ export function RecordBar({ record }: { record: SessionState }): JSX.Element {
     <div class="record" role="status">
       <Icon name={live ? "running" : "plan"} />
       <span>
-        {live ? "At work: you are reading along. " : "The record of what was done: it takes no messages. "}
+        {`${live ? t("At work: you are reading along.") : t("The record of what was done: it takes no messages.")} `}
         <button type="button" class="quiet" onClick={() => post({ type: "closeRecord" })}>
-          Back to the session
+          {t("Back to the session")}
         </button>
       </span>
     </div>

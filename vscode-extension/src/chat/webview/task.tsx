@@ -8,6 +8,7 @@ import { useOpen } from "./hooks";
 import { post } from "./host";
 import { Markdown } from "./markup";
 import { visibleLine } from "./visible";
+import { t } from "../../l10n";
 
 interface TaskProps {
   sessionId: string;
@@ -22,12 +23,12 @@ export function Task({ sessionId, agent, requests, glimpse }: TaskProps): JSX.El
   const [open, toggle] = useOpen(`task-${sessionId}-${agent.id}`);
   const long = agent.summary.includes("\n") || agent.summary.length > 120;
   return (
-    <div class="task" role="group" aria-label={visibleLine(`Sub-agent ${agent.id}, ${agent.agent}, ${agentState(agent)}`)}>
+    <div class="task" role="group" aria-label={visibleLine(t("Sub-agent {0}, {1}, {2}", agent.id, agent.agent, agentState(agent)))}>
       <p class="task-line">
         <span class="letter">{agent.id}</span>
         <span>{visibleLine(agent.agent)}</span>
         <span class="dim">{[agentState(agent), agentSpent(steps)].filter(Boolean).join(" · ")}</span>
-        {requests.length > 0 && <span class="badge">waiting for approval</span>}
+        {requests.length > 0 && <span class="badge">{t("waiting for approval")}</span>}
       </p>
       {agent.status === "running" && glimpse?.line && <p class="branch-last">{visibleLine(glimpse.line)}</p>}
       {agent.summary && !open && <p class="branch-last">{visibleLine(agent.summary)}</p>}
@@ -35,16 +36,16 @@ export function Task({ sessionId, agent, requests, glimpse }: TaskProps): JSX.El
       <div class="branch-actions">
         {long && (
           <button type="button" class="quiet" aria-expanded={open} onClick={toggle}>
-            {open ? "Show less" : "Show answer"}
+            {open ? t("Show less") : t("Show answer")}
           </button>
         )}
         <button
           type="button"
           class="quiet"
-          aria-label={`Open conversation of sub-agent ${agent.id}`}
+          aria-label={t("Open conversation of sub-agent {0}", agent.id)}
           onClick={() => post({ type: "openRecord", sessionId: childSession(sessionId, agent.id) })}
         >
-          Open conversation
+          {t("Open conversation")}
         </button>
       </div>
     </div>

@@ -8,6 +8,7 @@ import { post } from "./host";
 import { Icon, type IconName } from "./icons";
 import { ModelSays } from "./reasons";
 import { visible, visibleLine } from "./visible";
+import { t } from "../../l10n";
 
 const ICONS: Record<ToolState, IconName> = {
   pending: "pending",
@@ -18,33 +19,44 @@ const ICONS: Record<ToolState, IconName> = {
   denied: "denied",
   canceled: "denied",
 };
-const VERBS: Record<string, string> = {
-  read: "Read",
-  ls: "List",
-  glob: "Find",
-  grep: "Search",
-  edit: "Edit",
-  write: "Write",
-  patch: "Patch",
-  bash: "Run",
-  job: "Job",
-  goal: "Plan",
-  step: "Plan",
-  read_progress: "Progress",
-  diagnostics: "Check",
-  explore: "Explore",
-  task: "Task",
-  hand_over: "Hand over",
-  question: "Ask",
+const STATES: Record<ToolState, string> = {
+  pending: t("pending"),
+  running: t("running"),
+  "waiting for approval": t("waiting for approval"),
+  done: t("done"),
+  failed: t("failed"),
+  denied: t("denied"),
+  canceled: t("canceled"),
 };
+const VERBS: Record<string, string> = {
+  read: t("Read"),
+  ls: t("List"),
+  glob: t("Find"),
+  grep: t("Search"),
+  edit: t("Edit"),
+  write: t("Write"),
+  patch: t("Patch"),
+  bash: t("Run"),
+  job: t("Job"),
+  goal: t("Plan"),
+  step: t("Plan"),
+  read_progress: t("Progress"),
+  diagnostics: t("Check"),
+  explore: t("Explore"),
+  task: t("Task"),
+  hand_over: t("Hand over"),
+  question: t("Ask"),
+};
+/** What a title of the daemon may begin with, where it is not the name of the tool. */
+const SAID: Record<string, string> = { ls: "list", glob: "find", grep: "search", bash: "run", goal: "plan", step: "plan", read_progress: "progress", diagnostics: "check", hand_over: "hand", question: "ask" };
 /** Tools that only look, and the plan, which has a view of its own. */
 const LIGHT = new Set(["read", "ls", "glob", "grep", "goal", "step", "read_progress", "diagnostics"]);
 /** Tools that change files; one may say of itself what another is called. */
 const WRITERS = new Set(["edit", "write", "patch"]);
 /** Words beside the title for the states that an icon alone does not make clear. */
 const REMARKS: Partial<Record<ToolState, string>> = {
-  "waiting for approval": "waiting",
-  denied: "denied",
+  "waiting for approval": t("waiting"),
+  denied: t("denied"),
 };
 const FIRST_PROBLEMS = 5;
 
@@ -57,7 +69,7 @@ export function ToolCard({ view, change, children }: { view: ToolView; change: H
   return (
     <article
       class={`tool tool-${view.state.split(" ", 1)[0]} ${light ? "tool-light" : ""} ${undone ? "tool-undone" : ""}`}
-      aria-label={`Tool ${view.call.name}: ${view.state}`}
+      aria-label={t("Tool {0}: {1}", view.call.name, STATES[view.state])}
     >
       <div class="tool-row">
         <button type="button" class="tool-head" aria-expanded={open} onClick={toggle} title={visibleLine(view.path ?? view.title)}>
@@ -85,8 +97,8 @@ export function ToolCard({ view, change, children }: { view: ToolView; change: H
 }
 
 function remarks(view: ToolView, undone: boolean): string[] {
-  const state = view.state === "canceled" ? view.result?.title || "not run" : REMARKS[view.state];
-  return [state, view.altered ? "altered by you" : "", view.background ? "in the background" : "", undone ? "undone" : ""].filter((remark) => remark !== undefined && remark !== "") as string[];
+  const state = view.state === "canceled" ? view.result?.title || t("not run") : REMARKS[view.state];
+  return [state, view.altered ? t("altered by you") : "", view.background ? t("in the background") : "", undone ? t("undone") : ""].filter((remark) => remark !== undefined && remark !== "") as string[];
 }
 
 /** Takes the change of this call back, or makes it again. */
@@ -95,13 +107,13 @@ function StepButton({ change }: { change: HistoryChange }): JSX.Element | null {
   // What a file said before a command changed it is not always known.
   if (!undone && !change.files.some((file) => file.undoable)) return null;
   const action = undone ? "redo" : "undo";
-  const word = undone ? "Redo" : "Undo";
+  const word = undone ? t("Redo") : t("Undo");
   return (
     <button
       type="button"
       class="step"
       aria-label={word}
-      title={visibleLine(`${word} ${changeLabel(change)}; your own edits stay`)}
+      title={visibleLine(undone ? t("Redo {0}; your own edits stay", changeLabel(change)) : t("Undo {0}; your own edits stay", changeLabel(change)))}
       onClick={() => post({ type: "step", action, changeId: change.changeId })}
     >
       <Icon name={action} />
@@ -115,7 +127,7 @@ function bare({ title, call, added }: ToolView): string {
   const verb = VERBS[call.name] ?? call.name;
   const counted = added === undefined ? title : title.replace(/\s+\(?\+\d+\s+[-−–]\d+\)?\s*$/, "");
   const first = counted.split(" ", 1)[0]?.toLowerCase() ?? "";
-  const said = first === verb.toLowerCase() || first === call.name || (WRITERS.has(call.name) && WRITERS.has(first));
+  const said = first === verb.toLowerCase() || first === SAID[call.name] || first === call.name || (WRITERS.has(call.name) && WRITERS.has(first));
   return said ? counted.slice(first.length).trimStart() : counted;
 }
 
@@ -129,14 +141,14 @@ function Problems({ view }: { view: ToolView }): JSX.Element | null {
   const [all, toggle] = useOpen(`problems-${view.call.id}`);
   const { problems, verdict } = view;
   if (problems.length === 0) {
-    if (verdict === "clean") return <p class="verdict verdict-clean">No new problems</p>;
-    if (verdict === "no_fresh_answer") return <p class="verdict">The language server did not answer in time</p>;
+    if (verdict === "clean") return <p class="verdict verdict-clean">{t("No new problems")}</p>;
+    if (verdict === "no_fresh_answer") return <p class="verdict">{t("The language server did not answer in time")}</p>;
     return null;
   }
   const shown = all ? problems : problems.slice(0, FIRST_PROBLEMS);
   return (
     <>
-      <ul class="problems" aria-label="Problems">
+      <ul class="problems" aria-label={t("Problems")}>
         {shown.map((problem, index) => (
           <li key={index}>
             <ProblemButton problem={problem} />
@@ -145,7 +157,7 @@ function Problems({ view }: { view: ToolView }): JSX.Element | null {
       </ul>
       {shown.length < problems.length && (
         <button type="button" class="quiet" onClick={toggle}>
-          {problems.length - shown.length} more
+          {t("{0} more", problems.length - shown.length)}
         </button>
       )}
     </>
@@ -180,9 +192,9 @@ function Details({ view }: { view: ToolView }): JSX.Element {
         </button>
       )}
       {diff && <Diff diff={diff} />}
-      <Section title="Input" text={visible(input(call.input))} folded={diff ? `input-${call.id}` : undefined} />
+      <Section title={t("Input")} text={visible(input(call.input))} folded={diff ? `input-${call.id}` : undefined} />
       <ModelSays words={view.modelSays} />
-      <Section title={result ? "Result" : "Output"} text={output} folded={diff ? `result-${call.id}` : undefined} />
+      <Section title={result ? t("Result") : t("Output")} text={output} folded={diff ? `result-${call.id}` : undefined} />
     </div>
   );
 }

@@ -10,6 +10,7 @@ import type { Changes } from "../messages";
 import { memo } from "./hooks";
 import { Icon } from "./icons";
 import { Compaction, MessageView, NoticeLine, UserText } from "./message";
+import { t } from "../../l10n";
 
 interface TranscriptProps {
   session: SessionState;
@@ -34,7 +35,7 @@ export function Transcript({ session, outbox, changes, explored }: TranscriptPro
     <>
       {shown.map((item) => (
         <div class="line" key={item.key}>
-          {item.key === own && <p class="from-main" role="separator"><span>From the main line up to here</span></p>}
+          {item.key === own && <p class="from-main" role="separator"><span>{t("From the main line up to here")}</span></p>}
           {mark(marks.get(item.key), goalTree)}
           {item.kind === "compaction" ? (
             <Compaction line={item} />
@@ -70,17 +71,17 @@ export function Transcript({ session, outbox, changes, explored }: TranscriptPro
         </div>
       )}
       {outbox.map((one) => (
-        <article key={one.promptId} class="message user unsent" aria-label="You">
+        <article key={one.promptId} class="message user unsent" aria-label={t("You")}>
           <UserText id={one.promptId} text={one.text} />
         </article>
       ))}
       {retry ? (
         <NoticeLine
           level="warning"
-          text={`${sentence(retry.reason)} Trying again in ${Math.max(1, Math.round(retry.delayS))} s (attempt ${retry.attempt}).`}
+          text={t("{0} Trying again in {1} s (attempt {2}).", sentence(retry.reason), Math.max(1, Math.round(retry.delayS)), retry.attempt)}
         />
       ) : (
-        busy && !compacting && !isTelling(session) && <p class="working shimmer">Working…</p>
+        busy && !compacting && !isTelling(session) && <p class="working shimmer">{t("Working…")}</p>
       )}
     </>
   );
@@ -98,7 +99,7 @@ function firstOwn({ items, session }: SessionState): string | undefined {
 /** With a capital in front and a full stop at the end. */
 function sentence(text: string): string {
   const trimmed = text.trim();
-  return trimmed.charAt(0).toUpperCase() + trimmed.slice(1) + (/[.!?…]$/.test(trimmed) ? "" : ".");
+  return trimmed.charAt(0).toUpperCase() + trimmed.slice(1) + (/[.!?…。！？]$/.test(trimmed) ? "" : ".");
 }
 
 /** Something on the page is moving already: a text that grows, or a tool that runs. */

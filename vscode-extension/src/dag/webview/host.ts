@@ -1,6 +1,7 @@
 import type { Message } from "../../../../daemon/api/page/shapes";
 import { ApiError, type Api } from "../../../../daemon/api/page/api.js";
 import type { FromGraph, SavedGraph, ToGraph } from "../messages";
+import { t } from "../../l10n";
 
 interface VSCode {
   postMessage(message: FromGraph): void;
@@ -37,7 +38,7 @@ export class HostApi {
   /** Raises ApiError, as the web page's does. */
   get(path: string, query: Query = {}): Promise<MessagePage> {
     const found = TRACE.exec(path)?.[1];
-    if (!found) return Promise.reject(new ApiError(404, `${path} is not known here.`));
+    if (!found) return Promise.reject(new ApiError(404, t("{0} is not known here.", path)));
     const request = ++this.asked;
     const { internal_goal_id: goal, branch_id: branch, before, limit } = query;
     const wanted = {

@@ -1,24 +1,26 @@
+import "../../chat/webview/translations";
 import "../../../../daemon/api/page/dag.css";
 import "./graph.css";
 import { h } from "../../../../daemon/api/page/dom.js";
 import { MessagesPane } from "../../../../daemon/api/page/messages.js";
 import type { DagEdge, DagNode, LiveState } from "../../../../daemon/api/page/shapes";
-import { amount, money, plural, statusWord } from "../../../../daemon/api/page/words.js";
+import { goalsWord, messagesWord, money, statusWord, tokensWord } from "../../../../daemon/api/page/words.js";
 import type { ToGraph } from "../messages";
 import { Graph } from "./graph";
 import { HostApi, post, save, saved } from "./host";
+import { t } from "../../l10n";
 
 /** The page: a bar, the graph, and the messages of an edge beside it. */
 function page(root: HTMLElement): void {
-  const title = h("h1", {}, "Graph");
+  const title = h("h1", {}, t("Graph"));
   const facts = h("p", { class: "facts", role: "status" });
   const place = h("div", { id: "graph" });
-  const pane = h("aside", { id: "pane", "aria-label": "Messages", hidden: true });
+  const pane = h("aside", { id: "pane", "aria-label": t("Messages"), hidden: true });
   const empty = h(
     "div",
     { id: "empty" },
-    h("p", {}, "The graph of the session in the chat grows here, goal by goal."),
-    button("Open Chat", "Go to the chat", () => post({ type: "focusChat" })),
+    h("p", {}, t("The graph of the session in the chat grows here, goal by goal.")),
+    button(t("Open Chat"), t("Go to the chat"), () => post({ type: "focusChat" })),
   );
   const hostApi = new HostApi();
   const messages = new MessagesPane(pane, hostApi.api, () => {
@@ -47,27 +49,27 @@ function page(root: HTMLElement): void {
   const follow = h("input", { type: "checkbox", checked: true, onchange: () => (graph.follow = follow.checked) });
   const tools = h(
     "div",
-    { id: "tools", role: "toolbar", "aria-label": "Graph" },
-    button("Expand all", "Show all goals within others, and all branches", () => graph.expandAll()),
-    button("Collapse all", "Show the top goals only", () => graph.collapseAll()),
+    { id: "tools", role: "toolbar", "aria-label": t("Graph") },
+    button(t("Expand all"), t("Show all goals within others, and all branches"), () => graph.expandAll()),
+    button(t("Collapse all"), t("Show the top goals only"), () => graph.collapseAll()),
     h("span", { class: "gap" }),
-    h("label", { title: "Keep the goal at work in view" }, follow, "Follow"),
-    button("−", "Zoom out", () => graph.view.zoom(1 / 1.25), "Zoom out"),
-    button("+", "Zoom in", () => graph.view.zoom(1.25), "Zoom in"),
-    button("Fit", "The whole graph, however small", () => graph.view.fit()),
-    button("Readable", "Back to a size that can be read", () => graph.view.readable()),
+    h("label", { title: t("Keep the goal at work in view") }, follow, t("Follow")),
+    button("−", t("Zoom out"), () => graph.view.zoom(1 / 1.25), t("Zoom out")),
+    button("+", t("Zoom in"), () => graph.view.zoom(1.25), t("Zoom in")),
+    button(t("Fit"), t("The whole graph, however small"), () => graph.view.fit()),
+    button(t("Readable"), t("Back to a size that can be read"), () => graph.view.readable()),
   );
   root.append(h("header", { id: "head" }, title, facts), tools, h("div", { id: "body" }, h("main", { id: "view" }, place, empty), pane));
 
   function paint(state: LiveState | null): void {
     empty.hidden = state !== null;
     tools.hidden = state === null;
-    title.textContent = (state && (state.trace.title || state.goal_tree.mission.split("\n", 1)[0]?.slice(0, 120))) || "Graph";
+    title.textContent = (state && (state.trace.title || state.goal_tree.mission.split("\n", 1)[0]?.slice(0, 120))) || t("Graph");
     facts.replaceChildren();
     if (!state) return;
     const { trace } = state;
     const { goals } = state.goal_tree;
-    const words = [plural(goals.length, "goal"), plural(trace.total_messages, "message"), `${amount(trace.total_tokens)} tokens`, money(trace.total_cost)];
+    const words = [goalsWord(goals.length), messagesWord(trace.total_messages), tokensWord(trace.total_tokens), money(trace.total_cost)];
     facts.append(h("span", { class: `pill ${trace.status}` }, statusWord(trace.status)), words.filter(Boolean).join(" · "));
   }
 
@@ -103,9 +105,9 @@ function subject(traceId: string, node: DagNode, edge: DagEdge | null): Paramete
     branchId: node.branch_id,
     descendants: edge?.counts === "cumulative",
     beside: node.goal_id === null && edge?.counts === "self",
-    heading: start ? "All messages" : [node.label, node.title].filter(Boolean).join(" "),
+    heading: start ? t("All messages") : [node.label, node.title].filter(Boolean).join(" "),
     text: start ? node.title : node.summary,
-    status: start ? "" : node.kind === "branch" && node.status === "in_progress" ? "exploring" : statusWord(node.status),
+    status: start ? "" : node.kind === "branch" && node.status === "in_progress" ? t("exploring") : statusWord(node.status),
     stats: edge?.stats ?? null,
   };
 }

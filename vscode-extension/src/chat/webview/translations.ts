@@ -1,0 +1,5 @@
+/** Sets the catalogue that the host put into the page; imported before all others. */
+import { setCatalogue } from "../../l10n";
+
+const block = document.getElementById("translations");
+if (block) setCatalogue(JSON.parse(block.textContent ?? "{}") as Record<string, string>);

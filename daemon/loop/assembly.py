@@ -21,7 +21,7 @@ from daemon.context.window import Window, build_window
 from daemon.explore.check_command import find_test_command
 from daemon.loop.budget import budget_of
 from daemon.loop.offered import described, offered
-from daemon.model.messages import Usage
+from daemon.model.messages import Usage, subtracted
 from daemon.model.meters import GoalMeter, Meter, Metered
 from daemon.permission.rules import RuleSet
 from daemon.plan.text import plan_to_prompt
@@ -37,6 +37,8 @@ _LONG_PRICE_MARGIN = 0.95
 _ESTIMATE_MARGIN = 1.05
 """The same for the room that is left for an answer."""
 _LEAST_ANSWER = 256
+_CENTS = 9
+"""Digits of US dollars: what sums of floats are off by is no money."""
 """Tokens of an answer that are asked for even when they may not fit: less is no answer."""
 
 
@@ -241,6 +243,7 @@ class Assembly:
         profile = self.profile
         trace = self._state.trace
         wanted = self._state.plan.goals if goals is None else dict.fromkeys(goals)
+        for_goals, cost_for_goals = self._state.spending.of_all_goals(self._state.plan)
         return Meter(
             context_tokens=self.tokens(window),
             context_window=profile.window,
@@ -249,6 +252,8 @@ class Assembly:
             cost=trace.total_cost,
             cost_known=self._session.services.models.cost(self._session.model, Usage()) is not None,
             budget=budget_of(self._session),
+            without_goal=subtracted(trace.usage, for_goals),
+            without_goal_cost=max(0.0, round(trace.total_cost - cost_for_goals, _CENTS)),
             goals=tuple(
                 GoalMeter(
                     goal_id=goal_id,

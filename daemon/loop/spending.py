@@ -35,6 +35,13 @@ class Spending:
         """The same in US dollars."""
         return self._cost.get(goal_id, 0.0)
 
+    def of_all_goals(self, plan: PlanTree) -> Spent:
+        """Return what all goals took together. O(goals at the top)."""
+        usage, cost = Usage(), 0.0
+        for goal in plan.children(None):
+            usage, cost = added(usage, self.usage(goal.id)), cost + self.cost(goal.id)
+        return usage, cost
+
     def add(self, message: Message, plan: PlanTree) -> None:
         """Count one message. O(depth of its goal)."""
         self.add_spent(message.goal_id, message.usage or Usage(), message.cost or 0.0, plan)

@@ -192,6 +192,16 @@ def added(one: Usage, other: Usage) -> Usage:
     )
 
 
+def subtracted(one: Usage, other: Usage) -> Usage:
+    """Return what the first took without the second, which is a part of it."""
+    return Usage(
+        input=max(0, one.input - other.input),
+        output=max(0, one.output - other.output),
+        cache_read=max(0, one.cache_read - other.cache_read),
+        cache_write=max(0, one.cache_write - other.cache_write),
+    )
+
+
 class Message(Model):
     """One message of a trace, with the fields of seed 000."""
 

@@ -34,6 +34,10 @@ class Meter(Model):
     cost_known: bool = True
     budget: Budget = Budget()
     """The limits in force."""
+    without_goal: Usage = Usage()
+    """Model calls made while no goal had the focus, titles included: what goals at the top leave of ``usage``."""
+    without_goal_cost: float = 0.0
+    """US dollars."""
     goals: tuple[GoalMeter, ...] = ()
     """All goals with the answer to a request; in a notification those that changed."""
 

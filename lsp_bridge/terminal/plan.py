@@ -134,6 +134,8 @@ def show_plan(console: Console, plan: dict[str, Any]) -> None:
         console.write(
             t("The plan is empty: the model makes one when the task needs it, or `goalwright goal add`.\n")
         )
+    if lines and (rest := _without_goal(mapping(plan.get("meter")))):
+        lines.append((rest, style.dim(rest)))
     for plain, painted in lines:
         fitting = _fitting(console, plain)
         # A line that has to be cut is cut without its colours: they would be cut in the middle.
@@ -179,6 +181,12 @@ def _goal_lines(
         text = f"{indent}      → {summary}"
         lines.append((text, style.dim(text)))
     return lines
+
+
+def _without_goal(meter: dict[str, Any]) -> str:
+    """What ran while no goal had the focus; with the goals it adds up to the session."""
+    amounts = _amounts({}, {"usage": meter.get("withoutGoal"), "cost": meter.get("withoutGoalCost")})
+    return t("  Without a goal  ({amounts})", amounts=", ".join(amounts)) if amounts else ""
 
 
 def _amounts(goal: dict[str, Any], took: dict[str, Any]) -> list[str]:

@@ -1144,6 +1144,10 @@ export interface Meter {
   costKnown: boolean;
   /** The limits in force. */
   budget: Budget;
+  /** Model calls made while no goal had the focus, titles included: what goals at the top leave of `usage`. */
+  withoutGoal: Usage;
+  /** US dollars. */
+  withoutGoalCost: number;
   /** All goals with the answer to a request; in a notification those that changed. */
   goals: GoalMeter[];
 }

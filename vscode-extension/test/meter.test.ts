@@ -62,6 +62,9 @@ test("the details tell window, tokens, cost and the goal in focus", () => {
     ["Cost", "$0.12"],
     ["Goal 2", "4.5k tokens · $0.030 · 75 % from cache · 12k of the context"],
   ]);
+  const withoutGoal = { ...NOTHING, input: 900, output: 100 };
+  const first = details(meter({ withoutGoal, withoutGoalCost: 0.01 }), tree)[3];
+  assert.deepEqual([first?.label, first?.words.join(" · ")], ["Without a goal", "1k tokens · $0.010 · 0 % from cache"]);
   const unknown = details(meter({ cost: 0, costKnown: false }), NO_TREE);
   assert.equal(unknown[2]?.words[0], "not known");
 });

@@ -58,6 +58,8 @@ METER: dict[str, Any] = {
     "cost": 1.25,
     "costKnown": True,
     "budget": {"sessionUsd": 5.0, "sessionTokens": None, "goalUsd": None, "goalTokens": 100_000},
+    "withoutGoal": {"input": 900, "output": 100, "cacheRead": 0, "cacheWrite": 0},
+    "withoutGoalCost": 0.01,
     "goals": [
         {
             "goalId": "1",
@@ -90,6 +92,7 @@ PLAN = [
     "✗ Redis cache  (abandoned)",
     "      → too slow",
     "○ 2. Docs  (pending)",
+    "  Without a goal  (1,000 tokens, $0.0100)",
 ]
 
 

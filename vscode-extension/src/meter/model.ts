@@ -149,6 +149,9 @@ export function details(meter: Meter, tree: GoalTree): { label: string; words: s
         : [meter.cost > 0 ? t("at least {0}", money(meter.cost)) : t("not known"), t("the model's price is not known")],
     },
   ];
+  if (tree.goals.length > 0 && total(meter.withoutGoal) > 0) {
+    rows.push({ label: t("Without a goal"), words: [spentWords({ usage: meter.withoutGoal, cost: meter.withoutGoalCost })] });
+  }
   const goal = currentGoal(meter, tree);
   if (goal) {
     const held = goal.meter?.contextTokens ?? 0;

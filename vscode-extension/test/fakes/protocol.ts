@@ -82,6 +82,8 @@ export function meter(over: Partial<Meter> = {}): Meter {
     cost: 0.12,
     costKnown: true,
     budget: NO_BUDGET,
+    withoutGoal: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 },
+    withoutGoalCost: 0,
     goals: [],
     ...over,
   };

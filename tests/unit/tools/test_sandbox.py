@@ -144,6 +144,36 @@ async def test_what_makes_others_run_something_cannot_be_written(
     assert before is not None or not os.path.lexists(target)
 
 
+_OPENED_OF_THE_MACHINE = """
+import os
+for folder, folders, files in os.walk("/proc"):
+    folders[:] = [name for name in folders if not name.isdigit() and name not in ("self", "thread-self")]
+    for name in files:
+        try:
+            os.close(os.open(f"{folder}/{name}", os.O_WRONLY | os.O_NONBLOCK))
+            print("OPENED", f"{folder}/{name}")
+        except OSError:
+            pass
+print("looked")
+"""
+
+
+@pytest.mark.parametrize("network", [False, True])
+async def test_nothing_of_the_whole_machine_can_be_written_in_proc(
+    ctx: FakeToolContext, network: bool
+) -> None:
+    (ctx.workspace / "look.py").write_text(_OPENED_OF_THE_MACHINE)
+    # Opening for writing changes nothing; what is written is what stands there.
+    same = "f=/proc/sys/kernel/printk_ratelimit_burst; v=$(cat $f); echo $v > $f || echo refused\n"
+    (ctx.workspace / "look.sh").write_text(f"python3 look.py; {same}echo seen > /proc/self/fd/1\n")
+    ctx = replace(ctx, sandbox=replace(ctx.sandbox, network=network))
+    result = await bash(ctx, "bash look.sh")
+    assert ctx.permission.asks[0].contained
+    assert "OPENED" not in result.content
+    for word in ("looked", "refused", "seen"):
+        assert word in result.content
+
+
 async def test_a_socket_in_a_hidden_folder_and_one_that_vanishes_stop_no_command(
     ctx: FakeToolContext, outside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -197,7 +197,7 @@ def make_plan(fence: Fence, private: Path, abi: int) -> dict[str, Any]:
         # A pool lies in the first edge of its disk, so better not in one that is shared.
         "edges": sorted(edges.values(), key=lambda edge: edge["fresh"]),
         "record": str(record),
-        "made": list(made.values()),
+        "made": made,
         "kept": sorted(str(path) for path in kept),
         "filter": built.code,
         "calls": built.calls,
@@ -212,16 +212,19 @@ def make_plan(fence: Fence, private: Path, abi: int) -> dict[str, Any]:
 
 def _made_before(record: Path) -> dict[str, tuple[int, int]]:
     """What earlier commands made in shared folders and is still there, by path."""
+    from tools.sandbox.landlock_rules import birth  # only Linux has what it needs
+
     found: dict[str, tuple[int, int]] = {}
     try:
         lines = record.read_text("utf-8", "surrogateescape").split("\n")
     except OSError:
         return found
     for line in lines[-_REMEMBERED:]:
-        disk, number, path = (*line.split(" ", 2), "", "")[:3]
+        # A record of an older version has no time, and its path begins where the time is expected.
+        disk, number, made, path = (*line.split(" ", 3), "", "", "")[:4]
         with contextlib.suppress(OSError):
             info = os.lstat(path)
-            if (str(info.st_dev), str(info.st_ino)) == (disk, number):
+            if (str(info.st_dev), str(info.st_ino), str(birth(path))) == (disk, number, made):
                 found[path] = (info.st_dev, info.st_ino)
     return found
 

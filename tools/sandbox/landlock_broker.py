@@ -31,10 +31,12 @@ from tools.sandbox.landlock_rules import (
     Identity,
     Pool,
     Ruleset,
+    birth,
     call,
     checked,
     identity,
     libc,
+    open_path,
     rename,
 )
 
@@ -146,14 +148,15 @@ class Broker:
         self._edges: dict[Identity, Edge] = {}
         self._pools: dict[int, Pool] = {}
         self._kept: set[Identity] = set()
-        self._made: set[Identity] = set()
-        """What the command has put into edges."""
+        self._made: dict[Identity, int] = {}
+        """What the command has put into edges, each with a descriptor that is never used: as long as it is open, no
+        file of others gets the same number."""
         self._addresses: set[bytes] = set()
         """What it has bound sockets to."""
         self._parents: list[int] = []
         self._record: str = plan["record"]
-        self._recorded: set[Identity] = set(plan["made"])
-        self._made |= self._recorded
+        self._earlier: dict[str, Identity] = plan["made"]
+        self._recorded: set[Identity] = set()
         for path in plan["kept"]:
             try:
                 self._kept.add(identity(os.stat(path, follow_symlinks=False)))
@@ -167,6 +170,41 @@ class Broker:
             self._edges[identity(os.fstat(edge.fd))] = edge
             if edge.pooled and edge.disk not in self._pools:
                 self._add_pool(edge, plan, rules)
+
+    def begin(self) -> None:
+        """Get ready in the process that answers. The command does not inherit what this changes."""
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        for path, it in self._earlier.items():
+            try:
+                fd = open_path(path)
+            except OSError:
+                continue
+            self._hold(fd, it)
+        self._recorded = set(self._made)
+
+    def _hold(self, fd: int, it: Identity | None = None) -> None:
+        """Remember what ``fd`` is as made by the command, if it is ``it``. The descriptor is ours from now on."""
+        found = identity(os.fstat(fd))
+        if found in self._made or (it is not None and found != it):
+            os.close(fd)
+        else:
+            self._made[found] = fd
+
+    def _remember(self, edge: Edge, name: str, it: Identity | None = None) -> None:
+        try:
+            self._hold(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=edge.fd), it)
+        except OSError:
+            return  # too many: the command cannot use it any more, and can use nothing else instead
+
+    def _forget(self, info: os.stat_result) -> None:
+        """Forget what has left edges. A file with more names may still be in one."""
+        if info.st_nlink < 2 or stat.S_ISDIR(info.st_mode):
+            fd = self._made.pop(identity(info), -1)
+            if fd >= 0:
+                os.close(fd)
 
     def _add_pool(self, edge: Edge, plan: dict[str, Any], rules: Ruleset) -> None:
         try:
@@ -196,8 +234,9 @@ class Broker:
                 it = identity(os.stat(name, dir_fd=edge.fd, follow_symlinks=False))
             except OSError:
                 continue
-            if it in self._made - self._recorded and "\n" not in name:
-                found.append(f"{it[0]} {it[1]} {edge.path}/{name}\n")
+            path = f"{edge.path}/{name}"
+            if it in self._made and it not in self._recorded and "\n" not in name:
+                found.append(f"{it[0]} {it[1]} {birth(path)} {path}\n")
         return found
 
     def answer(self, listener: int) -> None:
@@ -329,6 +368,7 @@ class Broker:
             raise _Native
         if flags & os.O_CREAT and flags & os.O_EXCL:
             raise OSError(errno.EEXIST, "")
+        self._may_make(edge, name)
         return self._open_made(edge, name, flags, it), flags
 
     def _open_made(self, edge: Edge, name: str, flags: int, it: Identity) -> int:
@@ -354,7 +394,7 @@ class Broker:
             made = os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=edge.fd)
         try:
             it = identity(os.fstat(made))
-            self._made.add(it)
+            self._remember(edge, name, it)
             fd = self._open_made(edge, name, flags, it)
             os.fchmod(made, mode)
             return fd
@@ -378,7 +418,7 @@ class Broker:
         if pool is None or _exists(edge, name):
             raise _Native
         self._may_make(edge, name)
-        self._made.add(pool.give_folder(edge, name, mode & 0o1777 & ~caller.umask()))
+        self._remember(edge, name, pool.give_folder(edge, name, mode & 0o1777 & ~caller.umask()))
 
     def _remove(self, caller: Caller, at: int, address: int, flags: int) -> None:
         edge, name = self._in_edge(caller, at, address)
@@ -387,14 +427,13 @@ class Broker:
             os.rmdir(name, dir_fd=edge.fd)
         else:
             os.unlink(name, dir_fd=edge.fd)
-        if info.st_nlink < 2 or stat.S_ISDIR(info.st_mode):
-            self._made.discard(identity(info))  # its number may be used again
+        self._forget(info)
 
     def _make_symlink(self, caller: Caller, target: int, at: int, address: int) -> None:
         edge, name = self._in_edge(caller, at, address)
         self._may_make(edge, name)
         os.symlink(caller.text(target), name, dir_fd=edge.fd)
-        self._made.add(identity(os.stat(name, dir_fd=edge.fd, follow_symlinks=False)))
+        self._remember(edge, name)
 
     def _move(self, name: str, caller: Caller, a: tuple[int, int, int, int, int]) -> None:
         """Rename or link, where at least one end is in an edge."""
@@ -409,24 +448,31 @@ class Broker:
             info = self._may_take(source[0], source[2])
         else:
             info = os.stat(source[2], dir_fd=from_folder, follow_symlinks=False)
-        if target[0] is not None:
-            self._may_put(info, source[0], target[0], target[2])
+        replaced = self._may_put(info, source[0], target[0], target[2]) if target[0] is not None else None
         if name.startswith("rename"):
             rename(from_folder, source[2], to_folder, target[2], flags)
         else:
             os.link(source[2], target[2], src_dir_fd=from_folder, dst_dir_fd=to_folder, follow_symlinks=False)
-        self._made.add(identity(info))
-
-    def _may_put(self, info: os.stat_result, source: Edge | None, target: Edge, name: str) -> None:
-        """Whether something may come into an edge, maybe in the place of another. Raises OSError."""
-        self._may_make(target, name)
-        if _exists(target, name):
-            self._may_take(target, name)
-        if identity(info) in self._ruled or stat.S_ISLNK(info.st_mode) or source is target:
+        if target[0] is None:
+            if name.startswith("rename"):
+                self._forget(info)  # where it is now, rules say what may be done
             return
+        if replaced is not None and identity(replaced) != identity(info):
+            self._forget(replaced)
+        self._remember(target[0], target[2], identity(info))
+
+    def _may_put(
+        self, info: os.stat_result, source: Edge | None, target: Edge, name: str
+    ) -> os.stat_result | None:
+        """Whether something may come into an edge; in the place of what, if any. Raises OSError."""
+        self._may_make(target, name)
+        replaced = self._may_take(target, name) if _exists(target, name) else None
+        if identity(info) in self._ruled or stat.S_ISLNK(info.st_mode) or source is target:
+            return replaced
         if stat.S_ISDIR(info.st_mode) or not target.readable:
             # Without a rule of its own the command could not use it there: on this answer, ``mv`` makes a copy.
             raise OSError(errno.EXDEV, "")
+        return replaced
 
     def _parent(self, edge: Edge | None, path: str) -> int:
         """A descriptor of a folder whose entries may be changed. Raises OSError."""
@@ -558,7 +604,7 @@ class Broker:
             raise _Native
         self._may_make(edge, last)
         _at_address(name, fd, _unix_address(f"/proc/self/fd/{edge.fd}/{last}"))
-        self._made.add(identity(os.stat(last, dir_fd=edge.fd, follow_symlinks=False)))
+        self._remember(edge, last)
 
     def _loopback(self, name: str, fd: int, address: bytes) -> None:
         """Without a network, programs of one command reach each other by TCP on this machine, and nothing else."""

@@ -114,6 +114,7 @@ def _broker_for(child: int, broker: Broker, ours: int, wake_up: int) -> int:
     """Answer until the command ends; its status."""
     # The command's readers wait for the end of its output, which must not depend on us.
     os.closerange(0, 3)
+    broker.begin()
     number = os.read(ours, 16)
     if not number:
         return os.waitpid(child, 0)[1]  # it could not be restricted, and has said so

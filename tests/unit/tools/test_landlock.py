@@ -670,6 +670,96 @@ def test_temporary_folders_are_shared_but_what_others_made_is_not_touched(mine: 
         ours.with_name(f"{ours.name}.txt").unlink(missing_ok=True)
 
 
+_REUSE = """
+import os, sys
+os.mkdir("d")
+names = [f"z{number}" for number in range(200)]
+for name in names:
+    with open(name, "w") as file:
+        file.write("x")
+print(*(os.stat(name).st_ino for name in names), flush=True)
+for name in names:
+    LEAVE
+sys.stdout.write("left\\n"); sys.stdout.flush()
+sys.stdin.readline()
+for path, flags in ((".env", os.O_RDWR), (".env", os.O_RDONLY), (".git/config", os.O_WRONLY | os.O_APPEND)):
+    try:
+        os.open(path, flags)
+        print("OPENED", path)
+    except OSError:
+        pass
+for path in ("/var/tmp/" + sys.argv[1], ".env", ".git/config"):
+    for change in (lambda: os.chmod(path, 0o600), lambda: os.rename(path, "d/taken")):
+        try:
+            change()
+            print("CHANGED", path)
+        except OSError:
+            pass
+"""
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        "os.rename(name, 'd/' + name); os.unlink('d/' + name)",
+        "os.link(name, 'd/' + name); os.unlink(name); os.unlink('d/' + name)",
+        "open('other', 'w').close(); os.rename('other', name); os.unlink(name)",
+    ],
+)
+def test_what_others_make_is_not_taken_for_what_the_command_made(mine: Place, leave: str) -> None:
+    """Numbers of files are used again: those of files that are gone must mean nothing."""
+    theirs = Path("/var/tmp", f"goalwright-theirs-{uuid.uuid4().hex}")
+    command = [*mine.prefix(), mine.python, "-I", "-c", _REUSE.replace("LEAVE", leave), theirs.name]
+    with subprocess.Popen(
+        command, cwd=mine.work, env=mine.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        freed = set(map(int, process.stdout.readline().split()))
+        assert process.stdout.readline() == "left\n"
+        # An editor saves, and git writes its settings: a new file in the place of the old one.
+        new = [mine.base / "home" / f"new-{number}" for number in range(300)]
+        for path in new:
+            path.write_text(_CANARY)
+        new.sort(key=lambda path: path.stat().st_ino not in freed)
+        try:
+            for path, target in zip(
+                new, (mine.work / ".env", mine.work / ".git/config", theirs), strict=False
+            ):
+                path.rename(target)
+            said, _ = process.communicate("go\n", timeout=120)
+        finally:
+            theirs.unlink(missing_ok=True)
+    assert said == ""
+
+
+def test_the_name_and_number_of_an_earlier_file_in_a_shared_folder_mean_nothing(mine: Place) -> None:
+    ours = Path("/var/tmp", f"goalwright-test-{uuid.uuid4().hex}")
+    try:
+        assert mine.shell(f"echo first >{ours}").returncode == 0
+        assert mine.shell(f"echo again >{ours}").returncode == 0
+        number = ours.stat().st_ino
+        ours.unlink()
+        ours.write_text("theirs")
+        record = mine.base / "private/made"
+        # As where the number is used again at once.
+        record.write_text(record.read_text().replace(f" {number} ", f" {ours.stat().st_ino} "))
+        assert mine.shell(f"echo x >{ours}").returncode != 0
+        assert ours.read_text() == "theirs"
+    finally:
+        ours.unlink(missing_ok=True)
+
+
+def test_files_that_are_gone_cost_no_descriptors(mine: Place) -> None:
+    code = "import os\nfor n in range(600): open('new', 'w').close(); os.replace('new', 'old')\nopen('old', 'a').close()"
+    few = 'ulimit -n 200; exec "$@"'
+    done = subprocess.run(
+        ["/bin/sh", "-c", few, "sh", *mine.prefix(), mine.python, "-I", "-c", code], cwd=mine.work,
+        env=mine.environment, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_command_ends_with_its_broker(mine: Place) -> None:
     line = "echo $$; exec sleep 600"
     with subprocess.Popen(

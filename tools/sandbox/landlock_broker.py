@@ -23,7 +23,6 @@ import fcntl
 import os
 import stat
 import struct
-import sys
 
 from tools.sandbox.landlock_rules import (
     HERE,
@@ -39,6 +38,7 @@ from tools.sandbox.landlock_rules import (
     open_path,
     rename,
 )
+from tools.sandbox.landlock_sockets import INTERNET, UNIX, Sockets, at_address, domain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,12 +50,7 @@ _PAGE = 4096
 _RECEIVE, _SEND, _IS_VALID, _ADD_FD = 0xC0502100, 0xC0182101, 0x40082102, 0x40182103
 _CONTINUE, _SEND_WITH_FD = 1, 2
 _AT_REMOVEDIR, _AT_SYMLINK_NOFOLLOW, _AT_EMPTY_PATH = 0x200, 0x100, 0x1000
-_SOL_SOCKET, _SO_DOMAIN = 1, 39
-_UNSPECIFIED, _UNIX, _INET, _INET6 = 0, 1, 2, 10
-_MAPPED = bytes(10) + b"\xff\xff"
-_LOOPBACK = _MAPPED + b"\x7f\0\0\1"
-_LOOPBACK6 = bytes(15) + b"\1"
-_OF_SOCKETS = ("connect", "bind")
+_OF_SOCKETS = ("connect", "bind", "listen")
 _OF_METADATA = ("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat")
 _SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
 Arguments = tuple[int, ...]
@@ -151,8 +146,7 @@ class Broker:
         self._made: dict[Identity, int] = {}
         """What the command has put into edges, each with a descriptor that is never used: as long as it is open, no
         file of others gets the same number."""
-        self._addresses: set[bytes] = set()
-        """What it has bound sockets to."""
+        self._sockets = Sockets()
         self._parents: list[int] = []
         self._record: str = plan["record"]
         self._earlier: dict[str, Identity] = plan["made"]
@@ -565,17 +559,18 @@ class Broker:
     # Sockets. The broker binds and connects the caller's own ones, so that no address changes after it was looked at.
 
     def _socket(self, name: str, caller: Caller, a: Arguments) -> None:
-        address = caller.memory(a[1], min(a[2], 128))
+        address = b"" if name == "listen" else caller.memory(a[1], min(a[2], 128))
         fd = caller.descriptor(_signed(a[0]))
         try:
-            domain, size = ctypes.c_int(), ctypes.c_int(4)
-            checked(libc.getsockopt(fd, _SOL_SOCKET, _SO_DOMAIN, ctypes.byref(domain), ctypes.byref(size)))
-            if domain.value == _UNIX:
+            family = domain(fd)
+            if name == "listen":
+                self._sockets.listen(fd, family, _signed(a[1]))
+            elif family == UNIX:
                 self._unix(name, caller, fd, address)
-            elif domain.value not in (_INET, _INET6) or self._network:
-                _at_address(name, fd, address)
+            elif family not in INTERNET or self._network:
+                at_address(name, fd, address)
             else:
-                self._loopback(name, fd, address)
+                self._sockets.loopback(name, fd, address)
         finally:
             os.close(fd)
 
@@ -583,18 +578,14 @@ class Broker:
         if len(address) < 3:
             raise _Native if name == "bind" else OSError(errno.EINVAL, "")
         if address[2] == 0:
-            # Names without a file: only what was bound in this sandbox.
-            if name == "connect" and address not in self._addresses:
-                raise OSError(errno.ECONNREFUSED, "")
-            _at_address(name, fd, address)
-            self._addresses.add(address)
+            self._sockets.abstract(name, fd, address)
             return
         path = caller.reach(HERE, os.fsdecode(address[2:].split(b"\0")[0]))
         if name == "connect":
             target = os.open(path, os.O_PATH | os.O_CLOEXEC)
             try:
                 self._may_change(target)
-                _at_address(name, fd, _unix_address(f"/proc/self/fd/{target}"))
+                at_address(name, fd, _unix_address(f"/proc/self/fd/{target}"))
             finally:
                 os.close(target)
             return
@@ -603,32 +594,8 @@ class Broker:
         if edge is None or not edge.writable:
             raise _Native
         self._may_make(edge, last)
-        _at_address(name, fd, _unix_address(f"/proc/self/fd/{edge.fd}/{last}"))
+        at_address(name, fd, _unix_address(f"/proc/self/fd/{edge.fd}/{last}"))
         self._remember(edge, last)
-
-    def _loopback(self, name: str, fd: int, address: bytes) -> None:
-        """Without a network, programs of one command reach each other by TCP on this machine, and nothing else."""
-        family = int.from_bytes(address[:2], sys.byteorder)
-        if family == _UNSPECIFIED and name == "connect":
-            _at_address(name, fd, address)
-            return
-        start, size = (4, 4) if family == _INET else (8, 16)
-        host, rest = address[start : start + size], address[start + size :]
-        if family not in (_INET, _INET6) or len(host) < size:
-            raise OSError(errno.EINVAL, "")
-        if name == "bind" and host.strip(b"\0") in (b"", b"\xff\xff"):
-            host = _LOOPBACK[-size:]  # any address: on this machine, and reachable by IPv4 as programs expect
-        plain = host[12:] if host.startswith(_MAPPED) else host
-        if plain != _LOOPBACK6 and (len(plain) != 4 or plain[0] != 127):
-            raise OSError(errno.EACCES if name == "bind" else errno.ENETUNREACH, "")
-        address = address[:start] + host + rest
-        if name == "connect" and plain + address[2:4] not in self._addresses:
-            raise OSError(errno.ECONNREFUSED, "")
-        _at_address(name, fd, address)
-        if name == "bind":
-            got, length = ctypes.create_string_buffer(128), ctypes.c_int(128)
-            checked(libc.getsockname(fd, got, ctypes.byref(length)))
-            self._addresses.add(plain + got.raw[2:4])
 
 
 def _is_inside(pid: int) -> bool:
@@ -653,12 +620,8 @@ def _exists(edge: Edge, name: str) -> bool:
     return True
 
 
-def _at_address(name: str, fd: int, address: bytes) -> None:
-    checked(getattr(libc, name)(fd, address, len(address)))
-
-
 def _unix_address(path: str) -> bytes:
-    return struct.pack("=H", _UNIX) + os.fsencode(path) + b"\0"
+    return struct.pack("=H", UNIX) + os.fsencode(path) + b"\0"
 
 
 def _signed(value: int) -> int:

@@ -187,6 +187,8 @@ class Pool:
                 self._put(ours, edge, name)
                 os.fchmod(fd, mode)
                 return identity(os.fstat(fd))
+            except FileNotFoundError:
+                continue  # the broker of another command was faster
             finally:
                 os.close(fd)
         raise OSError(errno.EACCES, "no folder is left")
@@ -205,6 +207,8 @@ class Pool:
             try:
                 self._put(ours, edge, name)
                 return fd
+            except FileNotFoundError:
+                os.close(fd)  # the broker of another command was faster
             except OSError:
                 os.close(fd)
                 raise

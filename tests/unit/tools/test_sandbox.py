@@ -228,6 +228,20 @@ async def test_there_is_no_network_unless_the_policy_or_a_rule_for_each_command_
         assert (await bash(ctx, f"touch x; {line}")).metadata["exit_code"] != 0
 
 
+async def test_a_proxy_and_its_password_are_for_commands_with_the_network(
+    ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("http_proxy", "HTTPS_PROXY", "all_proxy", "NO_PROXY", "npm_config_proxy")
+    for name in names:
+        monkeypatch.setenv(name, f"http://u:SECRET@{name}:1")
+    without = await bash(ctx, "env")
+    assert ctx.permission.asks[0].contained
+    assert "SECRET" not in without.content
+    with_network = replace(ctx, sandbox=replace(ctx.sandbox, network=True))
+    said = (await bash(with_network, "env")).content
+    assert [name for name in names if f"{name}=http://u:SECRET@{name}:1" not in said] == []
+
+
 async def test_a_command_that_fails_in_the_sandbox_is_offered_again_outside_with_the_reason(
     ctx: FakeToolContext, outside: Path
 ) -> None:

@@ -17,6 +17,7 @@ from tools.base import ToolError, ToolResult
 from tools.bash import BashInput, BashTool
 from tools.sandbox import bwrap
 from tools.sandbox import prepare as sandbox
+from tools.sandbox.landlock import landlock_abi
 from tools.sandbox.policy import Sandbox, SandboxPolicy
 from tools.sandbox.prepare import own_places
 from tools.sandbox.survey import TooLarge, survey
@@ -210,6 +211,36 @@ async def test_unix_sockets_are_not_reachable(ctx: FakeToolContext) -> None:
         code = "import socket,sys; socket.socket(socket.AF_UNIX).connect('agent.sock')"
         result = await bash(ctx, f'python3 -c "{code}"')
     assert result.metadata["exit_code"] != 0
+
+
+_ABSTRACT = """
+import socket, sys
+own, client = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+own.bind("\\0" + sys.argv[1] + "-own")
+own.listen()
+client.connect(own.getsockname())
+print("own reached")
+try:
+    socket.socket(socket.AF_UNIX).connect("\\0" + sys.argv[1])
+    print("OUTSIDE REACHED")
+except OSError:
+    print("refused")
+"""
+
+
+@pytest.mark.skipif(landlock_abi() < 6, reason="needs a kernel that keeps names without a file inside (6.12)")
+@pytest.mark.parametrize("network", [False, True])
+async def test_unix_sockets_without_a_file_are_not_reachable_whatever_the_network(
+    ctx: FakeToolContext, network: bool
+) -> None:
+    (ctx.workspace / "reach.py").write_text(_ABSTRACT)
+    ctx = replace(ctx, sandbox=replace(ctx.sandbox, network=network))
+    with socket.socket(socket.AF_UNIX) as server:
+        name = f"goalwright-test-{ctx.workspace.parent.name}"
+        server.bind(f"\0{name}")
+        server.listen()
+        result = await bash(ctx, f"python3 reach.py {name}")
+    assert result.content == "Exit code: 0\nown reached\nrefused\n"
 
 
 async def test_there_is_no_network_unless_the_policy_or_a_rule_for_each_command_gives_it(

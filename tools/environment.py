@@ -32,7 +32,8 @@ _NAMES = frozenset(
         "XDG_SESSION_ID XDG_SESSION_TYPE XDG_SESSION_CLASS XDG_SESSION_DESKTOP ZDOTDIR CONTAINER DEBIAN_FRONTEND "
         # These are no keys, but ways to use one while the user is there. Without them no `git fetch` works; the sandbox
         # hides what they lead to.
-        "SSH_AUTH_SOCK SSH_AGENT_PID SSH_ASKPASS SSH_CONNECTION SSH_CLIENT SSH_TTY GPG_TTY GPG_AGENT_INFO GNUPGHOME "
+        "SSH_AUTH_SOCK SSH_AGENT_PID SSH_ASKPASS GIT_ASKPASS SSH_CONNECTION SSH_CLIENT SSH_TTY GPG_TTY "
+        "GPG_AGENT_INFO GNUPGHOME "
         # Windows.
         "SYSTEMROOT SYSTEMDRIVE WINDIR COMSPEC PATHEXT OS PROGRAMDATA PROGRAMFILES PROGRAMFILES(X86) PROGRAMW6432 "
         "APPDATA COMMONPROGRAMFILES COMMONPROGRAMFILES(X86) COMMONPROGRAMW6432 LOCALAPPDATA ALLUSERSPROFILE PUBLIC "
@@ -96,7 +97,9 @@ _SECRET_PARTS = (
     "CREDENTIAL",
 )
 _WORD = re.compile(r"[A-Z]+|[0-9]+")
-# DATABASE_URL and its like. A proxy's password stays: without it nothing reaches the network.
+_SECRET_ENDS = ("PASS", "TOKEN")
+# DATABASE_URL and its like. A proxy's password stays: without it nothing reaches the network. A command in the sandbox
+# that has no network gets no proxy.
 _SECRET_URL = re.compile(r"[a-z][a-z0-9+.-]{0,40}://[^/@\s]*:[^/@\s]+@", re.IGNORECASE)
 # What makes bash run or find something else than the line says: files it reads first, functions for names, another
 # folder for `cd`, options, a prompt that is evaluated. LD_PRELOAD and the like stay: the daemon itself was started
@@ -161,13 +164,20 @@ def _passes(name: str, value: str, patterns: Iterable[str]) -> bool:
             return False
         if _sounds_secret(capital):
             return False
-    return capital.endswith("_PROXY") or not _looks_secret(value)
+    return is_proxy(name) or not _looks_secret(value)
+
+
+def is_proxy(name: str) -> bool:
+    """Whether a variable names the way to the network, maybe with a password."""
+    return name.upper().endswith("_PROXY")
 
 
 def _sounds_secret(name: str) -> bool:
-    together = name.replace("_", "").replace("-", "")
-    return not _SECRET_WORDS.isdisjoint(_WORD.findall(name)) or any(
-        part in together for part in _SECRET_PARTS
+    together, words = name.replace("_", "").replace("-", ""), _WORD.findall(name)
+    return (
+        not _SECRET_WORDS.isdisjoint(words)
+        or any(word.endswith(_SECRET_ENDS) for word in words)
+        or any(part in together for part in _SECRET_PARTS)
     )
 
 

@@ -10,74 +10,76 @@ from tools.localization import noted
 
 _AGENT = noted("the settings of a coding agent")
 _CI = noted("what a build server runs")
+_HOOKS = noted("git hooks")
+_EDITOR = noted("the settings of an editor")
+_TOOLS = noted("what a version manager runs")
+_PACKAGES = noted("what a package manager runs")
+_START = noted("what a program runs when it starts")
+
+
+def _each(what: str, *names: str) -> dict[str, str]:
+    return dict.fromkeys(" ".join(names).split(), what)
+
 
 FOLDERS = {
     ".git": noted("git's own files"),
     ".goalwright": noted("Goalwright's settings"),
     ".vscode": noted("VS Code's settings and tasks"),
     ".trace": noted("Goalwright's traces"),
-    ".husky": noted("git hooks"),
     ".devcontainer": noted("the settings of a container"),
-    ".idea": noted("the settings of an editor"),
-    ".zed": noted("the settings of an editor"),
-    ".fleet": noted("the settings of an editor"),
-    **dict.fromkeys(
-        (
-            ".claude",
-            ".cursor",
-            ".windsurf",
-            ".codex",
-            ".gemini",
-            ".opencode",
-            ".roo",
-            ".continue",
-            ".kiro",
-            ".amazonq",
-        ),
+    **_each(_HOOKS, ".husky .githooks .git-hooks"),
+    **_each(_EDITOR, ".idea .zed .fleet .helix .vim"),
+    **_each(
         _AGENT,
+        ".claude .cursor .windsurf .codex .gemini .opencode .roo .continue .kiro .amazonq .qwen .trae .crush .cline",
+        ".kilocode .augment .junie .factory .goose .codebuddy",
     ),
-    **dict.fromkeys(
-        (
-            ".github/workflows",
-            ".github/actions",
-            ".circleci",
-            ".buildkite",
-            ".gitea/workflows",
-            ".forgejo/workflows",
-        ),
+    **_each(
         _CI,
+        ".github/workflows .github/actions .circleci .buildkite .gitea/workflows .gitea/actions .forgejo/workflows",
+        ".forgejo/actions .woodpecker .semaphore .tekton .builds .azure-pipelines .teamcity",
     ),
+    **_each(_TOOLS, ".mise .config/mise .config/mise.toml .config/mise.local.toml"),
 }
 """What they hold, in words, by name; of some only with the folder before it."""
 SHELL_FILES = (
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv",
     ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".logout", "config.fish", ".inputrc",
-    ".xprofile", ".xinitrc", ".xsession", ".xsessionrc", ".envrc", ".pam_environment",
+    ".xprofile", ".xinitrc", ".xsession", ".xsessionrc", ".envrc", ".autoenv", ".autoenv.zsh", ".pam_environment",
     "microsoft.powershell_profile.ps1",
 )  # fmt: skip
 """Start-up files, in lower case."""
 GIT_FILES = (".gitconfig", ".gitmodules", ".gitattributes")
+_LEFTHOOK = tuple(
+    f"{dot}lefthook{local}.{end}"
+    for dot in ("", ".")
+    for local in ("", "-local")
+    for end in ("yml", "yaml", "toml", "json")
+)
 OTHER_FILES = {
-    ".pre-commit-config.yaml": noted("git hooks"),
-    "lefthook.yml": noted("git hooks"),
-    ".lefthook.yml": noted("git hooks"),
-    ".gitlab-ci.yml": _CI,
-    ".travis.yml": _CI,
-    ".drone.yml": _CI,
-    ".woodpecker.yml": _CI,
-    "jenkinsfile": _CI,
+    **_each(
+        _HOOKS,
+        *_LEFTHOOK,
+        ".pre-commit-config.yaml .pre-commit-config.yml .overcommit.yml .huskyrc .huskyrc.json .huskyrc.js",
+        ".simple-git-hooks.json .simple-git-hooks.js .simple-git-hooks.cjs",
+        "simple-git-hooks.json simple-git-hooks.js simple-git-hooks.cjs",
+    ),
+    **_each(
+        _CI,
+        ".gitlab-ci.yml .travis.yml .drone.yml .drone.yaml .drone.star .drone.jsonnet .woodpecker.yml .woodpecker.yaml",
+        ".cirrus.yml .cirrus.yaml .cirrus.star appveyor.yml .appveyor.yml cloudbuild.yaml cloudbuild.yml",
+        "cloudbuild.json buildspec.yml buildspec.yaml codemagic.yaml bitrise.yml wercker.yml .build.yml jenkinsfile",
+        "azure-pipelines.yml azure-pipelines.yaml .azure-pipelines.yml bitbucket-pipelines.yml",
+    ),
     ".devcontainer.json": noted("the settings of a container"),
-    ".exrc": noted("the settings of an editor"),
-    ".nvimrc": noted("the settings of an editor"),
-    ".nvim.lua": noted("the settings of an editor"),
-    "mise.toml": noted("a start-up file of the shell"),
-    ".mise.toml": noted("a start-up file of the shell"),
-    ".yarnrc.yml": noted("what yarn runs"),
-    "azure-pipelines.yml": _CI,
-    "bitbucket-pipelines.yml": _CI,
-    ".mcp.json": _AGENT,
-    "opencode.json": _AGENT,
-    ".aider.conf.yml": _AGENT,
+    **_each(_EDITOR, ".exrc .vimrc _vimrc .gvimrc .lvimrc .nvimrc .nvim.lua .dir-locals.el .dir-locals-2.el"),
+    **_each(_TOOLS, "mise.toml .mise.toml mise.local.toml .mise.local.toml .tool-versions"),
+    **_each(_PACKAGES, ".npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .pnpmfile.mjs"),
+    **_each(_START, ".gdbinit .lldbinit .pdbrc .irbrc .pryrc .rprofile .ghci .ocamlinit"),
+    **_each(
+        _AGENT,
+        ".mcp.json opencode.json opencode.jsonc .opencode.json crush.json .crush.json .aider.conf.yml",
+    ),
 }
 """What they hold, in words, by name in lower case."""
 WORKSPACE_FILE = ".code-workspace"

@@ -74,9 +74,12 @@ _HINT = re.compile(
     r"\.pgpass|\.npmrc|\.vault|\.htpass|\.boto|\.s3cfg|\.ssh|\.gnupg|\.aws|\.kube|\.azure|\.config/|\.docker|\.cargo|"
     r"\.password|keyrings|\.git|git~|goalwright|\.vscode|\.trace|\.husky|\.devcon|\.code-w|rc$|zshenv|rofile|"
     r"log(?:in|out)$|aliases$|fish$|\.x|\.pam_|/proc/|"
-    r"\.(?:idea|zed|fleet|claude|cursor|windsurf|codex|gemini|opencode|roo|continue|kiro|amazonq|circleci|buildkite|mcp|aider|drone|"
-    r"woodpecker|exrc|nvim|gitea|forgejo|yarnrc)|pre-commit|lefthook|\.travis|-pipelines\.yml|opencode\.json|jenkinsfile|"
-    r"mise\.toml"
+    r"\.(?:idea|zed|fleet|helix|g?vim|lvim|nvim|exrc|dir-locals|mise|config/|tool-ver|autoenv|yarnrc|pnpmfile)|"
+    r"\.(?:claude|cursor|windsurf|codex|gemini|opencode|roo|continue|kiro|amazonq|qwen|trae|crush|cline|kilocode|augment|"
+    r"junie|factory|goose|codebuddy|mcp|aider)|"
+    r"\.(?:circleci|buildkite|drone|woodpecker|gitea|forgejo|semaphore|tekton|build|azure|teamcity|cirrus|travis|overcommit)|"
+    r"\.(?:gdbinit|lldbinit|irb|pry|pdb|ghci|ocamlinit)|pre-commit|lefthook|git-hooks|appveyor|-pipelines\.y|cloudbuild|"
+    r"buildspec|codemagic|bitrise|wercker|opencode\.json|crush\.json|jenkinsfile|mise\.(?:local\.)?toml|vimrc"
 )
 """Nothing is protected without one of these: one search instead of a hundred, as listings ask for each file."""
 

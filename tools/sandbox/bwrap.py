@@ -12,7 +12,8 @@ from pathlib import Path
 from tools.process import find_program
 from tools.sandbox.policy import Unavailable
 
-_PROBE = ("--ro-bind", "/", "/", "--unshare-pid", "--unshare-net", "--proc", "/proc", "--dev", "/dev")
+_PROC = ("--proc", "/proc", "--remount-ro", "/proc")
+_PROBE = ("--ro-bind", "/", "/", "--unshare-pid", "--unshare-net", *_PROC, "--dev", "/dev")
 _PROBE_S = 10.0
 _FRESH = ("/tmp", "/var/tmp", "/run", "/dev/shm")
 # Of systems where programs or names are found by way of /run.
@@ -79,7 +80,9 @@ def argv(
     """
     found = [program, *options, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc"]
     found += [] if network else ["--unshare-net"]
-    found += ["--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    found += ["--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev"]
+    # Files of the whole machine lie in /proc (sysctl, sysrq), and user 0 needs no capability to write them.
+    found += _PROC
     fresh = [folder for folder in _FRESH if Path(folder).is_dir() and not Path(folder).is_symlink()]
     for folder in fresh:
         found += ["--bind", str(own[folder]), folder] if folder in own else ["--tmpfs", folder]

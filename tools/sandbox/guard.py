@@ -126,6 +126,7 @@ def _forget_new(known: Known, older: Known) -> None:
     for name in [name for name, it in known.things.items() if it not in old and name not in older.things]:
         del known.things[name]
     known.bare &= older.bare
+    known.stopped = {it: lines & older.stopped.get(it, frozenset()) for it, lines in known.stopped.items()}
 
 
 def _marked(outer: Path, known: Known, *, limited: bool) -> tuple[Path, int]:
@@ -140,6 +141,8 @@ def _marked(outer: Path, known: Known, *, limited: bool) -> tuple[Path, int]:
             "things": known.things,
             "bare": sorted(known.bare),
             "closed": sorted(known.closed),
+            "named": known.named,
+            "stopped": {it: sorted(lines) for it, lines in known.stopped.items()},
             "until": time.time() + _SLACK_S if limited else None,
         }
         with os.fdopen(os.dup(fd), "w", encoding="utf-8", errors="surrogateescape") as file:
@@ -155,7 +158,10 @@ def _read(mark: Path) -> tuple[Known, float | None]:
     """Raises ValueError."""
     raw: Any = json.loads(mark.read_text("utf-8", "surrogateescape"))
     try:
-        known = Known(dict(raw["things"]), set(raw["bare"]), set(raw["closed"]))
+        # Marks of older versions lack the last two.
+        named, stopped = raw.get("named", []), raw.get("stopped", {})
+        known = Known(dict(raw["things"]), set(raw["bare"]), set(raw["closed"]), list(named))
+        known.stopped = {str(it): frozenset(lines) for it, lines in stopped.items()}
         return known, raw["until"]
     except (KeyError, TypeError) as error:
         raise ValueError(str(error)) from error

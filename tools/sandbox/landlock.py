@@ -24,6 +24,7 @@ import ctypes
 import functools
 import marshal
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -45,11 +46,8 @@ _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _REMEMBERED = 2000
 _FOLDERS, _FILES = 64, 128
 _PROBE_S = 20.0
-# As a module it is compiled only once.
-_START = (
-    f"import sys;sys.path.append({str(Path(__file__).resolve().parents[2])!r});"
-    "from tools.sandbox.landlock_run import main;main()"
-)
+_SCOPES = 6
+"""The first version of Landlock that can keep connections and signals inside."""
 LIMITS = (
     "that hidden files exist, their size, times and extended attributes can be seen, and their folders watched",
     "time stamps of the user's files can be changed, and files that can be read can be locked",
@@ -95,7 +93,25 @@ def landlock_prefix(fence: Fence, state_file: Path) -> tuple[str, ...]:
     fd = os.open(state_file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:
         marshal.dump(plan, file)  # the same Python reads it, and json would take longer to import
-    return (sys.executable, "-I", "-S", "-c", _START, str(state_file))
+    return (sys.executable, "-I", "-S", "-c", _start("main"), str(state_file))
+
+
+def scoped_prefix(program: str) -> tuple[str, ...]:
+    """Return the words before those of ``program``, by which it reaches no Unix sockets without a file outside.
+
+    There are none where the kernel cannot do that, or where ``program`` gets rights from its file, which it would lose.
+    """
+    if landlock_abi() < _SCOPES or Path(program).stat().st_mode & stat.S_ISUID:
+        return ()
+    return (sys.executable, "-I", "-S", "-c", _start("scoped"))
+
+
+def _start(function: str) -> str:
+    # As a module it is compiled only once.
+    code = str(Path(__file__).resolve().parents[2])
+    return (
+        f"import sys;sys.path.append({code!r});from tools.sandbox.landlock_run import {function};{function}()"
+    )
 
 
 def enforces(fence: Fence) -> tuple[str, ...]:
@@ -197,7 +213,7 @@ def make_plan(fence: Fence, private: Path, abi: int) -> dict[str, Any]:
         # A pool lies in the first edge of its disk, so better not in one that is shared.
         "edges": sorted(edges.values(), key=lambda edge: edge["fresh"]),
         "record": str(record),
-        "made": list(made.values()),
+        "made": made,
         "kept": sorted(str(path) for path in kept),
         "filter": built.code,
         "calls": built.calls,
@@ -212,16 +228,19 @@ def make_plan(fence: Fence, private: Path, abi: int) -> dict[str, Any]:
 
 def _made_before(record: Path) -> dict[str, tuple[int, int]]:
     """What earlier commands made in shared folders and is still there, by path."""
+    from tools.sandbox.landlock_rules import birth  # only Linux has what it needs
+
     found: dict[str, tuple[int, int]] = {}
     try:
         lines = record.read_text("utf-8", "surrogateescape").split("\n")
     except OSError:
         return found
     for line in lines[-_REMEMBERED:]:
-        disk, number, path = (*line.split(" ", 2), "", "")[:3]
+        # A record of an older version has no time, and its path begins where the time is expected.
+        disk, number, made, path = (*line.split(" ", 3), "", "", "")[:4]
         with contextlib.suppress(OSError):
             info = os.lstat(path)
-            if (str(info.st_dev), str(info.st_ino)) == (disk, number):
+            if (str(info.st_dev), str(info.st_ino), str(birth(path))) == (disk, number, made):
                 found[path] = (info.st_dev, info.st_ino)
     return found
 

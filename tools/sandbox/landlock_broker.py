@@ -23,7 +23,6 @@ import fcntl
 import os
 import stat
 import struct
-import sys
 
 from tools.sandbox.landlock_rules import (
     HERE,
@@ -31,12 +30,15 @@ from tools.sandbox.landlock_rules import (
     Identity,
     Pool,
     Ruleset,
+    birth,
     call,
     checked,
     identity,
     libc,
+    open_path,
     rename,
 )
+from tools.sandbox.landlock_sockets import INTERNET, UNIX, Sockets, at_address, domain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,12 +50,7 @@ _PAGE = 4096
 _RECEIVE, _SEND, _IS_VALID, _ADD_FD = 0xC0502100, 0xC0182101, 0x40082102, 0x40182103
 _CONTINUE, _SEND_WITH_FD = 1, 2
 _AT_REMOVEDIR, _AT_SYMLINK_NOFOLLOW, _AT_EMPTY_PATH = 0x200, 0x100, 0x1000
-_SOL_SOCKET, _SO_DOMAIN = 1, 39
-_UNSPECIFIED, _UNIX, _INET, _INET6 = 0, 1, 2, 10
-_MAPPED = bytes(10) + b"\xff\xff"
-_LOOPBACK = _MAPPED + b"\x7f\0\0\1"
-_LOOPBACK6 = bytes(15) + b"\1"
-_OF_SOCKETS = ("connect", "bind")
+_OF_SOCKETS = ("connect", "bind", "listen")
 _OF_METADATA = ("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat")
 _SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
 Arguments = tuple[int, ...]
@@ -146,14 +143,14 @@ class Broker:
         self._edges: dict[Identity, Edge] = {}
         self._pools: dict[int, Pool] = {}
         self._kept: set[Identity] = set()
-        self._made: set[Identity] = set()
-        """What the command has put into edges."""
-        self._addresses: set[bytes] = set()
-        """What it has bound sockets to."""
+        self._made: dict[Identity, int] = {}
+        """What the command has put into edges, each with a descriptor that is never used: as long as it is open, no
+        file of others gets the same number."""
+        self._sockets = Sockets()
         self._parents: list[int] = []
         self._record: str = plan["record"]
-        self._recorded: set[Identity] = set(plan["made"])
-        self._made |= self._recorded
+        self._earlier: dict[str, Identity] = plan["made"]
+        self._recorded: set[Identity] = set()
         for path in plan["kept"]:
             try:
                 self._kept.add(identity(os.stat(path, follow_symlinks=False)))
@@ -167,6 +164,41 @@ class Broker:
             self._edges[identity(os.fstat(edge.fd))] = edge
             if edge.pooled and edge.disk not in self._pools:
                 self._add_pool(edge, plan, rules)
+
+    def begin(self) -> None:
+        """Get ready in the process that answers. The command does not inherit what this changes."""
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        for path, it in self._earlier.items():
+            try:
+                fd = open_path(path)
+            except OSError:
+                continue
+            self._hold(fd, it)
+        self._recorded = set(self._made)
+
+    def _hold(self, fd: int, it: Identity | None = None) -> None:
+        """Remember what ``fd`` is as made by the command, if it is ``it``. The descriptor is ours from now on."""
+        found = identity(os.fstat(fd))
+        if found in self._made or (it is not None and found != it):
+            os.close(fd)
+        else:
+            self._made[found] = fd
+
+    def _remember(self, edge: Edge, name: str, it: Identity | None = None) -> None:
+        try:
+            self._hold(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=edge.fd), it)
+        except OSError:
+            return  # too many: the command cannot use it any more, and can use nothing else instead
+
+    def _forget(self, info: os.stat_result) -> None:
+        """Forget what has left edges. A file with more names may still be in one."""
+        if info.st_nlink < 2 or stat.S_ISDIR(info.st_mode):
+            fd = self._made.pop(identity(info), -1)
+            if fd >= 0:
+                os.close(fd)
 
     def _add_pool(self, edge: Edge, plan: dict[str, Any], rules: Ruleset) -> None:
         try:
@@ -196,8 +228,9 @@ class Broker:
                 it = identity(os.stat(name, dir_fd=edge.fd, follow_symlinks=False))
             except OSError:
                 continue
-            if it in self._made - self._recorded and "\n" not in name:
-                found.append(f"{it[0]} {it[1]} {edge.path}/{name}\n")
+            path = f"{edge.path}/{name}"
+            if it in self._made and it not in self._recorded and "\n" not in name:
+                found.append(f"{it[0]} {it[1]} {birth(path)} {path}\n")
         return found
 
     def answer(self, listener: int) -> None:
@@ -329,6 +362,7 @@ class Broker:
             raise _Native
         if flags & os.O_CREAT and flags & os.O_EXCL:
             raise OSError(errno.EEXIST, "")
+        self._may_make(edge, name)
         return self._open_made(edge, name, flags, it), flags
 
     def _open_made(self, edge: Edge, name: str, flags: int, it: Identity) -> int:
@@ -354,7 +388,7 @@ class Broker:
             made = os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=edge.fd)
         try:
             it = identity(os.fstat(made))
-            self._made.add(it)
+            self._remember(edge, name, it)
             fd = self._open_made(edge, name, flags, it)
             os.fchmod(made, mode)
             return fd
@@ -378,7 +412,7 @@ class Broker:
         if pool is None or _exists(edge, name):
             raise _Native
         self._may_make(edge, name)
-        self._made.add(pool.give_folder(edge, name, mode & 0o1777 & ~caller.umask()))
+        self._remember(edge, name, pool.give_folder(edge, name, mode & 0o1777 & ~caller.umask()))
 
     def _remove(self, caller: Caller, at: int, address: int, flags: int) -> None:
         edge, name = self._in_edge(caller, at, address)
@@ -387,14 +421,13 @@ class Broker:
             os.rmdir(name, dir_fd=edge.fd)
         else:
             os.unlink(name, dir_fd=edge.fd)
-        if info.st_nlink < 2 or stat.S_ISDIR(info.st_mode):
-            self._made.discard(identity(info))  # its number may be used again
+        self._forget(info)
 
     def _make_symlink(self, caller: Caller, target: int, at: int, address: int) -> None:
         edge, name = self._in_edge(caller, at, address)
         self._may_make(edge, name)
         os.symlink(caller.text(target), name, dir_fd=edge.fd)
-        self._made.add(identity(os.stat(name, dir_fd=edge.fd, follow_symlinks=False)))
+        self._remember(edge, name)
 
     def _move(self, name: str, caller: Caller, a: tuple[int, int, int, int, int]) -> None:
         """Rename or link, where at least one end is in an edge."""
@@ -409,24 +442,31 @@ class Broker:
             info = self._may_take(source[0], source[2])
         else:
             info = os.stat(source[2], dir_fd=from_folder, follow_symlinks=False)
-        if target[0] is not None:
-            self._may_put(info, source[0], target[0], target[2])
+        replaced = self._may_put(info, source[0], target[0], target[2]) if target[0] is not None else None
         if name.startswith("rename"):
             rename(from_folder, source[2], to_folder, target[2], flags)
         else:
             os.link(source[2], target[2], src_dir_fd=from_folder, dst_dir_fd=to_folder, follow_symlinks=False)
-        self._made.add(identity(info))
-
-    def _may_put(self, info: os.stat_result, source: Edge | None, target: Edge, name: str) -> None:
-        """Whether something may come into an edge, maybe in the place of another. Raises OSError."""
-        self._may_make(target, name)
-        if _exists(target, name):
-            self._may_take(target, name)
-        if identity(info) in self._ruled or stat.S_ISLNK(info.st_mode) or source is target:
+        if target[0] is None:
+            if name.startswith("rename"):
+                self._forget(info)  # where it is now, rules say what may be done
             return
+        if replaced is not None and identity(replaced) != identity(info):
+            self._forget(replaced)
+        self._remember(target[0], target[2], identity(info))
+
+    def _may_put(
+        self, info: os.stat_result, source: Edge | None, target: Edge, name: str
+    ) -> os.stat_result | None:
+        """Whether something may come into an edge; in the place of what, if any. Raises OSError."""
+        self._may_make(target, name)
+        replaced = self._may_take(target, name) if _exists(target, name) else None
+        if identity(info) in self._ruled or stat.S_ISLNK(info.st_mode) or source is target:
+            return replaced
         if stat.S_ISDIR(info.st_mode) or not target.readable:
             # Without a rule of its own the command could not use it there: on this answer, ``mv`` makes a copy.
             raise OSError(errno.EXDEV, "")
+        return replaced
 
     def _parent(self, edge: Edge | None, path: str) -> int:
         """A descriptor of a folder whose entries may be changed. Raises OSError."""
@@ -519,17 +559,18 @@ class Broker:
     # Sockets. The broker binds and connects the caller's own ones, so that no address changes after it was looked at.
 
     def _socket(self, name: str, caller: Caller, a: Arguments) -> None:
-        address = caller.memory(a[1], min(a[2], 128))
+        address = b"" if name == "listen" else caller.memory(a[1], min(a[2], 128))
         fd = caller.descriptor(_signed(a[0]))
         try:
-            domain, size = ctypes.c_int(), ctypes.c_int(4)
-            checked(libc.getsockopt(fd, _SOL_SOCKET, _SO_DOMAIN, ctypes.byref(domain), ctypes.byref(size)))
-            if domain.value == _UNIX:
+            family = domain(fd)
+            if name == "listen":
+                self._sockets.listen(fd, family, _signed(a[1]))
+            elif family == UNIX:
                 self._unix(name, caller, fd, address)
-            elif domain.value not in (_INET, _INET6) or self._network:
-                _at_address(name, fd, address)
+            elif family not in INTERNET or self._network:
+                at_address(name, fd, address)
             else:
-                self._loopback(name, fd, address)
+                self._sockets.loopback(name, fd, address)
         finally:
             os.close(fd)
 
@@ -537,18 +578,14 @@ class Broker:
         if len(address) < 3:
             raise _Native if name == "bind" else OSError(errno.EINVAL, "")
         if address[2] == 0:
-            # Names without a file: only what was bound in this sandbox.
-            if name == "connect" and address not in self._addresses:
-                raise OSError(errno.ECONNREFUSED, "")
-            _at_address(name, fd, address)
-            self._addresses.add(address)
+            self._sockets.abstract(name, fd, address)
             return
         path = caller.reach(HERE, os.fsdecode(address[2:].split(b"\0")[0]))
         if name == "connect":
             target = os.open(path, os.O_PATH | os.O_CLOEXEC)
             try:
                 self._may_change(target)
-                _at_address(name, fd, _unix_address(f"/proc/self/fd/{target}"))
+                at_address(name, fd, _unix_address(f"/proc/self/fd/{target}"))
             finally:
                 os.close(target)
             return
@@ -557,32 +594,8 @@ class Broker:
         if edge is None or not edge.writable:
             raise _Native
         self._may_make(edge, last)
-        _at_address(name, fd, _unix_address(f"/proc/self/fd/{edge.fd}/{last}"))
-        self._made.add(identity(os.stat(last, dir_fd=edge.fd, follow_symlinks=False)))
-
-    def _loopback(self, name: str, fd: int, address: bytes) -> None:
-        """Without a network, programs of one command reach each other by TCP on this machine, and nothing else."""
-        family = int.from_bytes(address[:2], sys.byteorder)
-        if family == _UNSPECIFIED and name == "connect":
-            _at_address(name, fd, address)
-            return
-        start, size = (4, 4) if family == _INET else (8, 16)
-        host, rest = address[start : start + size], address[start + size :]
-        if family not in (_INET, _INET6) or len(host) < size:
-            raise OSError(errno.EINVAL, "")
-        if name == "bind" and host.strip(b"\0") in (b"", b"\xff\xff"):
-            host = _LOOPBACK[-size:]  # any address: on this machine, and reachable by IPv4 as programs expect
-        plain = host[12:] if host.startswith(_MAPPED) else host
-        if plain != _LOOPBACK6 and (len(plain) != 4 or plain[0] != 127):
-            raise OSError(errno.EACCES if name == "bind" else errno.ENETUNREACH, "")
-        address = address[:start] + host + rest
-        if name == "connect" and plain + address[2:4] not in self._addresses:
-            raise OSError(errno.ECONNREFUSED, "")
-        _at_address(name, fd, address)
-        if name == "bind":
-            got, length = ctypes.create_string_buffer(128), ctypes.c_int(128)
-            checked(libc.getsockname(fd, got, ctypes.byref(length)))
-            self._addresses.add(plain + got.raw[2:4])
+        at_address(name, fd, _unix_address(f"/proc/self/fd/{edge.fd}/{last}"))
+        self._remember(edge, last)
 
 
 def _is_inside(pid: int) -> bool:
@@ -607,12 +620,8 @@ def _exists(edge: Edge, name: str) -> bool:
     return True
 
 
-def _at_address(name: str, fd: int, address: bytes) -> None:
-    checked(getattr(libc, name)(fd, address, len(address)))
-
-
 def _unix_address(path: str) -> bytes:
-    return struct.pack("=H", _UNIX) + os.fsencode(path) + b"\0"
+    return struct.pack("=H", UNIX) + os.fsencode(path) + b"\0"
 
 
 def _signed(value: int) -> int:

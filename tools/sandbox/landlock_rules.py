@@ -22,6 +22,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 _OPENAT2, _CREATE_RULESET, _ADD_RULE = 437, 444, 445
 _NO_SYMLINKS = 0x04
 _NO_REPLACE = 1
+_NO_FOLLOW, _BIRTH = 0x100, 0x800
 _FILE_RIGHTS = 0b1100_0000_0000_0111
 """Rights that a rule on a file may have: execute, write, read, truncate, device control."""
 _WRITE_FILE = 1 << 1
@@ -35,6 +36,17 @@ Identity = tuple[int, int]
 def identity(info: os.stat_result) -> Identity:
     """Disk and number of a file."""
     return info.st_dev, info.st_ino
+
+
+def birth(path: str) -> int:
+    """When a file was made, in ns; 0 where the disk does not say. Raises OSError.
+
+    It tells a file from a later one with the same name and number.
+    """
+    found = ctypes.create_string_buffer(256)
+    checked(libc.statx(HERE, os.fsencode(path), _NO_FOLLOW, _BIRTH, found))
+    mask, seconds, rest = struct.unpack_from("=I76xqI", found)
+    return seconds * 1_000_000_000 + rest if mask & _BIRTH else 0
 
 
 def call(number: int, *arguments: Any) -> int:
@@ -175,6 +187,8 @@ class Pool:
                 self._put(ours, edge, name)
                 os.fchmod(fd, mode)
                 return identity(os.fstat(fd))
+            except FileNotFoundError:
+                continue  # the broker of another command was faster
             finally:
                 os.close(fd)
         raise OSError(errno.EACCES, "no folder is left")
@@ -193,6 +207,8 @@ class Pool:
             try:
                 self._put(ours, edge, name)
                 return fd
+            except FileNotFoundError:
+                os.close(fd)  # the broker of another command was faster
             except OSError:
                 os.close(fd)
                 raise

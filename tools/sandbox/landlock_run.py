@@ -28,6 +28,7 @@ _CAPSET, _SECCOMP = {"x86_64": (126, 317), "aarch64": (91, 277)}.get(os.uname().
 _SET_FLAGS = 0x40082104
 _LISTENER, _WAIT_KILLABLE = 1 << 3, 1 << 5
 _PARENT_DEATH, _NOT_DUMPABLE, _SUBREAPER, _NO_NEW_PRIVILEGES = 1, 4, 36, 38
+_ABSTRACT_SOCKETS = 1
 _SIGKILL, _SIGPIPE, _SIGXFSZ = 9, 13, 25
 
 
@@ -59,6 +60,19 @@ def main() -> NoReturn:
     _end_as(status)
 
 
+def scoped() -> NoReturn:
+    """Become ``sys.argv[1:]``, which reaches no Unix sockets of others by names without a file."""
+    checked(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+    call(_RESTRICT_SELF, Ruleset(0, 0, _ABSTRACT_SOCKETS).fd, 0)
+    _expect_signals()
+    os.execv(sys.argv[1], sys.argv[1:])
+
+
+def _expect_signals() -> None:
+    for number in (_SIGPIPE, _SIGXFSZ):
+        libc.signal(number, 0)  # Python ignores them, and programs expect the default
+
+
 def _prepared(place: str) -> tuple[Ruleset, Broker, dict[str, Any]]:
     """Read the plan, give up capabilities, and make the rules. Raises OSError."""
     with open(place, "rb") as file:
@@ -83,8 +97,7 @@ def _become(rules: Ruleset, plan: dict[str, Any], wait: int, answer: int) -> NoR
         call(_RESTRICT_SELF, rules.fd, 0)
         os.write(answer, b"%d" % _filter(plan["filter"]))
         os.read(wait, 1)
-        for number in (_SIGPIPE, _SIGXFSZ):
-            libc.signal(number, 0)  # Python ignores them, and programs expect the default
+        _expect_signals()
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
         os.execvpe(argv[0], argv, environment)
     except (FileNotFoundError, NotADirectoryError):
@@ -114,6 +127,7 @@ def _broker_for(child: int, broker: Broker, ours: int, wake_up: int) -> int:
     """Answer until the command ends; its status."""
     # The command's readers wait for the end of its output, which must not depend on us.
     os.closerange(0, 3)
+    broker.begin()
     number = os.read(ours, 16)
     if not number:
         return os.waitpid(child, 0)[1]  # it could not be restricted, and has said so

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from tools.environment import is_proxy
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -129,8 +130,12 @@ class Sandbox:
         return f"{disk}, {'with' if self.policy.network else 'no'} network"
 
     def environment(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """``environment`` without the ways to agents and daemons outside."""
-        return {name: value for name, value in environment.items() if name not in _NO_WAY_OUT}
+        """Return ``environment`` without the ways to agents and daemons outside, and to a network that is not there."""
+        return {
+            name: value
+            for name, value in environment.items()
+            if name not in _NO_WAY_OUT and (self.policy.network or not is_proxy(name))
+        }
 
     def met(self, output: str, programs: Iterable[str] = (), exit_code: int = 1) -> str:
         """The line of ``output`` that shows that the command met a limit of the sandbox; empty when none does.

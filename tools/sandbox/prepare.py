@@ -102,8 +102,10 @@ def prepare(
         fence = _fence(policy, shown, kept, hidden, own)
         prefix = _fenced(back_end, fence, outer)
     else:
+        program, options = bwrap.available(workspace, policy.copy_of)
         prefix = bwrap.argv(
-            *bwrap.available(workspace, policy.copy_of),
+            program,
+            options,
             workspace,
             network=policy.network,
             own=own,
@@ -114,6 +116,9 @@ def prepare(
             hidden=hidden,
             nothing=_nothing(outer),
         )
+        if policy.network:
+            # Names without a file belong to the network's namespace.
+            prefix = (*landlock.scoped_prefix(program), *prefix)
     guard = None
     if writable:
         try:

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from tools.protected_names import is_protected_name
-from tools.sandbox.survey import KEPT_OF_GIT, Folder, Known, identity, is_bare, stamp_of
+from tools.sandbox.git_files import KEPT_OF_GIT, STOPPED, WORKTREES, is_bare, would_run
+from tools.sandbox.survey import Known, identity, stamp_of
 
 _PATH = getattr(os, "O_PATH", 0) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _LINK = f":{stat.S_IFLNK:o}:"
@@ -87,6 +88,8 @@ def _candidates(
     workspace: Path, known: Known, denied: Callable[[str], bool], opened: list[tuple[Path, int]]
 ) -> Iterator[tuple[str, str]]:
     """Name and identity of everything that could make others run something."""
+    for name in known.named:
+        yield from _identified(workspace, name)
     waiting = [""]
     while waiting:
         folder = waiting.pop()
@@ -94,7 +97,7 @@ def _candidates(
         seen = known.folders.get(folder)
         if seen is not None and seen.stamp is not None and seen.stamp == stamp_of(workspace / folder):
             # Nothing was made or removed in it; what it names may still lead elsewhere now.
-            yield from _unchanged(workspace, folder, seen, waiting)
+            yield from _unchanged(workspace, folder, known, waiting)
             continue
         listed = _listed(workspace / folder, opened)
         if listed is None:
@@ -103,7 +106,7 @@ def _candidates(
             continue
         if is_bare({entry.name for entry in listed}):
             if _identity(workspace / folder) in known.bare:
-                yield from _of_repository(workspace, folder)
+                yield from _of_repository(workspace, folder, known)
             else:
                 yield from _identified(workspace, f"{below}HEAD")
         for entry in listed:
@@ -115,26 +118,33 @@ def _candidates(
             if not is_folder:
                 continue
             if entry.name.lower() == ".git":
-                yield from _of_repository(workspace, name)
+                yield from _of_repository(workspace, name, known)
             elif not known.closed or _identity(workspace / name) not in known.closed:
                 waiting.append(name)
 
 
-def _unchanged(workspace: Path, name: str, folder: Folder, waiting: list[str]) -> Iterator[tuple[str, str]]:
+def _unchanged(workspace: Path, name: str, known: Known, waiting: list[str]) -> Iterator[tuple[str, str]]:
     """The candidates of a folder whose entries are the same as before the command."""
+    folder = known.folders[name]
     below = f"{name}/" if name else ""
     if folder.bare:
-        yield from _of_repository(workspace, name)
+        yield from _of_repository(workspace, name, known)
     for entry in folder.things:
         yield from _identified(workspace, below + entry)
     for entry in folder.repositories:
-        yield from _of_repository(workspace, below + entry)
+        yield from _of_repository(workspace, below + entry, known)
     waiting += [below + entry for entry in folder.folders]
 
 
-def _of_repository(workspace: Path, name: str) -> Iterator[tuple[str, str]]:
-    for inner in KEPT_OF_GIT:
-        yield from _identified(workspace, f"{name}/{inner}" if name else inner)
+def _of_repository(workspace: Path, name: str, known: Known) -> Iterator[tuple[str, str]]:
+    below = f"{name}/" if name else ""
+    for inner in (*KEPT_OF_GIT, WORKTREES):
+        yield from _identified(workspace, below + inner)
+    for inner in STOPPED:
+        # A rebase that waits for its conflicts to be solved stays, unless there is more in it to run than before.
+        for one, it in _identified(workspace, below + inner):
+            if would_run(workspace / one) - known.stopped.get(it, frozenset()):
+                yield one, it
 
 
 def _identified(workspace: Path, name: str) -> Iterator[tuple[str, str]]:

@@ -20,7 +20,6 @@ _ERRNO = 0x00050000
 _ALLOW = 0x7FFF0000
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _AT_NUMBER, _AT_ARCHITECTURE, _AT_ARGUMENTS = 0, 4, 16
-_X32 = 0x40000000
 _NEW_NAMESPACES = 0x7E020080
 """CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET."""
 _CONTROLS = (0x5412, 0x541C, 0x40086602, 0x401C5820, 0x40806685)
@@ -36,10 +35,10 @@ _COMMON = (
     "io_uring_setup 425 425, io_uring_enter 426 426, io_uring_register 427 427, open_tree 428 428, "
     "move_mount 429 429, fsopen 430 430, fsconfig 431 431, fsmount 432 432, fspick 433 433, clone3 435 435, "
     "openat2 437 437, mount_setattr 442 442, fchmodat2 452 452, setxattrat 463 463, removexattrat 466 466, "
-    "open_tree_attr 467 467, "
+    "open_tree_attr 467 467, file_setattr 469 469, "
 )
 _TABLE = _COMMON + (
-    "open 2 -, ioctl 16 29, socket 41 198, connect 42 203, sendto 44 206, sendmsg 46 211, bind 49 200, "
+    "open 2 -, ioctl 16 29, socket 41 198, connect 42 203, sendto 44 206, sendmsg 46 211, bind 49 200, listen 50 201, "
     "socketpair 53 199, clone 56 220, truncate 76 45, rename 82 -, mkdir 83 -, rmdir 84 -, creat 85 -, link 86 -, "
     "unlink 87 -, symlink 88 -, chmod 90 -, fchmod 91 52, chown 92 -, fchown 93 55, lchown 94 -, syslog 103 116, "
     "uselib 134 -, pivot_root 155 41, chroot 161 51, acct 163 89, settimeofday 164 170, mount 165 40, umount2 166 39, "
@@ -56,6 +55,8 @@ _TABLE = _COMMON + (
     "mq_open 240 180, mq_unlink 241 181, prlimit64 302 261"
 )
 """Name and number on x86-64 and AArch64; ``-`` where there is no such call."""
+_NEXT = 470
+"""The first number of which nothing is known, on both: what a later kernel does there could be anything."""
 _MACHINES = {"x86_64": (0xC000003E, 1), "aarch64": (0xC00000B7, 2)}
 
 
@@ -71,7 +72,7 @@ _REFUSED = _words(
     "bpf userfaultfd"
 )
 _UNSUPPORTED = _words(
-    "setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr setxattrat removexattrat"
+    "setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr setxattrat removexattrat file_setattr"
 )
 """Programs that copy files go on without extended attributes."""
 _MISSING = _words(
@@ -110,7 +111,8 @@ def build(*, network: bool, listing: bool, abi: int, machine: str | None = None)
     bodies = dict.fromkeys(_REFUSED, _refuse(errno.EPERM))
     bodies |= dict.fromkeys(_UNSUPPORTED, _refuse(errno.EOPNOTSUPP))
     bodies |= dict.fromkeys(_MISSING, _refuse(errno.ENOSYS))
-    brokered = (*_BROKERED, *(_SIGNALS if abi < 6 else ()))
+    # Without an address, a socket that listens would get any.
+    brokered = (*_BROKERED, *(_SIGNALS if abi < 6 else ()), *(() if network else ("listen",)))
     bodies |= {name: [(_RETURN, 0, 0, _NOTIFY)] for name in brokered}
     flags = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC | (os.O_DIRECTORY if listing else 0)
     bodies["open"], bodies["openat"] = _opening(1, flags, abi), _opening(2, flags, abi)
@@ -131,8 +133,8 @@ def build(*, network: bool, listing: bool, abi: int, machine: str | None = None)
         bodies["sendmmsg"] = _refuse_bits(3, _FAST_OPEN)
     program = [(_LOAD, 0, 0, _AT_ARCHITECTURE), (_EQUAL, 1, 0, architecture), (_RETURN, 0, 0, _KILL)]
     program.append((_LOAD, 0, 0, _AT_NUMBER))
-    if machine == "x86_64":
-        program += [(_AT_LEAST, 0, 1, _X32), *_refuse(errno.ENOSYS)]
+    # With them go the calls of x86-64 in its other numbering.
+    program += [(_AT_LEAST, 0, 1, _NEXT), *_refuse(errno.ENOSYS)]
     for name in sorted(bodies.keys() & numbers.keys(), key=numbers.__getitem__):
         program += [(_EQUAL, 0, len(bodies[name]), numbers[name]), *bodies[name]]
     program.append(_allow())

@@ -13,21 +13,25 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from tools.protected_names import is_protected_name
+from tools.sandbox.git_files import (
+    KEPT_OF_GIT,
+    MADE_OF_GIT,
+    STOPPED,
+    WORKTREES,
+    is_bare,
+    named_in_settings,
+    would_run,
+)
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-KEPT_OF_GIT = ("hooks", "config", "config.worktree", "commondir", "info", "modules")
-"""What of a repository leads to settings or programs."""
-_MADE_OF_GIT = ("hooks", "info")
-"""Made as empty folders where they are missing, as in any new repository: so nothing can be put there."""
 _HOME_SECRETS = _words(
     ".ssh .gnupg .aws .azure .kube .docker .config/gcloud .config/gh .config/hub .netrc _netrc .git-credentials .npmrc "
     ".pypirc .pgpass .my.cnf .vault-token .s3cfg .boto .cargo/credentials .cargo/credentials.toml .terraform.d "
@@ -71,6 +75,10 @@ class Known:
     """Identities of folders that are repositories without being called ``.git``."""
     closed: set[str] = field(default_factory=set[str])
     """Identities of folders that nothing can be changed in."""
+    named: list[str] = field(default_factory=list[str])
+    """Names in the workspace that settings of git lead to; they need not exist."""
+    stopped: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    """What git would run when a stopped operation goes on, by the identity of the operation's folder."""
     folders: dict[str, Folder] = field(default_factory=dict[str, "Folder"])
     """What was found in each folder of the workspace, by name."""
 
@@ -203,6 +211,7 @@ def survey(
 
 def _put_together(workspace: Path, found: Survey) -> None:
     known, secret, guarded = found.known, set[tuple[int, int]](), set[tuple[int, int]]()
+    repositories: dict[Path, Path] = {}
     for name, folder in known.folders.items():
         path = workspace / name
         below = f"{name}/" if name else ""
@@ -214,6 +223,7 @@ def _put_together(workspace: Path, found: Survey) -> None:
         if folder.bare:
             known.bare.add(identity(path))
             _git(name, workspace, found)
+            repositories[path] = path
         found.hidden += [path / one for one in folder.hidden]
         known.closed |= {it for one in folder.closed if (it := _identity(path / one))}
         found.kept += [path / one for one in folder.kept]
@@ -221,6 +231,10 @@ def _put_together(workspace: Path, found: Survey) -> None:
             _led_to(path / one, workspace, found)
         for one in folder.repositories:
             _git(below + one, workspace, found)
+        # Submodules and other working trees have a file of that name.
+        repositories |= {path / one: path for one in (*folder.repositories, *folder.kept) if one == ".git"}
+    for git_dir, top in (repositories | _around(workspace)).items():
+        _led_to_by_settings(git_dir, top, workspace, found)
     # Of the kept, the names that are protected only with the folder before them (``.github/workflows``).
     paired = [one for one in found.kept if one.parent.parent == workspace and not is_protected_name(one.name)]
     for path in [*found.hidden, *(one for one in paired if one.parent.name != ".git")]:
@@ -323,11 +337,6 @@ class _Look:
             found.things[entry.name] = identity(entry.path)
 
 
-def is_bare(names: AbstractSet[str]) -> bool:
-    """Whether git takes a folder with these entries for a repository, though it is not called ``.git``."""
-    return "HEAD" in names and ("commondir" in names or names >= {"objects", "refs"})
-
-
 def identity(path: Path | str) -> str:
     """What tells a file or folder from another one in its place; of a link, also where it leads. Raises OSError."""
     info = os.lstat(path)
@@ -348,10 +357,13 @@ def _git(name: str, workspace: Path, found: Survey) -> None:
     path = workspace / name
     if name:
         found.pinned.append(path)
-    for inner in (*KEPT_OF_GIT, "worktrees"):
+    for inner in STOPPED:
+        if (it := _identity(path / inner)) and (lines := would_run(path / inner)):
+            found.known.stopped[it] = lines
+    for inner in (*KEPT_OF_GIT, WORKTREES):
         part = path / inner
         # Without HEAD it is no repository, and nothing should be made in it.
-        if inner in _MADE_OF_GIT and not os.path.lexists(part) and os.path.lexists(path / "HEAD"):
+        if inner in MADE_OF_GIT and not os.path.lexists(part) and os.path.lexists(path / "HEAD"):
             with contextlib.suppress(OSError):  # a disk that is read-only for us is so in the sandbox
                 part.mkdir()
         if not os.path.lexists(part):
@@ -368,6 +380,36 @@ def _led_to(link: Path, workspace: Path, found: Survey) -> None:
     real = Path(os.path.realpath(link))
     if real != workspace and real.is_relative_to(workspace) and real.exists():
         found.kept.append(real)
+
+
+def _around(workspace: Path) -> dict[Path, Path]:
+    """The repository that the workspace is a part of, with its working tree."""
+    above = [up for up in workspace.parents if os.path.lexists(up / ".git")]
+    return {above[0] / ".git": above[0]} if above else {}
+
+
+def _led_to_by_settings(git_dir: Path, top: Path, workspace: Path, found: Survey) -> None:
+    """Keep what settings of git name. Raises TooLarge when they cannot be known."""
+    try:
+        named = named_in_settings(git_dir, top)
+    except TimeoutError as error:
+        raise TooLarge(str(error)) from error
+    places: dict[Path, None] = {}
+    for path in named:
+        links = (parent for parent in path.parents if parent.is_symlink())
+        places |= dict.fromkeys((path, Path(os.path.realpath(path)), *links))
+    for path in places:
+        if path == workspace or not path.is_relative_to(workspace):
+            continue
+        name = path.relative_to(workspace).as_posix()
+        found.known.named.append(name)
+        if not (it := _identity(path)):
+            continue
+        found.known.things[name] = it
+        if not path.is_symlink() and path == Path(os.path.realpath(path)):
+            found.kept.append(path)
+            # Its folder could be renamed, and another one put in its place.
+            found.pinned += [parent for parent in path.parents if workspace in parent.parents]
 
 
 def home_secrets() -> list[Path]:

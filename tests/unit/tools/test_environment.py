@@ -35,7 +35,8 @@ NEEDED = {
     "SOURCE_DATE_EPOCH": "1700000000", "MAKEFLAGS": "-j4", "SYSTEMROOT": "C:\\Windows",
     "LS_COLORS": "rs=0:di=01;34:ln=01;36",
     "INVOCATION_ID": "9b1f0c3a5d7e4f60a1b2c3d4e5f60718", "NIX_PATH": "nixpkgs=/nix/var",
-    "HOMEBREW_PREFIX": "/opt/homebrew",
+    "HOMEBREW_PREFIX": "/opt/homebrew", "GIT_ASKPASS": "/usr/bin/askpass", "SSH_ASKPASS": "/usr/bin/askpass",
+    "npm_config_https_proxy": "http://me:pw@proxy:3128",
 }  # fmt: skip
 
 SECRET = {
@@ -53,7 +54,7 @@ SECRET = {
     "BUNDLE_GITHUB__COM": "x", "FLASK_SECRET_KEY": "x", "HOMEBREW_GITHUB_API_TOKEN": "x", "NUGET_API_KEY": "x",
     "CYPRESS_RECORD_KEY": "x", "TURBO_TOKEN": "x", "COMPOSE_DB_PASSWORD": "x", "GRADLE_PUBLISH_SECRET": "x",
     "ANDROID_KEYSTORE_PASS": "x", "SSH_PRIVATE_KEY": "x", "GIT_PASSWORD": "x", "REACT_APP_API_KEY": "x",
-    "JAVA_SESSION": "x",
+    "JAVA_SESSION": "x", "GIT_ASKPASS_X": "x", "GIT_MYTOKEN": "x", "COMPOSE_DBPASS": "x",
     # By what is in them.
     "PIP_INDEX_URL": "https://ada:pw@index.example/simple", "NODE_OPTIONS": TOKEN, "CI": JWT, "PORT": f"Bearer {JWT}",
     "GOPROXY": "https://ada:pw@proxy.example", "CFLAGS": f"-DTOKEN={TOKEN}",

@@ -331,6 +331,20 @@ _ORDINARY = {
     "s.accept()[0].send(b'x'); assert c.recv(1) == b'x'",
     "server on any address": "s = socket.create_server(('', 0), family=socket.AF_INET6, dualstack_ipv6=True); "
     "c = socket.create_connection(('127.0.0.1', s.getsockname()[1])); s.accept()",
+    "server without address": "s = socket.socket(); s.listen(); assert s.getsockname()[0] == '127.0.0.1'; "
+    "c = socket.create_connection(s.getsockname()); s.accept()",
+    "server without address by the other protocol": "s = socket.socket(socket.AF_INET6); s.listen(); "
+    "assert s.getsockname()[0] == '::ffff:127.0.0.1'; socket.create_connection(('127.0.0.1', s.getsockname()[1]))",
+    "client that becomes a server": "s = socket.create_server(('127.0.0.1', 0)); c = socket.socket(); "
+    "c.connect(s.getsockname()); checked(libc.connect(c.fileno(), bytes(16), 16)); c.listen(); "
+    "assert c.getsockname()[0] == '127.0.0.1'",
+    "server again": "s = socket.create_server(('127.0.0.1', 0)); name = s.getsockname(); s.close(); "
+    "t = socket.create_server(name); socket.create_connection(name); t.accept()",
+    "server in the abstract": "s = socket.socket(1); s.bind('\\0of this ' + str(os.getpid())); s.listen(); "
+    "c = socket.socket(1); c.connect(s.getsockname()); s.accept()[0].send(b'x'); assert c.recv(1) == b'x'",
+    "server on the disk": "s = socket.socket(1); s.bind('src/s'); s.listen(); "
+    "c = socket.socket(1); c.connect('src/s'); s.accept()\n"
+    "t = socket.socket(1); t.bind('s'); t.listen(); socket.socket(1).connect('s')",
 }
 
 
@@ -668,6 +682,144 @@ def test_temporary_folders_are_shared_but_what_others_made_is_not_touched(mine: 
         theirs.unlink()
         shutil.rmtree(ours, ignore_errors=True)
         ours.with_name(f"{ours.name}.txt").unlink(missing_ok=True)
+
+
+_GIVEN_UP = """
+import os, socket, sys
+names = [("127.0.0.1", 0), "\\0" + sys.argv[1]]
+socks = [socket.socket(family) for family in (socket.AF_INET, socket.AF_UNIX)]
+for number, (sock, name) in enumerate(zip(socks, names)):
+    sock.bind(name)
+    sock.listen()
+    names[number] = sock.getsockname()
+    sock.close()
+print(names[0][1], flush=True)
+sys.stdin.readline()
+for sock, name in zip(socks, names):
+    try:
+        socket.socket(sock.family).connect(name)
+        print("REACHED", name)
+    except ConnectionRefusedError:
+        print("refused")
+"""
+
+
+def test_an_address_that_the_command_has_given_up_is_not_its_own_any_more(mine: Place) -> None:
+    name = f"goalwright-test-{uuid.uuid4().hex}"
+    with subprocess.Popen(
+        [*mine.prefix(), mine.python, "-I", "-c", _GIVEN_UP, name], cwd=mine.work, env=mine.environment,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        with socket.create_server(("127.0.0.1", port)), socket.socket(socket.AF_UNIX) as local:
+            local.bind(f"\0{name}")
+            local.listen()
+            said, _ = process.communicate("go\n", timeout=120)
+    assert said == "refused\nrefused\n"
+
+
+def test_a_server_is_reached_on_this_machine_only(mine: Place) -> None:
+    # As the kernel sees it: every address that something of the command listens at.
+    code = (
+        "import os, socket\ns = [socket.socket(family) for family in (socket.AF_INET, socket.AF_INET6)]\n"
+        "for one in s: one.listen()\n"
+        "own = {str(os.fstat(one.fileno()).st_ino) for one in s}\n"
+        "rows = [row.split() for name in ('tcp', 'tcp6') for row in open(f'/proc/net/{name}')]\n"
+        "print(*sorted(row[1].split(':')[0] for row in rows if row[9:] and row[9] in own))"
+    )
+    done = mine.run(mine.python, "-I", "-c", code)
+    assert done.stdout == "0000000000000000FFFF00000100007F 0100007F\n", done.stderr
+
+
+_REUSE = """
+import os, sys
+os.mkdir("d")
+names = [f"z{number}" for number in range(200)]
+for name in names:
+    with open(name, "w") as file:
+        file.write("x")
+print(*(os.stat(name).st_ino for name in names), flush=True)
+for name in names:
+    LEAVE
+sys.stdout.write("left\\n"); sys.stdout.flush()
+sys.stdin.readline()
+for path, flags in ((".env", os.O_RDWR), (".env", os.O_RDONLY), (".git/config", os.O_WRONLY | os.O_APPEND)):
+    try:
+        os.open(path, flags)
+        print("OPENED", path)
+    except OSError:
+        pass
+for path in ("/var/tmp/" + sys.argv[1], ".env", ".git/config"):
+    for change in (lambda: os.chmod(path, 0o600), lambda: os.rename(path, "d/taken")):
+        try:
+            change()
+            print("CHANGED", path)
+        except OSError:
+            pass
+"""
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        "os.rename(name, 'd/' + name); os.unlink('d/' + name)",
+        "os.link(name, 'd/' + name); os.unlink(name); os.unlink('d/' + name)",
+        "open('other', 'w').close(); os.rename('other', name); os.unlink(name)",
+    ],
+)
+def test_what_others_make_is_not_taken_for_what_the_command_made(mine: Place, leave: str) -> None:
+    """Numbers of files are used again: those of files that are gone must mean nothing."""
+    theirs = Path("/var/tmp", f"goalwright-theirs-{uuid.uuid4().hex}")
+    command = [*mine.prefix(), mine.python, "-I", "-c", _REUSE.replace("LEAVE", leave), theirs.name]
+    with subprocess.Popen(
+        command, cwd=mine.work, env=mine.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        freed = set(map(int, process.stdout.readline().split()))
+        assert process.stdout.readline() == "left\n"
+        # An editor saves, and git writes its settings: a new file in the place of the old one.
+        new = [mine.base / "home" / f"new-{number}" for number in range(300)]
+        for path in new:
+            path.write_text(_CANARY)
+        new.sort(key=lambda path: path.stat().st_ino not in freed)
+        try:
+            for path, target in zip(
+                new, (mine.work / ".env", mine.work / ".git/config", theirs), strict=False
+            ):
+                path.rename(target)
+            said, _ = process.communicate("go\n", timeout=120)
+        finally:
+            theirs.unlink(missing_ok=True)
+    assert said == ""
+
+
+def test_the_name_and_number_of_an_earlier_file_in_a_shared_folder_mean_nothing(mine: Place) -> None:
+    ours = Path("/var/tmp", f"goalwright-test-{uuid.uuid4().hex}")
+    try:
+        assert mine.shell(f"echo first >{ours}").returncode == 0
+        assert mine.shell(f"echo again >{ours}").returncode == 0
+        number = ours.stat().st_ino
+        ours.unlink()
+        ours.write_text("theirs")
+        record = mine.base / "private/made"
+        # As where the number is used again at once.
+        record.write_text(record.read_text().replace(f" {number} ", f" {ours.stat().st_ino} "))
+        assert mine.shell(f"echo x >{ours}").returncode != 0
+        assert ours.read_text() == "theirs"
+    finally:
+        ours.unlink(missing_ok=True)
+
+
+def test_files_that_are_gone_cost_no_descriptors(mine: Place) -> None:
+    code = "for n in range(600): open('new', 'w').close(); os.replace('new', 'old')\nopen('old', 'a').close()"
+    few = 'ulimit -n 200; exec "$@"'
+    done = subprocess.run(
+        ["/bin/sh", "-c", few, "sh", *mine.prefix(), mine.python, "-I", "-c", f"import os\n{code}"], cwd=mine.work,
+        env=mine.environment, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_command_ends_with_its_broker(mine: Place) -> None:

@@ -17,6 +17,7 @@ from tools.base import ToolError, ToolResult
 from tools.bash import BashInput, BashTool
 from tools.sandbox import bwrap
 from tools.sandbox import prepare as sandbox
+from tools.sandbox.landlock import landlock_abi
 from tools.sandbox.policy import Sandbox, SandboxPolicy
 from tools.sandbox.prepare import own_places
 from tools.sandbox.survey import TooLarge, survey
@@ -144,6 +145,36 @@ async def test_what_makes_others_run_something_cannot_be_written(
     assert before is not None or not os.path.lexists(target)
 
 
+_OPENED_OF_THE_MACHINE = """
+import os
+for folder, folders, files in os.walk("/proc"):
+    folders[:] = [name for name in folders if not name.isdigit() and name not in ("self", "thread-self")]
+    for name in files:
+        try:
+            os.close(os.open(f"{folder}/{name}", os.O_WRONLY | os.O_NONBLOCK))
+            print("OPENED", f"{folder}/{name}")
+        except OSError:
+            pass
+print("looked")
+"""
+
+
+@pytest.mark.parametrize("network", [False, True])
+async def test_nothing_of_the_whole_machine_can_be_written_in_proc(
+    ctx: FakeToolContext, network: bool
+) -> None:
+    (ctx.workspace / "look.py").write_text(_OPENED_OF_THE_MACHINE)
+    # Opening for writing changes nothing; what is written is what stands there.
+    same = "f=/proc/sys/kernel/printk_ratelimit_burst; v=$(cat $f); echo $v > $f || echo refused\n"
+    (ctx.workspace / "look.sh").write_text(f"python3 look.py; {same}echo seen > /proc/self/fd/1\n")
+    ctx = replace(ctx, sandbox=replace(ctx.sandbox, network=network))
+    result = await bash(ctx, "bash look.sh")
+    assert ctx.permission.asks[0].contained
+    assert "OPENED" not in result.content
+    for word in ("looked", "refused", "seen"):
+        assert word in result.content
+
+
 async def test_a_socket_in_a_hidden_folder_and_one_that_vanishes_stop_no_command(
     ctx: FakeToolContext, outside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +213,36 @@ async def test_unix_sockets_are_not_reachable(ctx: FakeToolContext) -> None:
     assert result.metadata["exit_code"] != 0
 
 
+_ABSTRACT = """
+import socket, sys
+own, client = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+own.bind("\\0" + sys.argv[1] + "-own")
+own.listen()
+client.connect(own.getsockname())
+print("own reached")
+try:
+    socket.socket(socket.AF_UNIX).connect("\\0" + sys.argv[1])
+    print("OUTSIDE REACHED")
+except OSError:
+    print("refused")
+"""
+
+
+@pytest.mark.skipif(landlock_abi() < 6, reason="needs a kernel that keeps names without a file inside (6.12)")
+@pytest.mark.parametrize("network", [False, True])
+async def test_unix_sockets_without_a_file_are_not_reachable_whatever_the_network(
+    ctx: FakeToolContext, network: bool
+) -> None:
+    (ctx.workspace / "reach.py").write_text(_ABSTRACT)
+    ctx = replace(ctx, sandbox=replace(ctx.sandbox, network=network))
+    with socket.socket(socket.AF_UNIX) as server:
+        name = f"goalwright-test-{ctx.workspace.parent.name}"
+        server.bind(f"\0{name}")
+        server.listen()
+        result = await bash(ctx, f"python3 reach.py {name}")
+    assert result.content == "Exit code: 0\nown reached\nrefused\n"
+
+
 async def test_there_is_no_network_unless_the_policy_or_a_rule_for_each_command_gives_it(
     ctx: FakeToolContext,
 ) -> None:
@@ -196,6 +257,20 @@ async def test_there_is_no_network_unless_the_policy_or_a_rule_for_each_command_
         assert (await bash(ctx, f"cd . && {line}")).metadata["exit_code"] == 0
         assert (await bash(ctx, f"{line} && bash other.sh")).metadata["exit_code"] != 0
         assert (await bash(ctx, f"touch x; {line}")).metadata["exit_code"] != 0
+
+
+async def test_a_proxy_and_its_password_are_for_commands_with_the_network(
+    ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("http_proxy", "HTTPS_PROXY", "all_proxy", "NO_PROXY", "npm_config_proxy")
+    for name in names:
+        monkeypatch.setenv(name, f"http://u:SECRET@{name}:1")
+    without = await bash(ctx, "env")
+    assert ctx.permission.asks[0].contained
+    assert "SECRET" not in without.content
+    with_network = replace(ctx, sandbox=replace(ctx.sandbox, network=True))
+    said = (await bash(with_network, "env")).content
+    assert [name for name in names if f"{name}=http://u:SECRET@{name}:1" not in said] == []
 
 
 async def test_a_command_that_fails_in_the_sandbox_is_offered_again_outside_with_the_reason(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -16,6 +17,9 @@ from tests.fakes.tool_context import FakeToolContext, fake_context
 from tools.base import ToolResult
 from tools.bash import BashInput, BashTool
 from tools.protected_names import is_protected_name
+from tools.sandbox import prepare as preparing
+from tools.sandbox.git_files import STOPPED as STATES
+from tools.sandbox.git_files import would_run
 from tools.sandbox.guard import Guard, left_over
 from tools.sandbox.policy import SandboxPolicy
 from tools.sandbox.prepare import prepare
@@ -259,3 +263,198 @@ async def test_folders_that_were_closed_to_us_are_looked_into_and_closed_again(
 @pytest.mark.parametrize("name", [".bashrc", ".zlogout", ".XSESSION", ".gitmodules", "a.code-workspace"])
 def test_what_the_rules_protect_the_sandbox_protects(name: str) -> None:
     assert is_protected_name(name)
+
+
+# -- what git's settings name
+
+
+async def by_back_end(ctx: FakeToolContext, name: str, monkeypatch: pytest.MonkeyPatch, script: str) -> str:
+    monkeypatch.setattr(preparing, "BACK_ENDS", (name,))
+    (ctx.workspace / "s.sh").write_text(script)
+    return (await bash(ctx, "bash s.sh")).content
+
+
+HOOK = "printf '#!/bin/sh\\ntouch %s/../pwned\\n' \"$PWD\" > {0}; chmod +x {0}"
+SETTING = "printf '[core]\\n\\tfsmonitor = touch %s/../pwned; false\\n' \"$PWD\" >> {0}"
+NAMED = {
+    "a folder of hooks": ("mkdir hooks; git config core.hooksPath hooks", HOOK.format("hooks/pre-commit")),
+    "an existing hook": (
+        "mkdir hooks; printf '#!/bin/sh\\n' > hooks/pre-commit; chmod +x hooks/*; git config core.hooksPath hooks",
+        "echo 'touch ../pwned' >> hooks/pre-commit",
+    ),
+    "a folder that is missing": (
+        "git config core.hooksPath deep/hooks",
+        f"mkdir -p deep/hooks; {HOOK.format('deep/hooks/pre-commit')}",
+    ),
+    "a renamed folder": (
+        "mkdir -p deep/hooks; git config core.hooksPath deep/hooks",
+        f"mv deep old; mkdir -p deep/hooks; {HOOK.format('deep/hooks/pre-commit')}",
+    ),
+    "a folder by a link": (
+        "mkdir -p real/hooks; ln -s real link; git config core.hooksPath link/hooks",
+        f"rm link; mkdir -p link/hooks; {HOOK.format('link/hooks/pre-commit')}",
+    ),
+    "an included file": ("touch more; git config include.path ../more", SETTING.format("more")),
+    "an included file that is missing": (
+        "git config include.path ../conf/more",
+        f"mkdir conf; {SETTING.format('conf/more')}",
+    ),
+    "an included file under a condition": (
+        "touch more; git config includeIf.gitdir:**.path ../more",
+        SETTING.format("more"),
+    ),
+    "an included file of an included file": (
+        "mkdir conf; touch conf/more; git config -f conf/first include.path more; "
+        "git config include.path ../conf/first",
+        SETTING.format("conf/more"),
+    ),
+    "settings of one working tree": (
+        "touch more; git config extensions.worktreeConfig true; git config --worktree include.path ../more",
+        SETTING.format("more"),
+    ),
+    "another repository": (
+        "mkdir hooks; git -C sub config core.hooksPath ../hooks",
+        HOOK.format("hooks/pre-commit"),
+    ),
+    "a program": (
+        "mkdir bin; echo 'exit 1' > bin/watch; chmod +x bin/watch; git config core.fsmonitor bin/watch",
+        HOOK.format("bin/watch"),
+    ),
+    "a program with options": (
+        "mkdir bin; echo cat > bin/clean; git config filter.x.clean 'sh bin/clean %f'; "
+        "echo '* filter=x' > .gitattributes",
+        "echo 'touch ../pwned' > bin/clean",
+    ),
+}
+
+
+@pytest.mark.parametrize("back_end", ["bwrap", "Landlock"])
+@pytest.mark.parametrize("case", NAMED)
+async def test_what_gits_settings_name_is_protected(
+    ctx: FakeToolContext, case: str, back_end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_the_user, attack = NAMED[case]
+    make(ctx.workspace, by_the_user)
+    await by_back_end(ctx, back_end, monkeypatch, attack)
+    for folder in (ctx.workspace, ctx.workspace / "sub"):
+        for command in ("git status", f"{GIT} commit -q --allow-empty -m m", "touch x; git add x"):
+            by_the_person(folder, command)
+    assert not (ctx.workspace.parent / "pwned").exists()
+
+
+async def test_new_settings_of_git_count_from_the_next_command_on(ctx: FakeToolContext) -> None:
+    make(ctx.workspace, "mkdir one two")
+    for name in ("one", "two"):
+        await bash(ctx, f"echo x > {name}/before")
+        make(ctx.workspace, f"git config core.hooksPath {name}")
+        await bash(ctx, f"echo x > {name}/after")
+    assert {path.name for path in ctx.workspace.glob("[ot][nw][eo]/*")} == {"before"}
+    await bash(ctx, "echo x > one/after")
+    assert (ctx.workspace / "one/after").exists()
+
+
+# -- operations of git that have stopped
+
+STOPPED = (
+    "h=$(git rev-parse HEAD); mkdir -p .git/rebase-merge; cd .git/rebase-merge; echo refs/heads/master > head-name; "
+    "echo $h > onto; echo $h > orig-head; touch interactive done; echo 1 > msgnum; echo 1 > end; "
+)
+CONFLICT = (
+    f"git add a; {GIT} commit -qm a; git checkout -qb other; echo b > a; {GIT} commit -qam b; "
+    f"git checkout -q -; echo c > a; {GIT} commit -qam c"
+)
+FORGED = {
+    "a step": f"{STOPPED} echo 'exec touch ../pwned' > git-rebase-todo",
+    "a short step": f"{STOPPED} printf 'noop\n\tx touch ../pwned\n' > git-rebase-todo",
+    "a step by a link": f"{STOPPED} echo 'exec touch ../pwned' > ../../todo; ln -s ../../todo git-rebase-todo",
+    "a step in a folder by a link": f"{STOPPED} echo 'exec touch ../pwned' > git-rebase-todo; cd ../..; "
+    "mv .git/rebase-merge state; ln -s ../state .git/rebase-merge",
+    "a step of a rebase that the command began": f"{GIT} rebase -q other; "
+    "echo 'exec touch ../pwned' >> .git/rebase-merge/git-rebase-todo",
+    "another working tree": "mkdir -p .git/worktrees/x; cd .git/worktrees/x; echo ../.. > commondir",
+}
+"""What a command in the sandbox makes, while the user has begun nothing."""
+
+
+@pytest.mark.parametrize("back_end", ["bwrap", "Landlock"])
+@pytest.mark.parametrize("case", FORGED)
+async def test_what_a_stopped_operation_would_run_is_taken_away(
+    ctx: FakeToolContext, case: str, back_end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(ctx.workspace, CONFLICT)
+    said = await by_back_end(ctx, back_end, monkeypatch, FORGED[case])
+    assert ".git/rebase-merge (now " in said or ".git/worktrees (now " in said
+    by_the_person(ctx.workspace, f"git add -A; {GIT} -c core.editor=true rebase --continue")
+    assert not (ctx.workspace.parent / "pwned").exists()
+    assert not (ctx.workspace / ".git/worktrees").exists()
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        "rebase -q other", "rebase -q --apply other", "rebase -q -s ort other", "cherry-pick other",
+        "merge other", "revert --no-edit HEAD~1",
+    ],
+)  # fmt: skip
+async def test_an_operation_that_stops_at_a_conflict_goes_on_in_the_next_command(
+    ctx: FakeToolContext, operation: str
+) -> None:
+    make(ctx.workspace, CONFLICT)
+    said = (await bash(ctx, f"{GIT} {operation}")).content
+    assert "Moved away" not in said
+    name = operation.split()[0]
+    go_on = f"echo d > a; git add a; {GIT} -c core.editor=true {name} --continue; git status"
+    result = await bash(ctx, go_on)
+    assert "Moved away" not in result.content
+    assert "nothing added to commit" in result.content
+    assert not [path for path in STATES if (ctx.workspace / ".git" / path).exists()]
+
+
+async def test_the_users_own_steps_stay_and_new_ones_do_not(ctx: FakeToolContext) -> None:
+    make(ctx.workspace, CONFLICT)
+    by_the_person(ctx.workspace, f"{GIT} rebase -q -x 'echo ran' other")
+    todo = ctx.workspace / ".git/rebase-merge/git-rebase-todo"
+    assert "exec echo ran" in todo.read_text()
+    assert "Moved away" not in (await bash(ctx, "echo d > a; git add a; git status")).content
+    (ctx.workspace / "s.sh").write_text(f"echo 'exec touch ../pwned' >> {todo}")
+    assert ".git/rebase-merge (now " in (await bash(ctx, "sh s.sh")).content
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "runs"),
+    [
+        (
+            "git-rebase-todo",
+            "pick 1 x\n# exec no\n\n  f -C 1 y\r\nmerge -C 1 b # exec\nu refs/heads/x\nb\n",
+            False,
+        ),
+        ("git-rebase-todo", "pick 1 x\n exec true\n", True),
+        ("git-rebase-todo", "pick 1\nx\ttrue", True),
+        ("todo", "revert 1 exec\n", False),
+        ("todo", "later-git-runs 1\n", True),
+        ("strategy", "ort\n", False),
+        ("strategy", "../evil", True),
+        (
+            "author-script",
+            "GIT_AUTHOR_NAME='O'\\''Neil $(x)'\nGIT_AUTHOR_DATE='@1 +0000'\n",
+            False,
+        ),
+        ("author-script", "GIT_AUTHOR_NAME='a'; touch x; B='b'\n", True),
+        ("opts", "[options]\n\tedit = false\n\tstrategy = ort\n\tstrategy-option = ours\n", False),
+        ("opts", "[options]\n\tstrategy = ../evil\n", True),
+        ("opts", "[options] Strategy = ../evil\n", True),
+        ("opts", "[options]\n\tstrategy = \\\n../evil\n", True),
+    ],
+)
+def test_what_git_runs_when_it_goes_on(tmp_path: Path, name: str, content: str, runs: bool) -> None:
+    (tmp_path / name).write_text(content)
+    assert bool(would_run(tmp_path)) is runs
+
+
+def test_steps_that_cannot_be_read_count_as_programs(tmp_path: Path) -> None:
+    for kind in (os.mkdir, os.mkfifo):
+        kind(tmp_path / "todo")
+        assert would_run(tmp_path)
+        shutil.rmtree(tmp_path)
+        tmp_path.mkdir()
+    assert not would_run(tmp_path / "missing")

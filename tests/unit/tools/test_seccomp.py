@@ -13,10 +13,12 @@ _OTHERS = {"x86_64": 0x40000003, "aarch64": 0x40000028}
 _NUMBERS = {
     "x86_64": {"read": 0, "openat": 257, "socket": 41, "socketpair": 53, "clone": 56, "ioctl": 16, "mount": 165,
                "io_uring_setup": 425, "connect": 42, "rename": 82, "sendto": 44, "kill": 62, "truncate": 76,
-               "fsetxattr": 190, "clone3": 435, "prlimit64": 302, "unlinkat": 263, "fcntl": 72},
+               "fsetxattr": 190, "clone3": 435, "prlimit64": 302, "unlinkat": 263, "fcntl": 72, "listen": 50,
+               "file_getattr": 468, "file_setattr": 469, "later": 470},
     "aarch64": {"read": 63, "openat": 56, "socket": 198, "socketpair": 199, "clone": 220, "ioctl": 29, "mount": 40,
                 "io_uring_setup": 425, "connect": 203, "renameat2": 276, "sendto": 206, "kill": 129, "truncate": 45,
-                "fsetxattr": 7, "clone3": 435, "prlimit64": 261, "unlinkat": 35, "fcntl": 25},
+                "fsetxattr": 7, "clone3": 435, "prlimit64": 261, "unlinkat": 35, "fcntl": 25, "listen": 201,
+                "file_getattr": 468, "file_setattr": 469, "later": 470},
 }  # fmt: skip
 
 
@@ -77,6 +79,10 @@ def _in_words(result: int) -> str:
         ("mount", (), "EPERM"),
         ("io_uring_setup", (), "EPERM"),
         ("fsetxattr", (), "EOPNOTSUPP"),
+        ("file_setattr", (), "EOPNOTSUPP"),
+        ("file_getattr", (), "allow"),
+        ("later", (), "ENOSYS"),
+        ("listen", (3, 5), "ask"),
         ("prlimit64", (0,), "allow"),
         ("prlimit64", (77,), "EPERM"),
         ("kill", (), "allow"),
@@ -105,6 +111,7 @@ def test_the_network_and_the_list_of_folders_can_be_given(machine: str) -> None:
     made = build(network=True, listing=True, abi=7, machine=machine)
     numbers, architecture = _NUMBERS[machine], _ARCHITECTURES[machine]
     assert _run(made, architecture, numbers["socket"], 2, 2, 0) == "allow"
+    assert _run(made, architecture, numbers["listen"], 3, 5) == "allow"
     assert _run(made, architecture, numbers["socket"], 1, 2, 0) == "EACCES"
     assert _run(made, architecture, numbers["openat"], 0, 0, os.O_RDONLY | os.O_DIRECTORY) == "ask"
 

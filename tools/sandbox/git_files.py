@@ -1,0 +1,194 @@
+"""Find what of a git repository makes the user's git run something: fixed names, files that settings name, and the
+steps of an operation that has stopped. Blocking."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import stat
+import subprocess
+import threading
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.process import find_program, scrubbed_environment
+
+KEPT_OF_GIT = ("hooks", "config", "config.worktree", "commondir", "info", "modules")
+"""What of a repository leads to settings or programs."""
+MADE_OF_GIT = ("hooks", "info")
+"""Made as empty folders where they are missing, as in any new repository: so nothing can be put there."""
+WORKTREES = "worktrees"
+"""Settings of other working trees. Git removes the folder with the last of them, so it is often missing."""
+STOPPED = ("rebase-merge", "rebase-apply", "sequencer")
+"""Folders in which git remembers the operation that it goes on with at ``--continue``."""
+
+_CONFIG_S = 20.0
+_MAX_STEPS = 1_000_000
+"""Bytes of a list of steps that are looked at."""
+_STEPS = ("git-rebase-todo", "git-rebase-todo.backup", "todo")
+_STEP = re.compile(
+    r"pick|p|revert|edit|e|reword|r|fixup|f|squash|s|noop|drop|d|label|l|reset|t|merge|m|update-ref|u|break|b|"
+    r"\W.*"  # a comment
+)
+"""First words of steps that run no program."""
+_STRATEGIES = frozenset(("", "ort", "recursive", "resolve", "octopus", "ours", "subtree"))
+"""Git looks for a program with the name of any other."""
+_AUTHOR = re.compile(r"GIT_AUTHOR_(?:NAME|EMAIL|DATE)='(?:[^']|'\\[!']')*'")
+_INCLUDES = re.compile(r"include(?:if\..*)?\.path", re.DOTALL)
+_FOLDERS_AND_FILES = ("core.hookspath", "core.attributesfile", "init.templatedir")
+_PROGRAMS = re.compile(
+    r"(?:core\.(?:fsmonitor|editor|pager|askpass|gitproxy)|sequence\.editor|pager\..+|alias\..+|"
+    r".+\.(?:[a-z]*command|cmd|program|helper|textconv|clean|smudge|process|driver|external|difffilter|"
+    r"packobjectshook|uploadpack|receivepack|update|path))",
+    re.DOTALL,
+)
+
+
+def is_bare(names: AbstractSet[str]) -> bool:
+    """Whether git takes a folder with these entries for a repository, though it is not called ``.git``."""
+    return "HEAD" in names and ("commondir" in names or names >= {"objects", "refs"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    origin: Path
+    """The file it stands in."""
+    key: str
+    """In lower case where git does not tell capitals apart."""
+    value: str
+
+
+_Stamps = tuple[tuple[str, tuple[int, ...] | None], ...]
+_cache: dict[tuple[Path, Path], tuple[_Stamps, list[Path]]] = {}
+_lock = threading.Lock()
+
+
+def named_in_settings(git_dir: Path, top: Path) -> list[Path]:
+    """Return the files and folders that the settings of a repository lead git to: more settings, hooks and programs.
+
+    ``top``: its working tree. The settings are the user's, with those of all repositories. What they name need not
+    exist. Raises TimeoutError when git does not answer.
+    """
+    with _lock:
+        before = _cache.get((git_dir, top))
+    if before is not None and before[0] == _stamped(path for path, _ in before[0]):
+        return before[1]
+    settings = _settings(git_dir, top)
+    named = [path for setting in settings for path in _named(setting, git_dir, top)]
+    home = Path.home()
+    standard = (
+        git_dir / "config",
+        git_dir / "config.worktree",
+        home / ".gitconfig",
+        home / ".config/git/config",
+    )
+    includes = [
+        path for setting in settings if _INCLUDES.fullmatch(setting.key) for path in _named(setting, top, top)
+    ]
+    watched = dict.fromkeys(map(str, (*standard, *(setting.origin for setting in settings), *includes)))
+    with _lock:
+        _cache[git_dir, top] = _stamped(watched), named
+    return named
+
+
+def _stamped(paths: Iterable[str]) -> _Stamps:
+    return tuple((path, _stamp(path)) for path in paths)
+
+
+def _stamp(path: str) -> tuple[int, ...] | None:
+    try:
+        info = os.stat(path)  # noqa: PTH116
+    except OSError:
+        return None
+    return info.st_dev, info.st_ino, info.st_size, info.st_ctime_ns
+
+
+def _settings(git_dir: Path, top: Path) -> list[_Setting]:
+    """What git itself finds, as only it knows all files and conditions. Without a git there is nobody to mislead."""
+    program = find_program("git", top)
+    if program is None:
+        return []
+    command = [program, f"--git-dir={git_dir}", "config", "--list", "--show-origin", "-z"]
+    try:
+        done = subprocess.run(
+            command, cwd=top, env=scrubbed_environment(os.environ),
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=_CONFIG_S, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise TimeoutError(f"git did not list the settings of {git_dir} in {_CONFIG_S:.0f} s") from error
+    except OSError:
+        return []
+    fields = os.fsdecode(done.stdout).split("\0")
+    found: list[_Setting] = []
+    for origin, entry in zip(fields[::2], fields[1::2], strict=False):
+        kind, _, place = origin.partition(":")
+        key, _, value = entry.partition("\n")
+        if kind == "file":
+            found.append(_Setting(top / place, key, value))
+    return found
+
+
+def _named(setting: _Setting, git_dir: Path, top: Path) -> Iterator[Path]:
+    key, value = setting.key, setting.value
+    if _INCLUDES.fullmatch(key):
+        yield _joined(setting.origin.parent, value)
+    elif key in _FOLDERS_AND_FILES:
+        yield from dict.fromkeys(_joined(base, value) for base in (top, git_dir))
+    elif _PROGRAMS.fullmatch(key) and (value.startswith("!") or not key.startswith("alias.")):
+        try:
+            first, *more = shlex.split(value.removeprefix("!")) or [""]
+        except ValueError:
+            first, *more = value.removeprefix("!").split() or [""]
+        # A first word without a slash is looked for on PATH.
+        for word in (*([first] if "/" in first else []), *more):
+            if (path := _joined(top, word)).is_file():
+                yield path
+
+
+def _joined(base: Path, value: str) -> Path:
+    return Path(os.path.normpath(base / os.path.expanduser(value)))  # noqa: PTH111
+
+
+def would_run(state: Path) -> frozenset[str]:
+    """Return the lines of a stopped operation for which git runs a program when the user lets it go on.
+
+    What cannot be read counts as such a line. ``state``: one of ``STOPPED`` in a repository; it need not exist.
+    """
+    found: list[str] = []
+    for name in _STEPS:
+        found += (line for line in _lines(state / name) if not _is_harmless_step(line))
+    found += (f"strategy {line}" for line in _lines(state / "strategy") if line.strip() not in _STRATEGIES)
+    found += (line for line in _lines(state / "author-script") if line and not _AUTHOR.fullmatch(line))
+    found += (line for line in _lines(state / "opts") if not _is_harmless_option(line))
+    return frozenset(found)
+
+
+def _is_harmless_step(line: str) -> bool:
+    words = line.split(maxsplit=1)
+    return not words or _STEP.fullmatch(words[0]) is not None
+
+
+def _is_harmless_option(line: str) -> bool:
+    name, _, value = line.partition("=")
+    return not re.search(r"strategy(?!-option)", line, re.IGNORECASE) or (
+        name.strip() == "strategy" and value.strip() in _STRATEGIES
+    )
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        return [f"unreadable: {error.strerror}"]
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return ["unreadable: no file"]
+        content = os.read(fd, _MAX_STEPS + 1)
+    finally:
+        os.close(fd)
+    return ["unreadable: too long"] if len(content) > _MAX_STEPS else os.fsdecode(content).split("\n")

@@ -6,6 +6,7 @@ from typing import Any
 
 from lsp_bridge.terminal.loose import mapping, mappings, string, strings
 from lsp_bridge.terminal.text import shown, shown_line
+from tools.visible import LONGEST_TITLE, shown_brief
 
 _WHOSE = {
     "shipped": "the built-in rule",
@@ -83,7 +84,8 @@ def reason_lines(reasons: object) -> list[str]:
 
 
 def _reason(entry: dict[str, Any]) -> str:
-    what = shown_line(f"{string(entry.get('permission'))} {string(entry.get('target'))}")
+    # The whole command is shown above its reasons.
+    what = shown_brief(f"{string(entry.get('permission'))} {string(entry.get('target'))}", LONGEST_TITLE)
     why = shown_line(string(entry.get("why")))
     return f"{what}{f' ({why})' if why else ''}: {rule_words(mapping(entry.get('rule')))}"
 

@@ -206,8 +206,8 @@ def test_a_person_reads_why() -> None:
         Access("bash", "python -c y", opaque="python -c runs code that rules cannot read") in found.accesses
     )
     assert found.warnings == (
-        "sudo runs a command with the rights of another user",
-        "rm -r deletes folders with everything in them",
+        "sudo runs a command with the rights of another user: sudo rm -rf x",
+        "rm -r deletes folders with everything in them: rm -rf x",
     )
     assert found.title == "Run cat a > out.txt; sudo rm -rf x; python -c y"
     assert found.detail == "cat a > out.txt; sudo rm -rf x; python -c y"

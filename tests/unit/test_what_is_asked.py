@@ -135,6 +135,20 @@ async def test_a_warning_names_each_command_that_it_is_about() -> None:
     assert (await asked("rm -rf a")).warnings == ("rm -r deletes folders with everything in them",)
 
 
+async def test_an_opaque_line_is_shown_once_in_its_question() -> None:
+    line = "make -j2 $((a[$(rm)]))"
+    request = await asked(line)
+    for client in ("editor", "terminal"):
+        text = (await shown_by_all(request))[client]
+        assert f"sh -c {line}" not in text
+        assert (
+            text.count("the whole line (the line cannot be told apart: arithmetic that is not understood)")
+            == 1
+        )
+    named = [(reason.permission, reason.target, reason.rule) for reason in request.reasons]
+    assert len(named) == len(set(named))
+
+
 async def test_an_editor_is_told_what_cannot_be_undone_and_which_rule_asks() -> None:
     lines = question_text(await asked("rm -rf build tests")).splitlines()
     assert lines[0] == "Goalwright asks: Run rm -rf build tests"

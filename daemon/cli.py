@@ -26,8 +26,8 @@ exit codes:
   0    the agent ended its work by itself
   1    an error, or the answer was cut off
   2    the command line is wrong
-  3    a permission was refused
-  4    nothing was done: no model is set up, or the model wrote its tool calls as text
+  3    the run ended because a question was refused (a call that a rule denies does not end a run)
+  4    nothing was done: no model is set up, or the model wrote its tool calls as text or answered nothing
   5    stopped at a limit (--max-..., goalwright budget), or because the model repeated itself
   130  canceled
 """)

@@ -8,6 +8,7 @@ password, the name before a token), the whole secret falls away. Other texts are
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ _KEY_BLOCK = 20_000
 _BLOCK = "PRIVATE KEY"
 _SHORTEST = 8
 """Signs of the shortest word that holds a secret, e.g. ``a://b:c@``."""
+_WORD_HEAD, _WORD_TAIL = 40, 20
+"""Characters that are kept of a long word."""
+_LONG_WORD = re.compile(rf"[^\s;&|()<>`'\"$]{{{_WORD_HEAD + _WORD_TAIL + 20},}}")
+"""A word as shells see it: what parts commands ends it, so that no shortened word hides a command."""
 
 
 def head(text: str, length: int) -> str:
@@ -51,6 +56,26 @@ def cut_text(text: str, length: int) -> str:
         return text
     begun = head(text, length)
     return f"{begun}… ({len(text) - len(begun)} more characters)"
+
+
+def abridged(text: str, length: int) -> str:
+    """Return a command in about ``length`` characters, with a mark for each part that is left out.
+
+    Long words are shortened first, so that what the command consists of stays visible. Only then is its middle cut.
+    """
+    if len(text) <= length:
+        return text
+    text = _LONG_WORD.sub(
+        lambda word: _without_middle(word[0], _WORD_HEAD, _WORD_TAIL), _secrets().text(text)
+    )
+    if len(text) <= length:
+        return text
+    return _without_middle(text, length * 2 // 3, length // 3)
+
+
+def _without_middle(text: str, first: int, last: int) -> str:
+    begun, ended = head(text, first), tail(text, last)
+    return f"{begun}…({len(text) - len(begun) - len(ended)} more characters)…{ended}"
 
 
 def _secrets() -> Redactor:

@@ -67,10 +67,12 @@ async def _result(
         by_file.setdefault(path, []).append((number, text))
     # The person has just allowed this one file; for all others the rules alone decide.
     # The real path decides there as well: ripgrep follows no links below the folder, but there are hard links.
-    readable = await asyncio.to_thread(
-        lambda: [path for path in by_file if is_file or may_read(root / path, ctx) == "allow"]
+    deadline = search.Deadline(search.FINISH_S)
+    verdicts = await asyncio.to_thread(
+        lambda: {path: is_file or may_read(root / path, ctx) == "allow" for path in deadline.until(by_file)}
     )
-    left_out = len(by_file) - len(readable)
+    readable = [path for path, readable in verdicts.items() if readable]
+    left_out = len(verdicts) - len(readable)
     total = sum(len(by_file[path]) for path in readable)
     lines: list[str] = []
     shown = 0
@@ -96,7 +98,7 @@ async def _result(
         lines.append(
             f"({left_out} files with matches are left out: reading them is not allowed without asking.)"
         )
-    if found.cut:
+    if found.cut or deadline.hit:
         lines.append("(The search was stopped before its end: too many matches, or too long.)")
     title = n("{pattern} ({count} line)", "{pattern} ({count} lines)", total, pattern=pattern)
     return ToolResult("\n".join(lines), title=title, metadata={"count": total, "left_out": left_out})

@@ -12,7 +12,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tools.errors import ToolError
@@ -21,10 +21,10 @@ from tools.glob_pattern import compile_glob
 SNIFF_BYTES = 8192
 
 
-def walk(root: str, excluded: frozenset[str]) -> Iterator[str]:
-    """Paths of the regular files below ``root`` with ``/``, relative to it; links are not followed."""
+def walk(root: str, excluded: frozenset[str], over: Callable[[], bool] = lambda: False) -> Iterator[str]:
+    """Yield the regular files below ``root`` with ``/``, relative to it, until ``over``; links are not followed."""
     stack = [""]
-    while stack:
+    while stack and not over():
         folder = stack.pop()
         try:
             with os.scandir(f"{root}/{folder}" if folder else root) as entries:
@@ -33,6 +33,8 @@ def walk(root: str, excluded: frozenset[str]) -> Iterator[str]:
             continue
         for entry in found:
             path = f"{folder}/{entry.name}" if folder else entry.name
+            if over():
+                return
             if entry.name in excluded:
                 continue
             try:

@@ -7,9 +7,10 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from tools import ignore_files, plain_search, process
 from tools.base import ToolError
@@ -24,7 +25,11 @@ MAX_BYTES = 8 * 1024 * 1024
 """Output of one search after which it is stopped: far more than the results that are shown."""
 MAX_FILES = 200_000
 TIMEOUT_S = 30.0
+"""Seconds for reading the disk. What was found until then is the answer."""
+FINISH_S = 10.0
+"""Seconds for choosing and sorting what was found."""
 
+T = TypeVar("T")
 _ROOT = str(Path(__file__).resolve().parent.parent)
 _PLAIN_SEARCH = (
     "import sys; sys.path.append(sys.argv[1]); from tools.plain_search import run; run(sys.argv[2])"
@@ -41,6 +46,27 @@ class Found:
     lines: tuple[tuple[str, int, str], ...] = ()
     """Path, line number from 1, text."""
     cut: bool = False
+
+
+class Deadline:
+    """A time after which a walk stops with what it has."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._ends = time.monotonic() + seconds
+        self.hit = False
+
+    def over(self) -> bool:
+        """Whether the time is over; then ``hit`` is set."""
+        self.hit = self.hit or time.monotonic() >= self._ends
+        return self.hit
+
+    def until(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield items as long as there is time."""
+        for item in items:
+            if self.over():
+                return
+            yield item
 
 
 def ripgrep(workspace: Path) -> str | None:
@@ -60,23 +86,12 @@ async def list_files(root: Path, rg: str | None) -> Found:
 
 def _walk(root: Path) -> Found:
     files: list[str] = []
-    for path in plain_search.walk(str(root), frozenset(EXCLUDED)):
+    deadline = Deadline(TIMEOUT_S)
+    for path in plain_search.walk(str(root), frozenset(EXCLUDED), deadline.over):
         if len(files) >= MAX_FILES:
             return Found(files=tuple(files), cut=True)
         files.append(path)
-    return Found(files=tuple(files))
-
-
-def matching(names: Iterable[str], wanted: Glob) -> Found:
-    """The names that a pattern covers; blocking, for ``TIMEOUT_S`` at most."""
-    deadline = time.monotonic() + TIMEOUT_S
-    found: list[str] = []
-    for number, name in enumerate(names):
-        if number % 1_000 == 0 and time.monotonic() > deadline:
-            return Found(files=tuple(found), cut=True)
-        if wanted.match(name):
-            found.append(name)
-    return Found(files=tuple(found))
+    return Found(files=tuple(files), cut=deadline.hit)
 
 
 async def find_lines(

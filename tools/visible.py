@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from tools.cutting import cut_text
+from tools.cutting import abridged
 
 LONGEST_TITLE = 160
 """Characters of a command in a title, which is one line."""
@@ -46,9 +46,9 @@ def _shape(found: re.Match[str]) -> str:
 
 
 def shown_brief(text: str, length: int) -> str:
-    """``shown_line``, cut to ``length`` characters; a mark says how many more there are.
+    """Return ``shown_line`` in about ``length`` characters; marks say how many more there are.
 
     For a command in a title: nobody must take its beginning for the whole of it.
     """
     # Cut before it is changed, so that a secret across the border is still known as one.
-    return shown_line(cut_text(text, length))
+    return shown_line(abridged(text, length))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 from daemon.loop.doom import Repeat
@@ -21,6 +21,7 @@ from daemon.model.messages import (
     ToolCallPart,
     ToolResultPart,
     Usage,
+    whole_characters,
 )
 from daemon.provider.base import (
     Complete,
@@ -109,14 +110,28 @@ class Received:
     message_id: str
     _done: dict[int, Part] = field(default_factory=dict[int, Part])
     _growing: dict[int, _Growing] = field(default_factory=dict[int, _Growing])
+    _halves: dict[int, str] = field(default_factory=dict[int, str])
 
     def parts(self) -> tuple[Part, ...]:
         """All parts in order, unfinished ones as far as they got."""
         indexes = sorted({*self._done, *self._growing})
         return tuple(self._done[i] if i in self._done else self._growing[i].part() for i in indexes)
 
+    def whole(self, event: TextDelta | ReasoningDelta) -> str:
+        """Return the text to show for a delta, without half characters.
+
+        The first half of a surrogate pair waits for the next delta. What is shown must be the beginning of the part
+        that is stored, because clients show a part that differs anew.
+        """
+        text = self._halves.pop(event.index, "") + event.text
+        if "\ud800" <= text[-1:] <= "\udbff":
+            self._halves[event.index] = text[-1]
+            text = text[:-1]
+        return whole_characters(text)
+
     def clear(self) -> None:
         """The call is made again from the start."""
+        self._halves.clear()
         self._done.clear()
         self._growing.clear()
 
@@ -192,8 +207,10 @@ async def _receive(host: StepHost, stream: AsyncIterator[ProviderEvent], receive
                     held = event  # mostly the last part: the message that follows has it, and the log holds it once
                 else:
                     host.part_done(received.message_id, event.index, event.part)
-            else:
+            elif isinstance(event, ToolCallStart | ToolCallDelta):
                 host.delta(received.message_id, event)
+            elif text := received.whole(event):
+                host.delta(received.message_id, replace(event, text=text))
     finally:
         # The HTTP request must not outlive the step, also when the loop is left early.
         if isinstance(stream, AsyncGenerator):

@@ -175,23 +175,33 @@ class Turn:
         return "tool_use", ""
 
     def _checked(self, outcome: StepOutcome) -> StepOutcome | None:
-        """The outcome of a step; None when the model wrote a tool call as text and was told how tools are called."""
+        """The outcome of a step; None when the model was told that it said nothing, or wrote a tool call as text."""
         if outcome.stop == "tool_use":
             self._written, self._worked = False, True
         if outcome.stop != "end_turn":
             return outcome
         tools = self._assembly.tool_specs()
-        call = written_calls.written_call(_answer(self._state.messages), tools)
-        if call is None or written_calls.asks_for_one(self._prompt):
+        answer, worked = _answer(self._state.messages), self._worked
+        if answer is None:
+            return outcome
+        if not worked and written_calls.is_empty(answer, self._prompt):
+            noticed = t("The model gave an empty answer. It is told so, once.")
+            gave_up, nudge = written_calls.gave_up_empty(self._model), written_calls.nudge_empty()
+        elif written_calls.asks_for_one(self._prompt):
+            return outcome
+        elif call := written_calls.written_call(answer, tools):
+            noticed = written_calls.noticed(call)
+            gave_up = written_calls.gave_up(call, self._model, worked=worked)
+            nudge = written_calls.nudge(call, tools)
+        else:
             return outcome
         if self._written or self._nudges == _MOST_NUDGES:
-            said = written_calls.gave_up(call, self._model, worked=self._worked)
-            self._session.notice("warning" if self._worked else "error", said, written_calls.CODE)
-            return StepOutcome("error", said)
+            self._session.notice("warning" if worked else "error", gave_up, written_calls.CODE)
+            return StepOutcome("error", gave_up)
         self._written = True
         self._nudges += 1
-        self._session.notice("info", written_calls.noticed(call), written_calls.CODE)
-        self.tell(written_calls.nudge(call, tools))
+        self._session.notice("info", noticed, written_calls.CODE)
+        self.tell(nudge)
         return None
 
     async def between(self) -> str:
@@ -540,10 +550,10 @@ class Turn:
         )
 
 
-def _answer(messages: Sequence[Message]) -> str:
-    """What the model said last; what it thought when it said nothing."""
+def _answer(messages: Sequence[Message]) -> str | None:
+    """What the model said last; what it thought when it said nothing; None where it called tools."""
     last = next((message for message in reversed(messages) if message.role == "assistant"), None)
     if last is None or last.tool_calls():
-        return ""
+        return None
     thoughts = [part.text for part in last.content if isinstance(part, ReasoningPart)]
     return last.text().strip() or "\n".join(thoughts)

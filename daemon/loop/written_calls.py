@@ -8,6 +8,8 @@ what can hardly be anything else counts: a known tool, arguments that it takes, 
 from __future__ import annotations
 
 import ast
+import contextlib
+import functools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,14 +27,29 @@ _TAG = re.compile(
     r"|\[TOOL_CALLS\]|<\|tool.calls.begin\|>|<｜tool▁calls?▁begin｜>",
     re.IGNORECASE,
 )
-_FUNCTION = re.compile(r"<function=[\"']?([\w.-]{1,64})[\"']?>|<invoke name=[\"']([\w.-]{1,64})[\"']>")
+_FUNCTION = re.compile(
+    r"<function=[\"']?([\w.-]{1,64})[\"']?>"
+    r"|<(?:invoke|tool|tool_call|tool_use|function|function_call|call) name=[\"']([\w.-]{1,64})[\"'][^<>\n]{0,60}>"
+    r"|(?:<\|channel\|>|\bcommentary\b)[\w ]{0,20}\bto=(?:functions\.)?([\w.-]{1,64})"  # Harmony
+    r"|<\|tool_call_begin\|>\s*([\w.-]{1,64})(?::\d+)?\s*<\|tool_call_argument_begin\|>"  # Kimi
+    r"|<｜tool▁sep｜>\s*([\w.-]{1,64})"  # DeepSeek
+    r"|✿FUNCTION✿:\s*([\w.-]{1,64})"  # Qwen
+)
+_NAMED = re.compile(r"<(?!invoke)\w+ name=")
+_ELEMENT = re.compile(
+    r"<([\w.-]{1,64})((?:\s+[\w-]{1,64}\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'))*)\s*(/?)>", re.DOTALL
+)
+"""The beginning of ``<read><file_path>a.py</file_path></read>``, or ``<read file_path="a.py"/>``."""
+_ATTRIBUTE = re.compile(r"([\w-]{1,64})\s*=\s*[\"']([^\"']*)")
+_CHILD = re.compile(r"\s*<([\w-]{1,64})>")
 _PARAMETER = re.compile(r"<parameter(?:=|\s+name=)[\"']?([\w-]{1,64})[\"']?>")
 _REACT = re.compile(r"^\s*Action:\s*`?([\w.-]{1,64})`?\s*\n\s*Action Input:\s*", re.MULTILINE)
 _FENCE = re.compile(
     r"^[ \t]*(`{3,}|~{3,})[^\n]*\n(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
 )
 _MARKUP = re.compile(
-    r"</?[\w|▁｜=\"' .:-]{1,60}>|\[/?TOOL_CALLS\]|\[/?ARGS\]|^\s*(?:Action|Action Input|Thought):.*$", re.M
+    r"</?[\w|▁｜=\"' .:/-]{1,60}>|✿\w+✿:?|\[/?TOOL_CALLS\]|\[/?ARGS\]|^\s*(?:Action|Action Input|Thought):.*$",
+    re.M,
 )
 _BROKEN = re.compile(
     r"\A\s*\{\s*\"(?:name|tool|function)\"\s*:\s*\"([\w.-]{1,64})\"\s*,\s*\"(?:arguments|parameters|args|input)\"\s*:\s*[{\"]"
@@ -42,8 +59,15 @@ _EXAMPLE = re.compile(
     r"|looks like (?:this|so)|you (?:can|could|would))(?!\w)",
     re.IGNORECASE,
 )
+_LOOSE = re.compile(rf"\{{\s*[\"'](?:{'|'.join((*_NAMES, *_LISTS))})[\"']\s*:")
+"""The beginning of a call whose braces are counted when it is not JSON."""
+_LOOSE_SIGNS = re.compile(r"\\.|[\"'{}\[\]]", re.DOTALL)
+_MOST_MISSING = 3
+"""Closing brackets that a call may lack."""
 _ELLIPSIS = re.compile(r"[\[{:]\s*(?:\.\.\.|…)")
 _ABOUT_CALLS = re.compile(r"\b(?:tool|function)[ _-]?call|[\"'`]arguments[\"'`]", re.IGNORECASE)
+_ABOUT_DATA = re.compile(r"\b(?:json|list|array|object|null)|[\[\]{}]", re.IGNORECASE)
+"""In a prompt that an empty list may well answer."""
 _PLACEHOLDER = re.compile(r"path/to|\A\s*(?:\.\.\.|…|<[^<>\n]{1,40}>|your[ _-][\w -]+)\s*\Z", re.IGNORECASE)
 _MOST_PROSE = 600
 """Characters beside the call. An answer that says more explains something."""
@@ -52,6 +76,7 @@ _NEAR = 300
 _LOOKED_AT = 60_000
 """Characters of an answer that are looked at."""
 _MOST_STARTS = 200
+_MOST_LOOSE = 20
 _MOST_FENCES = 100
 
 
@@ -69,7 +94,19 @@ def written_call(text: str, tools: Sequence[ToolSpec]) -> WrittenCall | None:
     if not text or len(text) > _LOOKED_AT or text.count("```") > _MOST_FENCES:
         return None
     known = {tool.name: tool for tool in tools}
-    return _tagged(text, known) or _fenced(text, known) or _bare(text, known) or _python(text, known)
+    return (
+        _tagged(text, known)
+        or _elements(text, known)
+        or _fenced(text, known)
+        or _bare(text, known)
+        or _python(text, known)
+    )
+
+
+def is_empty(text: str, prompt: str) -> bool:
+    """Whether an answer without calls says nothing: blanks, or the empty list that a template makes of no calls."""
+    text = re.sub(r"\A```\w*\s*|\s*```\Z", "", text.strip()).strip()
+    return not text or (text in ("[]", "{}", "null") and _ABOUT_DATA.search(prompt) is None)
 
 
 def asks_for_one(prompt: str) -> bool:
@@ -95,10 +132,50 @@ def _tagged(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
         return None
     rest = open_text[first.start() :]
     found = _named_by_tag(rest, known) or _first_call(rest, known)
-    if found is None and first.re is _TAG:
-        # Tags hold a fence, or a tool that does not exist.
-        found = _first_call(text, known) or _unknown(rest)
+    if found is None and first.re is not _REACT:
+        # Tags hold a fence, Python, or a tool that does not exist.
+        inner = _MARKUP.sub("", rest)
+        found = (
+            _named_by_tag(text, known)
+            or _first_call(text, known)
+            or _broken(inner, known)
+            or _python(inner, known)
+            or _unknown(rest)
+        )
     return found
+
+
+def _elements(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
+    """A call as an element that is named like the tool, with a few words around it."""
+    prose = _FENCE.sub("", text)
+    calls: list[WrittenCall] = []
+    found = [one for one in _ELEMENT.finditer(prose) if one[1] in known][:_MOST_LOOSE]
+    for one in reversed(found):
+        name, end = one[1], one.end()
+        given: dict[str, Any] = dict(_ATTRIBUTE.findall(one[2]))
+        if not one[3]:
+            children, end = _children(prose, end)
+            given |= children
+            closed = re.compile(rf"\s*</{re.escape(name)}>").match(prose, end)
+            if closed is None:
+                continue
+            end = closed.end()
+        if given and not _quoted(prose, one.start()) and _plausible(known[name], given):
+            calls.append(WrittenCall(name))
+            prose = prose[: one.start()] + prose[end:]
+    return calls[-1] if calls and not _explains(prose) else None
+
+
+def _children(text: str, at: int) -> tuple[dict[str, Any], int]:
+    """The elements that stand one after the other from a place on, and where they end."""
+    given: dict[str, Any] = {}
+    while child := _CHILD.match(text, at):
+        end = text.find(f"</{child[1]}>", child.end())
+        if end < 0:
+            break
+        given[child[1]] = text[child.end() : end]
+        at = end + len(child[1]) + 3
+    return given, at
 
 
 def _named_by_tag(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
@@ -109,9 +186,11 @@ def _named_by_tag(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | Non
             given: dict[str, Any] = dict.fromkeys(_PARAMETER.findall(text), "")
             if not given:
                 given = next((value for _, _, value in _objects(text[found.end() :])), given)
+            given = given or _children(text, found.end())[0]
             if name in known:
                 return WrittenCall(name) if _plausible(known[name], given, shown=False) else None
-            return WrittenCall(name, known=False) if given else None
+            # Other elements with a name may be anything.
+            return WrittenCall(name, known=False) if given and not _NAMED.match(found[0]) else None
     return None
 
 
@@ -146,7 +225,7 @@ def _bare(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
     calls: list[WrittenCall] = []
     for start, end, value in reversed(list(_objects(text))):
         if (call := _call_in(value, known)) is None:
-            return None
+            return _broken(text, known)
         calls.append(call)
         prose = prose[:start] + prose[end:]
     if calls:
@@ -155,14 +234,23 @@ def _bare(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
 
 
 def _python(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
-    """``edit(file_path="a.py", …)`` as the whole text."""
-    code = re.sub(r"\A(?:print\((.*)\)|await\s+(.*))\Z", r"\1\2", text.strip(), flags=re.DOTALL)
-    if not re.match(r"(?:[\w]+\.)?\w{1,64}\(", code):
+    """``edit(file_path="a.py", …)`` as the whole text, or several such lines."""
+    code = text.strip()
+    if not re.match(r"(?:await\s+)?(?:[\w]+\.)?\w{1,64}\(", code):
         return None
     try:
-        node = ast.parse(code, mode="eval").body
+        lines = ast.parse(code).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+    calls = [_python_call(line.value, known) if isinstance(line, ast.Expr) else None for line in lines]
+    return calls[0] if calls and all(calls) else None
+
+
+def _python_call(node: ast.expr, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
+    if isinstance(node, ast.Await):
+        node = node.value
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
+        node = node.args[0] if len(node.args) == 1 and not node.keywords else node
     if not isinstance(node, ast.Call) or node.args or not node.keywords:
         return None
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -177,19 +265,57 @@ def _python(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
 # -- what is in them -------------------------------------------------------------------------------------------
 
 
-def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """The JSON objects of a text that are in no other one, and those in lists; where they begin and end."""
+def _objects(text: str, *, loose: bool = True) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """The JSON objects of a text that are in no other one, and those in lists; where they begin and end.
+
+    ``loose``: also what begins like a call and is Python's, or lacks its last brackets.
+    """
     decoder = json.JSONDecoder(strict=False)  # newlines within texts are what small models forget to escape
-    at = tries = 0
+    at = tries = loosely = 0
     while (start := text.find("{", at)) >= 0 and (tries := tries + 1) < _MOST_STARTS:
         try:
             value, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             at = start + 1
-            continue
+            if not loose or loosely == _MOST_LOOSE or not _LOOSE.match(text, start):
+                continue
+            loosely += 1
+            if (found := _loose_object(text, start)) is None:
+                continue
+            value, end = found
         if isinstance(value, dict):
             yield start, end, cast("dict[str, Any]", value)
         at = end
+
+
+def _loose_object(text: str, start: int) -> tuple[object, int] | None:
+    """An object that is not quite JSON, and where it ends."""
+    closing: list[str] = []
+    quote = ""
+    for sign in _LOOSE_SIGNS.finditer(text, start):
+        if quote:
+            quote = "" if sign[0] == quote else quote
+        elif sign[0] in "\"'":
+            quote = sign[0]
+        elif sign[0] in "{[":
+            closing.append("}" if sign[0] == "{" else "]")
+        elif closing and sign[0] == closing[-1]:
+            closing.pop()
+        if not closing:
+            value = _value(text[start : sign.end()])
+            return None if value is None else (value, sign.end())
+    if quote or len(closing) > _MOST_MISSING:
+        return None
+    value = _value(_MARKUP.sub("", text[start:]).rstrip("`~ \t\r\n") + "".join(reversed(closing)))
+    return None if value is None else (value, len(text))
+
+
+def _value(text: str) -> object:
+    """A value that is written as JSON or Python writes it; None for anything else."""
+    for read in (functools.partial(json.loads, strict=False), ast.literal_eval):
+        with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+            return cast("object", read(text))
+    return None
 
 
 def _only_call(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
@@ -245,7 +371,7 @@ def _broken(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
     found = _BROKEN.match(text)
     if found is None or _ELLIPSIS.search(text):
         return None
-    first = next(_objects(text), None)
+    first = next(_objects(text, loose=False), None)
     name = _plain_name(found[1])
     return WrittenCall(name) if name in known and (first is None or text[: first[0]].strip()) else None
 
@@ -308,6 +434,23 @@ def nudge(call: WrittenCall, tools: Sequence[ToolSpec]) -> str:
         f"Your last answer has a call of {call.name} written as text. Nothing was run: a tool runs only when it is "
         "called through the tool interface (function calling). JSON, tags or code in an answer are only shown to the "
         f"user. {how} If you did not want to call a tool, answer in plain words."
+    )
+
+
+def nudge_empty() -> str:
+    """Return what the model is told after an answer that says nothing."""
+    return (
+        "Your last answer was empty: nothing was run, and the user sees nothing. Call a tool through the tool "
+        "interface (function calling), or answer in plain words."
+    )
+
+
+def gave_up_empty(model: str) -> str:
+    """Why the turn ends, for the user."""
+    return t(
+        "Nothing was done: the model {model} gave an empty answer, also after it was told so. Send the prompt again, "
+        "or choose another model. A local server may use a chat template that does not fit the model.",
+        model=model,
     )
 
 

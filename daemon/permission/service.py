@@ -25,7 +25,9 @@ from daemon.model.permissions import (
     Question,
     QuestionAnswer,
     QuestionOption,
+    Reason,
     Reply,
+    Rule,
     Scope,
     StoredGrant,
 )
@@ -213,7 +215,7 @@ class PermissionService:
             files=tuple(_shown(file) for file in ask.proposal),
             suggestions=() if review else _grants(asker.rules.lasting(ask.suggestions, verdict)),
             rule=reviewed(ask.permission) if call.review and verdict.action == "allow" else verdict.rule,
-            reasons=tuple(reason for reason in verdict.reasons if reason.action != "allow"),
+            reasons=_merged(reason for reason in verdict.reasons if reason.action != "allow"),
             warnings=ask.warnings,
             questions=tuple(map(_question, ask.questions)),
             created_at=self.now(),
@@ -475,3 +477,17 @@ def _left(proposal: Sequence[ProposedFile], answers: Sequence[FileAnswer]) -> Le
         raise ToolError(t("Nothing of the change would be left: reject it instead."))
     whole = [change for file in proposal for change in file.changes]
     return None if left == whole else tuple(left)
+
+
+def _merged(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+    """Return the reasons, those about the same thing as one that has all their words."""
+    found: dict[tuple[str, str, Rule], Reason] = {}
+    for reason in reasons:
+        key = reason.permission, reason.target, reason.rule
+        known = found.get(key)
+        if known is None:
+            found[key] = reason
+        elif reason.why and reason.why not in known.why:
+            why = f"{known.why}; {reason.why}" if known.why else reason.why
+            found[key] = known.model_copy(update={"why": why})
+    return tuple(found.values())

@@ -30,6 +30,9 @@ from tools.localization import t
 
 MAX_BYTES = 64_000_000
 """Of one answer on the wire. Each token of an answer comes in an event of its own, of 100 to 400 bytes."""
+MAX_EVENT_BYTES = 8_000_000
+"""Of one event, or one line, on the wire: the SDKs put an event together in quadratic time, so one that does not end
+would keep them busy for minutes. A whole answer in a single event has less than 2 MB."""
 LETTERS_A_TOKEN = 16
 """An answer with more characters than this for each token that was asked for is cut. Code has 3 to 4 a token, and only
 long runs of blanks have more than 10."""
@@ -46,7 +49,7 @@ class RedirectRefused(AnswerRefused):
 
 
 class AnswerTooLong(AnswerRefused):
-    """An answer has more than MAX_BYTES."""
+    """An answer has more than MAX_BYTES, or an event of it more than MAX_EVENT_BYTES."""
 
 
 def refusal_in(error: BaseException | None) -> AnswerRefused | None:
@@ -99,13 +102,13 @@ def check_redirect(url: str, location: str | None) -> None:
 async def guard_async(response: Any) -> None:
     """A response hook of ``AsyncClient``. Any: httpx and httpx2 have a class each, with the same attributes."""
     check_redirect(str(response.request.url), _location(response))
-    response.stream = _limited(response.stream)
+    response.stream = _limited(response)
 
 
 def guard_sync(response: Any) -> None:
     """A response hook of ``Client``."""
     check_redirect(str(response.request.url), _location(response))
-    response.stream = _limited(response.stream)
+    response.stream = _limited(response)
 
 
 def guard_all(library: Any) -> None:
@@ -132,8 +135,10 @@ def _location(response: Any) -> str | None:
     return response.headers.get("location") if 300 <= int(response.status_code) < 400 else None
 
 
-def _limited(stream: Any) -> Any:
-    return _limited_kind(cast("type[Any]", type(stream)))(stream)
+def _limited(response: Any) -> Any:
+    # The SDKs look for events in whatever a server calls its stream, JSON lines excepted.
+    events = "json" not in response.headers.get("content-type", "").lower()
+    return _limited_kind(cast("type[Any]", type(response.stream)))(response.stream, events=events)
 
 
 @functools.cache
@@ -143,10 +148,14 @@ def _limited_kind(kind: type[Any]) -> Any:
 
 
 class Allowance:
-    """The number of bytes of one answer that may still be read."""
+    """The number of bytes of one answer, and of one event in it, that may still be read."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, events: bool) -> None:
+        """``events``: the answer consists of events that blank lines end; if not, each line counts as one."""
         self._left = MAX_BYTES
+        self._ends = (b"\n\n", b"\r\n\r\n", b"\r\r") if events else (b"\n", b"\r")
+        self._event = 0
+        self._last = b""
 
     def take(self, piece: bytes) -> bytes:
         """Count ``piece`` and return it. Raises AnswerTooLong."""
@@ -159,15 +168,27 @@ class Allowance:
                     max_bytes=MAX_BYTES // 1000000,
                 )
             )
+        text = self._last + piece
+        ended = max(found + len(end) if (found := text.rfind(end)) >= 0 else -1 for end in self._ends)
+        self._event = self._event + len(piece) if ended < 0 else len(text) - ended
+        if self._event > MAX_EVENT_BYTES:
+            raise AnswerTooLong(
+                t(
+                    "The answer of the model server was cut off: a single event in it has more than {max_bytes} MB. "
+                    "Nothing of it was run. Choose another model, or check the server.",
+                    max_bytes=MAX_EVENT_BYTES // 1_000_000,
+                )
+            )
+        self._last = text[-3:]
         return piece
 
 
 class _Limited:
     """The bytes of an answer, up to the limit."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, *, events: bool) -> None:
         self._stream = stream
-        self._allowance = Allowance()
+        self._allowance = Allowance(events=events)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in self._stream:

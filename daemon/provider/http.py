@@ -107,7 +107,7 @@ class Http:
 
 async def pieces(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
     """Yield the body as it arrives. Raises AnswerTooLong, ``aiohttp.ClientError``, or TimeoutError."""
-    allowance = Allowance()
+    allowance = Allowance(events=True)
     async for piece in response.content.iter_any():
         yield allowance.take(piece)
 

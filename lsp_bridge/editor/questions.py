@@ -27,7 +27,7 @@ from lsp_bridge.terminal.questions import (
     warning_lines,
 )
 from lsp_bridge.terminal.text import shown_line
-from tools.cutting import cut_text
+from tools.cutting import abridged, cut_text
 from tools.localization import noted, t
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def _all(request: PermissionRequest) -> str:
 
 def _lines(request: PermissionRequest, detail: int) -> str:
     wire = request.wire()
-    action = cut_text(action_detail(wire), detail)
+    action = abridged(action_detail(wire), detail)
     # Indented, so that no line of a command reads like one of ours.
     above = [t("Goalwright asks: {title}", title=shown_line(request.title)), *indented(action)]
     below = [*warning_lines(wire), *note_lines(wire), *question_lines(wire), *model_lines(wire)]

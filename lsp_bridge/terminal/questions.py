@@ -7,6 +7,7 @@ from typing import Any
 from lsp_bridge.terminal.loose import mapping, mappings, string, strings
 from lsp_bridge.terminal.text import shown, shown_line
 from tools.localization import noted, t
+from tools.visible import LONGEST_TITLE, shown_brief
 
 _WHOSE = {
     "shipped": noted("the built-in rule"),
@@ -74,17 +75,20 @@ def asked_by(request: dict[str, Any]) -> str:
     return t("asked because of {rule}", rule=rule_words(mapping(request.get("rule"))))
 
 
-def reason_lines(reasons: object) -> list[str]:
-    """Each thing that would be done, with the rule that decides about it."""
+def reason_lines(reasons: object, command: str = "") -> list[str]:
+    """Each thing that would be done, with the rule that decides about it. ``command``: what is shown above already."""
     entries = mappings(reasons)
-    lines = [_reason(entry) for entry in entries[:_MAX_REASONS]]
+    lines = [_reason(entry, command) for entry in entries[:_MAX_REASONS]]
     if len(entries) > _MAX_REASONS:
         lines.append(t("… and {count} more", count=len(entries) - _MAX_REASONS))
     return lines
 
 
-def _reason(entry: dict[str, Any]) -> str:
-    what = shown_line(f"{string(entry.get('permission'))} {string(entry.get('target'))}")
+def _reason(entry: dict[str, Any], command: str) -> str:
+    permission, target = string(entry.get("permission")), string(entry.get("target"))
+    if command and target == f"sh -c {command}":
+        target = t("the whole line")
+    what = shown_brief(f"{permission} {target}", LONGEST_TITLE)
     why = shown_line(string(entry.get("why")))
     return f"{what}{f' ({why})' if why else ''}: {rule_words(mapping(entry.get('rule')))}"
 
@@ -128,7 +132,8 @@ def question_lines(request: dict[str, Any]) -> list[str]:
     if mappings(request.get("questions")):
         return []
     if len(mappings(request.get("reasons"))) > 1:
-        return [t("asked because of"), *(f"  {line}" for line in reason_lines(request.get("reasons")))]
+        lines = reason_lines(request.get("reasons"), string(request.get("detail")).strip())
+        return [t("asked because of"), *(f"  {line}" for line in lines)]
     why = [shown_line(string(reason.get("why"))) for reason in mappings(request.get("reasons"))]
     return [asked_by(request) + "".join(f" ({text})" for text in why if text)]
 

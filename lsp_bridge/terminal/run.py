@@ -90,8 +90,9 @@ def named_files(task: str, workspace: Path) -> tuple[str, ...]:
 async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
     """Do it, show it, and return the exit code.
 
-    0 the turn ended by itself, 1 error or cut off, 3 permission denied, 4 nothing was done, 5 a limit was reached, 130
-    canceled. The first Ctrl-C cancels the turn and waits for its end, the second leaves at once.
+    0 the turn ended by itself, 1 error or cut off, 3 a refused question ended it (a call that a rule denies ends
+    nothing), 4 nothing was done, 5 a limit was reached, 130 canceled. The first Ctrl-C cancels the turn and waits for
+    its end, the second leaves at once.
     """
     text = TextView(
         console.write,

@@ -274,7 +274,7 @@ class TextView:
             if not text.startswith(shown):
                 # Deltas were dropped on the way: what is stored is what counts.
                 self.end_line()
-                shown = ""
+                shown = self._shown[key] = ""
                 self._cleaners.pop(key, None)
             self._grow(key, text[len(shown) :], kind != "text")
             if text:

@@ -266,6 +266,14 @@ async def test_an_answer_that_does_not_end_is_cut_and_the_connection_closed(wire
     await models.aclose()
 
 
+@pytest.mark.timeout(100)  # the SDKs took minutes
+async def test_an_event_that_does_not_end_is_an_error(wire: Wire) -> None:
+    async with ModelServer([Reply(text="a few words", fault="long_event", fault_after=2)]) as server:
+        error = await failure(wire.provider, wire.request(server))
+    assert (error.kind, error.retryable) == ("bad_request", False)
+    assert "a single event in it has more than 8 MB" in str(error)
+
+
 async def test_without_a_key_no_request_is_made() -> None:
     for provider, name in (
         (AnthropicProvider(), "ANTHROPIC_API_KEY"),

@@ -100,6 +100,30 @@ def test_without_a_terminal_nothing_is_written_and_it_is_said_how_to_allow(goalw
     assert content(goalwright) == "limit = 1\nprint(limit)\n"
 
 
+def test_a_call_that_a_rule_denies_does_not_end_the_run(goalwright: CommandLine) -> None:
+    config = goalwright.home / ".goalwright" / "config.json"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text('{"permission": {"edit": {"*.py": "deny"}}}')
+    model = goalwright.script(CHANGE)
+    result = goalwright.run("run", "change it", "--yes", "--json", "--model", model)
+    assert result.returncode == 0
+    lines = json_lines(result.stdout)
+    assert lines[-1]["stopReason"] == "end_turn"
+    messages = [line["event"].get("message") for line in lines if line["type"] == "event"]
+    parts = [part for message in messages if message for part in message["content"]]
+    denied = [part for part in parts if part["type"] == "tool_result" and part.get("isError")]
+    assert [part["content"].startswith("Permission denied.") for part in denied] == [True]
+    assert content(goalwright) == "limit = 1\nprint(limit)\n"
+
+
+def test_an_answer_that_says_nothing_is_no_success(goalwright: CommandLine) -> None:
+    result = goalwright.run(
+        "run", "change it", "--yes", "--model", goalwright.script([{"text": " "}, {"text": "[]"}])
+    )
+    assert result.returncode == 4
+    assert "gave an empty answer" in result.stderr
+
+
 def test_the_rule_it_recommends_does_allow(goalwright: CommandLine) -> None:
     refused = goalwright.run("run", "change it", "--model", goalwright.script(CHANGE))
     rule = refused.stderr.partition("a rule such as ")[2].partition(" into ")[0]

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 Json = dict[str, Any]
-Fault = Literal["", "error_event", "malformed", "truncate", "reset", "hang", "silent", "unknown_events"]
+Fault = Literal[
+    "", "error_event", "malformed", "truncate", "reset", "hang", "silent", "unknown_events", "long_event"
+]
 """After ``fault_after`` frames: an ``error`` event; a frame that is no JSON; a clean end in the middle; the
 connection cut; silence until the client leaves. ``silent`` answers nothing at all. ``unknown_events`` mixes
-events into the stream that no client can know yet."""
+events into the stream that no client can know yet. ``long_event`` ends with 40 MB of one event."""
 
 
 @dataclass(frozen=True)

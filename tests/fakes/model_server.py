@@ -258,6 +258,8 @@ class ModelServer:
             frames.append(wires.error_frame(wire, reply))
         elif reply.fault == "malformed":
             frames.append(wires.malformed_frame(wire))
+        elif reply.fault == "long_event":
+            frames += [b"data: ", *[b"a" * 4_000] * 10_000]
         if reply.split:
             whole = b"".join(frames)
             frames = [whole[at : at + reply.split] for at in range(0, len(whole), reply.split)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from tests.fakes.asker import NOW, FakeAsker
 from tests.fakes.waiting import until
 from tools.base import PermissionDenied
 from tools.shell.question import Place, question
-from tools.visible import LONGEST_TITLE, shown, shown_line
+from tools.visible import shown, shown_line
 
 SAYS = "Run the unit tests"
 PLAIN = Style(color=False)
@@ -94,13 +95,58 @@ async def test_each_client_shows_the_command_and_what_the_model_calls_it_only_be
 
 async def test_a_long_command_is_never_cut_without_saying_how_much_is_left_out() -> None:
     request = await asked(LONG)
-    left_out = len(LONG) - LONGEST_TITLE
-    assert request.title.endswith(f"… ({left_out} more characters)")
+    assert re.fullmatch(r"Run printf '%s' x{40}…\(4940 more characters\)…x{20}; rm -rf tests", request.title)
     assert request.detail == LONG
     for client, text in (await shown_by_all(request)).items():
         assert "rm -rf tests" in text or "more characters)" in text, client
     for client in ("terminal", "--yes", "no terminal"):
         assert LONG in (await shown_by_all(request))[client], client
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"echo {'A' * 4_000}; rm -rf / ;{'B' * 4_000}",
+        f"echo {'A' * 4_000}&&rm -rf /&&echo '{'B' * 4_000}'",
+        f"echo '{'A' * 4_000}'|tee {'B' * 4_000};rm -rf /",
+        f"echo {'A' * 900}$(rm -rf /){'B' * 900}",
+        f'echo "{"A" * 4_000}`rm -rf /`{"B" * 4_000}"',
+        f"echo {'x ' * 3_000}; rm -rf /",
+        f"echo {'x ' * 3_000}; rm -rf / ; echo {'y ' * 3_000}",
+        f"rm -rf / ; echo {'y ' * 3_000}",
+    ],
+)
+async def test_nothing_long_hides_a_command_from_any_client(command: str) -> None:
+    request = await asked(command)
+    for client, text in (await shown_by_all(request)).items():
+        # A trace has one line for each question, and nobody answers there.
+        assert "rm -rf /" in text or (client == "trace" and "more characters)" in text), client
+    assert re.search(r"^! rm -r deletes .*: rm -rf /$", question_text(request), re.MULTILINE)
+
+
+async def test_a_warning_names_each_command_that_it_is_about() -> None:
+    request = await asked("rm -rf a && ls && rm -rf b; git push")
+    assert request.warnings == (
+        "rm -r deletes folders with everything in them: rm -rf a; rm -rf b",
+        "git push sends commits to a server: others may have them at once: git push",
+    )
+    many = await asked("; ".join(f"rm -rf dir{number}" for number in range(12)))
+    assert many.warnings[0].endswith("rm -rf dir6; rm -rf dir7; and 4 more")
+    assert (await asked("rm -rf a")).warnings == ("rm -r deletes folders with everything in them",)
+
+
+async def test_an_opaque_line_is_shown_once_in_its_question() -> None:
+    line = "make -j2 $((a[$(rm)]))"
+    request = await asked(line)
+    for client in ("editor", "terminal"):
+        text = (await shown_by_all(request))[client]
+        assert f"sh -c {line}" not in text
+        assert (
+            text.count("the whole line (the line cannot be told apart: arithmetic that is not understood)")
+            == 1
+        )
+    named = [(reason.permission, reason.target, reason.rule) for reason in request.reasons]
+    assert len(named) == len(set(named))
 
 
 async def test_an_editor_is_told_what_cannot_be_undone_and_which_rule_asks() -> None:

@@ -294,23 +294,25 @@ def _operands(row: Row, parsed: Parsed, kinds: Sequence[Use]) -> Iterator[PathUs
     if not operands and (below or "here" in row.marks):
         operands = (HERE,)
     second = operands[1:] if "second" in row.marks else ()
+    # Asked once and not for each operand: a line may have thousands of both.
+    changes, lists = parsed.has(row.changes), parsed.has(("--files", "--type-list"))
+    dots = parsed.unsure or parsed.has(("--hidden", "-.", "-u", "--unrestricted"))
     for use in kinds:
         for at, word in enumerate(operands):
             if word.text == "-" or (second and at):
                 continue
-            hidden = "dots" not in row.marks or _shows_dots(word, parsed)
-            if "dots" in row.marks and parsed.has(("--files", "--type-list")):
+            hidden = "dots" not in row.marks or dots or _names_dots(word)
+            if "dots" in row.marks and lists:
                 use = "list"
             yield PathUse(word, use, below=below or "maybe" in row.marks, maybe=not below, hidden=hidden)
-            if use != "write" and parsed.has(row.changes):
+            if use != "write" and changes:
                 yield PathUse(word, "write", below=below)
     # ``uniq a b`` writes b.
     yield from (PathUse(word, "write", full=True) for word in second[:1] if word.text != "-")
 
 
-def _shows_dots(word: Word, parsed: Parsed) -> bool:
-    named = word.text.rpartition("/")[2].startswith(".") and word.text not in (".", "..")
-    return named or parsed.unsure or parsed.has(("--hidden", "-.", "-u", "--unrestricted"))
+def _names_dots(word: Word) -> bool:
+    return word.text.rpartition("/")[2].startswith(".") and word.text not in (".", "..")
 
 
 _PLAIN = re.compile(r"[\w./:@%+=,^-]+")

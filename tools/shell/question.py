@@ -25,6 +25,8 @@ MAX_DEPTH = 5
 MAX_ACCESSES = 5000
 _SHELL = "sh -c "
 MAX_GUESSES = 500
+MAX_WARNED = 8
+"""Commands that are named in one warning."""
 _SEPARATORS = re.compile(r"[\n;&|()`#]|[<>]+")
 _UNQUOTED = str.maketrans({"{": " ", "}": " ", "\\": None, "'": None, '"': None, "$": None})
 _WILD = re.compile(r"[*?]")
@@ -52,7 +54,7 @@ def question(command: str, place: Place, *, model_says: str = "") -> PermissionA
         detail=command,
         model_says=model_says.strip(),
         accesses=found.all_accesses(),
-        warnings=tuple(found.warnings),
+        warnings=found.told_warnings(line),
         read_only=found.read_only and bool(found.targets),
         unread=frozenset(found.unread),
     )
@@ -64,7 +66,8 @@ class _Question:
         self.targets: dict[str, str] = {}
         """Each with the beginning that may be generalised."""
         self.accesses: dict[Access, None] = {}
-        self.warnings: dict[str, None] = {}
+        self.warnings: dict[str, dict[str, None]] = {}
+        """Each with the commands that it is about."""
         self.read_only = True
         self.unread: set[str] = set()
         self._hidden = False
@@ -180,7 +183,7 @@ class _Question:
         if known.more:
             self.accesses.setdefault(Access("bash", text, known.more, beyond=True, plain=known.plain))
         if known.warning:
-            self.warnings.setdefault(known.warning)
+            self.warnings.setdefault(known.warning, {}).setdefault(text)
         words = (*command.words, *(redirection.target for redirection in command.redirections))
         if any(is_network(word) for word in words):
             self._opaque(text or "sh", t("/dev/tcp opens a network connection"))
@@ -200,6 +203,15 @@ class _Question:
         self._hidden = True
         self.read_only = False
         self.accesses.setdefault(Access("bash", text, opaque=reason, plain=plain))
+
+    def told_warnings(self, line: str) -> tuple[str, ...]:
+        """Return the warnings, each with its commands where these are only a part of ``line``."""
+        told: list[str] = []
+        for warning, texts in self.warnings.items():
+            named = [shown_brief(text, LONGEST_TITLE) for text in tuple(texts)[:MAX_WARNED]]
+            more = [t("and {count} more", count=len(texts) - len(named))] if len(texts) > len(named) else []
+            told.append(warning if tuple(texts) == (line,) else f"{warning}: {'; '.join(named + more)}")
+        return tuple(told)
 
     def all_accesses(self) -> tuple[Access, ...]:
         """Those found; of too many, the rest is "anything"."""

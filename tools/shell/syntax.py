@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +24,7 @@ from tools.shell.words import DOCUMENT, Pieces, UnclearError, Word, WordReader, 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tree_sitter import Node, Parser
+    from tree_sitter import Language, Node, Tree
 
 __all__ = ["Line", "Redirection", "Simple", "Word", "parse"]
 
@@ -33,12 +34,16 @@ MAX_COMMANDS = 5000
 MAX_DEPTH = 40
 MAX_FOLDERS = 4
 MAX_LIST = 2000
+LONGEST_PARSE_S = 1.0
+"""Seconds of processor time. The longest ordinary lines take a tenth."""
+_CHUNK = 16 * 1024
 
 # To bash these are letters of a word; to much else they are blanks or nothing, or they turn round what is shown.
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
 )
-_DEEP = re.compile(r"(?:(?:[({`!]|\[\[|\$\(|\$\{|<<\w*|if|while|\{|\"|1\+|\w+:-)[ \t]*){300}")
+# Possessive, and words only from where they begin: a long word is looked at once, not once from each of its letters.
+_DEEP = re.compile(r"(?:(?:[({`!]|\[\[|\$\(|\$\{|<<\w*+|if|while|\{|\"|1\+|(?<!\w)\w++:-)[ \t]*+){300}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +103,12 @@ def parse(line: str, variables: Mapping[str, str] | None = None) -> Line:
         return Line((), t("it is not valid text"))
     if len(raw) > MAX_LENGTH:
         return Line((), t("it is too long"))
-    if _DEEP.search(line) or line.count("&&") + line.count("||") > MAX_LIST:
+    operators = line.count("&&") + line.count("|") - line.count("||")
+    if operators > MAX_LIST or _DEEP.search(line):
         return Line((), t("it is nested too deeply"))
-    tree = _parser().parse(raw)
+    tree = _tree(raw)
+    if tree is None:
+        return Line((), t("it takes too long to read"))
     walk = _Walk(raw.decode("latin-1"))
     walk.variables = {name: (0, value) for name, value in (variables or {}).items()}
     try:
@@ -933,10 +941,30 @@ _KINDS: dict[str, Callable[[_Walk, Node], Ways]] = {
 }
 
 
+def _tree(raw: bytes) -> Tree | None:
+    """Parse a line; None where that takes more than LONGEST_PARSE_S.
+
+    The grammar recovers from errors in quadratic time: 64 KB of ``a@a@`` would take half a minute.
+    """
+    from tree_sitter import Parser
+
+    ends = time.thread_time() + LONGEST_PARSE_S
+    # A parser of its own: the callbacks let other threads run, which may parse, too. Only a source that is a function
+    # is read with callbacks.
+    parser = Parser(_language())
+    try:
+        return parser.parse(
+            lambda at, _: raw[at : at + _CHUNK],
+            progress_callback=lambda _at, _failed: time.thread_time() > ends,
+        )
+    except ValueError:  # interrupted
+        return None
+
+
 @cache
-def _parser() -> Parser:
+def _language() -> Language:
     # Imported here: it takes 20 ms, and many sessions run no command.
     import tree_sitter_bash
-    from tree_sitter import Language, Parser
+    from tree_sitter import Language
 
-    return Parser(Language(tree_sitter_bash.language()))
+    return Language(tree_sitter_bash.language())

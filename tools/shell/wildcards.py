@@ -13,7 +13,6 @@ _EXACT = re.compile(r"\[[!^]?[A-Za-z0-9_.,-]+\]")
 _BRACKETS = re.compile(
     r"\[[!^]?\]?(?:[^\[\]\\]|\[:[a-z]+:\]|\[=[^=\]]+=\]|\[\.[^.\]]+\.\])+\]|\[[!^]?\[\.\]\.\]\]"
 )
-_OUTER = re.compile(r"\[.*\]")
 _RANGE = re.compile(r"(.)-(.)")
 
 
@@ -29,7 +28,8 @@ def simple(part: str, *, quoted: bool = False) -> str:
         if "[" not in found or "]" not in found[found.index("[") :]:
             # What is opened and not closed is a plain character.
             return found
-    return _OUTER.sub("*", part)
+    first, last = part.index("["), part.rfind("]")
+    return part if last < first else f"{part[:first]}*{part[last + 1 :]}"
 
 
 def expression(part: str) -> re.Pattern[str]:

@@ -25,6 +25,8 @@ test("a card's heading leaves out only a command that stands below it in full", 
     ["Outside of the sandbox: Run npm ci", "npm ci", "Outside of the sandbox: Run"],
     ["Job: kill job_1: npm run dev", "npm run dev", "Job: kill job_1"],
     [`Run ${long.slice(0, 160)}… (153 more characters)`, long, "Run"],
+    [`Run printf ${"x".repeat(40)}…(240 more characters)…${"x".repeat(20)}␊rm -rf tests`, long, "Run"],
+    [`Run printf ${"x".repeat(40)}…(240 more characters)…${"x".repeat(20)}␊rm -rf a`, long, `Run printf ${"x".repeat(40)}…(240 more characters)…${"x".repeat(20)}␊rm -rf a`],
     ["Run ls␊rm -rf tests", "ls\nrm -rf tests", "Run"],
     // Another command than the one below: both are told.
     ["Run the unit tests", "git push --force", "Run the unit tests"],

@@ -10,6 +10,7 @@ import pytest
 from daemon.model.messages import ReasoningPart, TextPart, ToolCallPart, Usage
 from daemon.provider import answer_guard
 from daemon.provider.answer_guard import (
+    Allowance,
     AnswerTooLong,
     RedirectRefused,
     check_redirect,
@@ -86,6 +87,33 @@ async def test_the_bytes_of_an_answer_have_a_limit(monkeypatch: pytest.MonkeyPat
     hops = httpx.MockTransport(lambda _: httpx.Response(307, headers={"location": "http://other.example/"}))
     with Library.Client(transport=hops, follow_redirects=True) as client, pytest.raises(RedirectRefused):
         client.post("http://model.example/", headers={"x-api-key": "secret"})
+
+
+@pytest.mark.parametrize("size", [1, 7, 60, 1_000])
+@pytest.mark.parametrize(
+    ("text", "events", "passes"),
+    [
+        (b"data: " + b"a" * 200, True, False),
+        (b"data: " + b"a" * 80 + b"\n" + b"data: " + b"b" * 80, True, False),
+        (b"data: " + b"a" * 80 + b"\n" + b"data: " + b"b" * 80, False, True),
+        ((b"data: " + b"a" * 80 + b"\n\n") * 9, True, True),
+        ((b"data: " + b"a" * 80 + b"\r\n\r\n") * 9, True, True),
+        ((b"data: " + b"a" * 80 + b"\r\r") * 9, True, True),
+        ((b"{" + b"a" * 80 + b"}\n") * 9, False, True),
+        (b"{}\n" * 9 + b"{" + b"a" * 200, False, False),
+    ],
+)
+def test_an_event_of_an_answer_has_a_limit(
+    monkeypatch: pytest.MonkeyPatch, text: bytes, events: bool, passes: bool, size: int
+) -> None:
+    monkeypatch.setattr(answer_guard, "MAX_EVENT_BYTES", 100)
+    allowance = Allowance(events=events)
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    if passes:
+        assert b"".join(map(allowance.take, pieces)) == text
+    else:
+        with pytest.raises(AnswerTooLong, match="a single event"):
+            list(map(allowance.take, pieces))
 
 
 def test_a_refusal_is_found_in_what_sdks_make_of_it() -> None:

@@ -79,6 +79,14 @@ def test_text_with_a_hole_in_the_middle_is_shown_again_as_stored() -> None:
     assert screen.lines == ["Hello ld.", "Hello world."]
 
 
+def test_a_part_that_differs_from_its_deltas_is_shown_anew_once() -> None:
+    screen = Screen()
+    screen.delta("text", "lone ? x")
+    screen.part(text("lone \ufffd x"))
+    screen.message("assistant", text("lone \ufffd x"))
+    assert screen.lines == ["lone ? x", "lone \ufffd x"]
+
+
 def test_text_without_any_delta_is_shown() -> None:
     screen = Screen()
     screen.message("assistant", text("One."), call("read", file_path="a.py"), text("Two."))

@@ -68,7 +68,7 @@ async def test_what_was_run_is_told_and_not_what_the_model_calls_it(ctx: FakeToo
     line = f"echo one\necho {'x' * 300}"
     result = await BashTool().run(BashInput(command=line, description="Run the unit tests"), ctx)
     (ask,) = ctx.permission.asks
-    assert result.title == f"echo one␊{line[9:160]}… ({len(line) - 160} more characters)"
+    assert result.title == f"echo one␊echo {'x' * 40}…(240 more characters)…{'x' * 20}"
     assert (ask.title, ask.detail) == (f"Run {result.title}", line)
     assert ask.model_says == "Run the unit tests"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 
 import pytest
@@ -17,7 +18,7 @@ from daemon.steps.shortened import first_sentence
 from daemon.steps.shortened import one_line as step_line
 from lsp_bridge.editor.prompts import one_line as editor_line
 from lsp_bridge.terminal.text import one_line as terminal_line
-from tools.cutting import cut_text, head, one_line, short, tail
+from tools.cutting import abridged, cut_text, head, one_line, short, tail
 from tools.output import HeadTail
 from tools.redaction import SECRETS, Redactor
 
@@ -97,6 +98,7 @@ CUTS: dict[str, Callable[[str, int], str]] = {
     "cut_line": cut_line,
     "cut_middle": cut_middle,
     "cut_text": cut_text,
+    "abridged": abridged,
     "step_line": step_line,
     "first_sentence": first_sentence,
     "editor_line": editor_line,
@@ -176,6 +178,17 @@ def test_other_texts_are_cut_where_they_were_to_be(text: str) -> None:
     for length in range(0, min(400, len(text))):
         assert head(text, length) == text[:length]
         assert tail(text, length) == text[len(text) - length :]
+
+
+_SHORT = st.text(alphabet="ab;&|()<>`'\"$ \n", max_size=20)
+
+
+@given(st.lists(_SHORT, min_size=2, max_size=7), st.integers(100, 400))
+def test_long_words_fall_away_before_anything_else_of_a_command(short_ones: list[str], length: int) -> None:
+    command = f" {'x' * 900} ".join(short_ones)
+    shortened = abridged(command, 899)
+    assert re.sub(r"x+…\(\d+ more characters\)…x+", "X", shortened) == " X ".join(short_ones)
+    assert len(abridged(command, length)) < length + 40
 
 
 def test_a_text_made_to_be_slow_is_not() -> None:

@@ -146,6 +146,38 @@ async def test_links_are_not_followed(ctx: FakeToolContext, tmp_path: Path) -> N
     assert await grep(ctx, "class Outside") == ["No lines match."]
 
 
+@pytest.mark.parametrize("limit", ["TIMEOUT_S", "FINISH_S"])
+async def test_a_walk_that_takes_too_long_gives_what_it_has_and_says_so(
+    ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    left = itertools.count(9 if limit == "TIMEOUT_S" else 3, -1)
+
+    def over(deadline: search.Deadline) -> bool:
+        deadline.hit = deadline.hit or (deadline.seconds == 0 and next(left) <= 0)
+        return deadline.hit
+
+    monkeypatch.setattr(search, limit, 0)
+    monkeypatch.setattr(search.Deadline, "over", over)
+    if limit == "TIMEOUT_S" and search.ripgrep(ctx.workspace):
+        return  # its process has a timeout, tested below
+    *found, said = await glob(ctx, "**/*.py")
+    assert said == "(The search was stopped before its end: too many files, or too long.)"
+    assert found
+    assert set(found) < {"src/cart.py", "src/deep/er/item.py", "test_cart.py", ".hidden/conf.py"}
+    if limit == "FINISH_S":
+        left = itertools.count(1, -1)
+        *found, said = await grep(ctx, "class")
+        assert said.startswith("(The search was stopped before its end")
+        assert found
+
+
+def test_folders_without_files_do_not_keep_a_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "TIMEOUT_S", 0)
+    (tmp_path / "a/b/c").mkdir(parents=True)
+    (tmp_path / "a/b/c/x.py").touch()
+    assert search._walk(tmp_path) == search.Found(cut=True)  # pyright: ignore[reportPrivateUsage]
+
+
 async def test_a_search_that_takes_too_long_is_stopped(
     ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:

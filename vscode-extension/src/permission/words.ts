@@ -95,16 +95,14 @@ export function reasonLines(request: PermissionRequest): ReasonLine[] {
   }));
 }
 
-/** How many characters a title leaves out, as the daemon says it. */
-const LEFT_OUT = /… \(\d+ more characters\)$/;
+/** How many characters a title leaves out there, as the daemon says it (until version 0.1 only at the end). */
+const LEFT_OUT = /…\(\d+ more characters\)…|… \(\d+ more characters\)$/;
 
 /** The title of a question without the command that stands below it in full: `Run`. */
 export function headline({ title, detail, files }: Pick<PermissionRequest, "title" | "detail" | "files">): string {
   const command = visibleLine(detail.trim());
   const at = command && files.length === 0 ? title.indexOf(command.slice(0, 40)) : -1;
-  const rest = title.slice(Math.max(at, 0)).replace(LEFT_OUT, "");
-  const told = LEFT_OUT.test(title) ? command.startsWith(rest) : command === rest;
-  if (at < 0 || !told) return title;
+  if (at < 0 || !abridges(title.slice(at), command)) return title;
   return title.slice(0, at).replace(/[:\s]+$/, "") || title;
 }
 
@@ -227,4 +225,17 @@ export function rememberedLine(grants: readonly { permission: string; pattern: s
 
 function grantNames(grants: readonly { permission: string; pattern: string }[]): string {
   return grants.map(({ permission, pattern }) => `${permission}: ${pattern}`).join(", ");
+}
+
+/** Whether a text is a command of which it leaves out no more than it says. */
+function abridges(text: string, command: string): boolean {
+  const [first = "", ...others] = text.split(LEFT_OUT);
+  let at = first.length;
+  if (!command.startsWith(first) || (others.length === 0 && at < command.length)) return false;
+  for (const piece of others) {
+    const found = piece ? command.indexOf(piece, at) : at;
+    if (found < 0) return false;
+    at = found + piece.length;
+  }
+  return true;
 }

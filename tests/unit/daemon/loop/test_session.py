@@ -327,6 +327,27 @@ async def test_half_a_character_from_the_model_harms_nothing(tmp_path: Path) -> 
                     part.model_dump_json()
 
 
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ("lone \ud800", " x"),
+        ("\ud83d", "\ude00!"),
+        ("a\udc00b",),
+        ("\ud83d", "\ud83d", "\ude00"),
+        ("ends \ud83d",),
+    ],
+)
+async def test_what_is_shown_of_a_text_is_the_beginning_of_what_is_stored(
+    tmp_path: Path, pieces: tuple[str, ...]
+) -> None:
+    deltas = [TextDelta(0, piece) for piece in pieces]
+    async with daemon(tmp_path, [*deltas, PartStop(0, TextPart(text="".join(pieces)))]) as bench:
+        session = bench.session()
+        await session.prompt("x")
+        stored, shown = session.state.messages[-1].text(), bench.text("text")
+        assert stored in (shown, f"{shown}\ufffd")
+
+
 # -- permission --
 
 WRITE = Call("write", {"file_path": "a.txt", "content": "hello\n"})

@@ -27,6 +27,8 @@ TOOLS = (
     tool("goal", optional=("add", "focus", "done")),
 )
 EDIT = {"file_path": "a.py", "old_string": "limit = 1", "new_string": "limit = 2"}
+PATH = '{"file_path": "a.py"}'
+READ = json.dumps({"name": "read", "arguments": json.loads(PATH)})
 CALL = json.dumps({"name": "edit", "arguments": EDIT})
 SPREAD = json.dumps({"name": "edit", "arguments": EDIT}, indent=2)
 
@@ -86,6 +88,40 @@ SPREAD = json.dumps({"name": "edit", "arguments": EDIT}, indent=2)
         ('Thought: I look.\nAction: read\nAction Input: {"file_path": "a.py"}', "read"),
         ('<tool_call>{"name": "edit_file", "arguments": {"path": "a.py"}}</tool_call>', "edit_file"),
         (f"<think>I call it.</think>\n\n{CALL}", "edit"),
+        ('<tool_code>read(file_path="a.py")</tool_code>', "read"),
+        ('<tool_code>\nprint(read(file_path="a.py"))\n</tool_code>', "read"),
+        ('read(file_path="a.py")\nread(file_path="b.py")', "read"),
+        ('await read(file_path="a.py")', "read"),
+        (READ[:-1], "read"),
+        (f"I look:\n{READ[:-1]}", "read"),
+        (f"```json\n{READ[:-1]}\n```", "read"),
+        (f"<tool_call>{READ[:-1]}</tool_call>", "read"),
+        (f'{{"tool_calls": [{READ}', "read"),
+        (f"<|channel|>commentary to=functions.read <|message|>{PATH}", "read"),
+        (
+            f"<|start|>assistant<|channel|>commentary to=functions.read <|constrain|>json<|message|>{PATH}<|call|>",
+            "read",
+        ),
+        (f"commentary to=functions.read json{PATH}", "read"),
+        (f"<|tool_call_begin|>functions.read:0<|tool_call_argument_begin|>{PATH}", "read"),
+        (
+            "<|tool_calls_section_begin|><|tool_call_begin|>functions.read:0<|tool_call_argument_begin|>"
+            f"{PATH}<|tool_call_end|><|tool_calls_section_end|>",
+            "read",
+        ),
+        (
+            "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>read\n"
+            f"```json\n{PATH}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+            "read",
+        ),
+        ("<read><file_path>a.py</file_path></read>", "read"),
+        ("I look.\n\n<read>\n<file_path>a.py</file_path>\n<limit>3</limit>\n</read>", "read"),
+        ('<read file_path="a.py"/>', "read"),
+        (f'<tool name="read">{PATH}</tool>', "read"),
+        ('<tool name="read"><file_path>a.py</file_path></tool>', "read"),
+        (f"✿FUNCTION✿: read\n✿ARGS✿: {PATH}", "read"),
+        ("{'name': 'read', 'arguments': {'file_path': 'a.py'}}", "read"),
+        ("{'name': 'read', 'arguments': {'file_path': \"it's.py\", 'limit': None}}", "read"),
     ],
 )
 def test_a_call_written_as_text_is_noticed(text: str, name: str) -> None:
@@ -132,6 +168,25 @@ def test_a_call_written_as_text_is_noticed(text: str, name: str) -> None:
         "{" * 5_000,
         '{"a":' * 5_000,
         "Action: read the file, then go on.",
+        "<read>",
+        "<read>yes</read>",
+        "<read><total>3</total></read>",
+        "<read><file_path>path/to/file</file_path></read>",
+        "Put `<read><file_path>a.py</file_path></read>` into the answer.",
+        f'```xml\n<tool name="read">{PATH}</tool>\n```\nThat is how the template writes it, for example.',
+        '<tool name="hammer"><weight>3</weight></tool>',
+        '<function name="main"><parameter name="argc">1</parameter></function>',
+        f"Harmony writes `<|channel|>commentary to=functions.read <|message|>{PATH}`.",
+        f"Kimi's template makes `<|tool_call_begin|>functions.read:0<|tool_call_argument_begin|>{PATH}` of it.",
+        f"An example of Qwen's older format:\n\n✿FUNCTION✿: read\n✿ARGS✿: {PATH}",
+        "He left a commentary to=mail in the log.",
+        "{'name': 'Ann', 'arguments': {'for': 1}}",
+        "{'name': 'edit', 'version': '1.0.0'",
+        "```python\nconfig = {'name': 'read', 'arguments': {'file_path': 'a.py'}}\n```",
+        "read(file_path='a.py')\nprint('done')",
+        "{'name': " * 5_000,
+        "<read>" * 8_000,
+        "<read><a>" * 5_000,
     ],
 )
 def test_an_answer_is_no_call(text: str) -> None:
@@ -194,3 +249,21 @@ async def test_a_user_who_asks_to_see_a_call_gets_it(tmp_path: Path) -> None:
         asked = "Show me the JSON of a tool call that writes a.txt."
         assert (await bench.session(settings=ALLOW).prompt(asked)).stop == "end_turn"
     assert not asks_for_one("Write a function that calls the API with these arguments.")
+
+
+@pytest.mark.parametrize("empty", ["  \n ", "[]", "```json\n[]\n```", "{}"])
+async def test_an_empty_answer_is_told_once_and_is_then_no_success(tmp_path: Path, empty: str) -> None:
+    async with daemon(tmp_path, empty, empty) as bench:
+        result = await bench.session(settings=ALLOW).prompt("write it")
+        assert result.stop == "error"
+        assert result.detail.startswith("Nothing was done: the model ")
+        assert "empty" in str(bench.models.requests[1].messages[-1])
+        assert [n.level for n in bench.events(Notice) if n.code == CODE] == ["info", "error"]
+
+
+async def test_an_empty_answer_after_work_or_to_a_question_about_lists_is_an_answer(tmp_path: Path) -> None:
+    async with daemon(tmp_path, Call("ls", {}), "", "[]") as bench:
+        session = bench.session(settings=ALLOW)
+        assert (await session.prompt("look around")).stop == "end_turn"
+        assert (await session.prompt("Give me the names of all tests as JSON.")).stop == "end_turn"
+        assert not [n for n in bench.events(Notice) if n.code == CODE]

@@ -206,8 +206,8 @@ def test_a_person_reads_why() -> None:
         Access("bash", "python -c y", opaque="python -c runs code that rules cannot read") in found.accesses
     )
     assert found.warnings == (
-        "sudo runs a command with the rights of another user",
-        "rm -r deletes folders with everything in them",
+        "sudo runs a command with the rights of another user: sudo rm -rf x",
+        "rm -r deletes folders with everything in them: rm -rf x",
     )
     assert found.title == "Run cat a > out.txt; sudo rm -rf x; python -c y"
     assert found.detail == "cat a > out.txt; sudo rm -rf x; python -c y"
@@ -400,3 +400,27 @@ def test_a_line_of_which_all_targets_are_git_log_runs_nothing_else(
     assert all(call[:2] == ["git", "log"] for call in calls), (line, calls)
     assert not any(word.startswith("--output") for call in calls for word in call), (line, calls)
     assert list(workspace.iterdir()) == []
+
+
+@pytest.mark.timeout(60)
+def test_no_line_takes_long_to_read_however_long_its_words_or_lists_are() -> None:
+    # Each took 3 to 50 seconds, because the time grew with the square of the length.
+    for unit in ("a", "1", "A_", "é", "a|", "a@", "[a]", "[", "-l x ", "a "):
+        for begin in ("", "ls "):
+            question(begin + unit * (60_000 // len(unit)), PLACE)
+
+
+@pytest.mark.parametrize("line", ["a@" * 30_000, "ls " + "a|" * 3_000 + "rm -rf x"])
+def test_a_line_that_takes_too_long_to_read_asks_and_still_binds_what_denies_it(line: str) -> None:
+    found = question(line, PLACE)
+    assert any("too long" in access.opaque or "too deeply" in access.opaque for access in found.accesses)
+    assert not found.suggestions
+    assert "|" not in line or Access("bash", "a", "what the line runs", implied=True) in found.accesses
+
+
+@pytest.mark.parametrize(
+    "line", ["ls " + "a" * 60_000, "cat " + "a/" * 20_000 + "b", "a" * 60_000, "grep 'a|b' " + "x" * 60_000]
+)
+def test_a_long_word_is_read_like_a_short_one(line: str) -> None:
+    assert opaque(line) == []
+    assert question(line, PLACE).targets == (line.replace("'", "") if "'" not in line else line,)

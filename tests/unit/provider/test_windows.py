@@ -82,8 +82,8 @@ def test_what_the_server_refused_goes_before_the_setting_and_that_before_what_is
 @pytest.mark.parametrize(
     ("kind", "model", "question"),
     [
-        ("llama.cpp", "openai/any", "GET /v1/models"),
-        ("vllm", "openai/any", "GET /v1/models"),
+        ("llama.cpp", "openai/untold", "GET /v1/models"),
+        ("vllm", "openai/untold", "GET /v1/models"),
         ("llama.cpp", "anthropic/any", "GET /v1/models"),
         ("ollama", "ollama/any", "POST /api/show"),
     ],
@@ -107,9 +107,9 @@ async def test_a_server_that_does_not_tell_is_no_trouble() -> None:
     windows = Windows()
     async with ModelServer(local=LocalServer("llama.cpp", 12_288, tells=False)) as server:
         env = {"OPENAI_BASE_URL": f"{server.url}/v1"}
-        windows.ask_soon("openai/any", env)
+        windows.ask_soon("openai/untold", env)
         await until(lambda: server.other == ["GET /v1/models"])
-        assert windows.window("openai/any", env) == UNKNOWN.context_window
+        assert windows.window("openai/untold", env) == UNKNOWN.context_window
     windows.ask_soon("ollama/any", {"OLLAMA_HOST": "http://127.0.0.1:9"})
     windows.ask_soon("anthropic/claude-sonnet-5-5", {"ANTHROPIC_API_KEY": "key"})
     await windows.aclose()

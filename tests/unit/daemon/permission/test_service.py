@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.loop.call_times import CallTimes
+from daemon.loop.call_times import CallTime, CallTimes
 from daemon.model.permissions import FileAnswer, Grant, Rule
 from daemon.permission.service import CallInfo, CallPermission, PermissionService, Waited
 from tests.fakes.asker import NOW, FakeAsker, Inbox
@@ -258,8 +258,8 @@ async def test_the_time_for_which_the_person_was_asked_is_no_time_of_the_call() 
     times = CallTimes()
     times.asks("c", Waited(3600.0))
     times.begin("c")
-    assert times.end("c") == 0
-    assert times.end("c") is None
+    assert times.end("c") == CallTime(0)
+    assert times.end("c") == CallTime()
 
 
 async def test_a_port_decides_by_rules_alone_for_listings() -> None:

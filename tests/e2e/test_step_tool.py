@@ -72,6 +72,7 @@ async def test_a_task_is_planned_and_worked_through_by_it() -> None:
             "✓ 2. 修改配置",
             "○ 3. 备份配置",
             "→ 4. 运行测试",
+            "  Without a goal",
         ]
 
 

@@ -157,6 +157,7 @@ async def test_escape_closes_the_pane_wherever_the_keyboard_is_and_the_skip_link
         await page.keyboard.press("Enter")
         await expect(page.locator("#view")).to_be_focused()
         assert page.url.endswith(f"#/{DESIGN}/steps")
+        await expect(page.locator("#title")).to_have_text("User authentication")
         await page.evaluate("location.hash = '#view'")
         await expect(page.locator("#title")).to_have_text("User authentication")
         await page.locator("#tab-graph").click()

@@ -289,11 +289,6 @@ part("list", HTMLElement).addEventListener("keydown", (event) => {
   showList(false);
   button("show-list").focus();
 });
-document.querySelector(".skip")?.addEventListener("click", (event) => {
-  // The address says which trace is shown: it stays.
-  event.preventDefault();
-  part("view", HTMLElement).focus();
-});
 part("problem", HTMLElement).querySelector("button")?.addEventListener("click", () => complain(""));
 addEventListener("hashchange", route);
 addEventListener("resize", () => view?.soon());

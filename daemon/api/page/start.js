@@ -29,5 +29,10 @@ function translate(element) {
   }
 }
 
+// At once: a click before the page is loaded would put the link's target into the address, which names the trace.
+document.querySelector(".skip")?.addEventListener("click", (event) => {
+  event.preventDefault();
+  document.getElementById("view")?.focus();
+});
 if (/^zh\b/i.test(navigator.language)) await readCatalogue();
 await import("./page.js");

@@ -140,7 +140,7 @@ async def test_a_canceled_exploration_drops_what_waits_in_its_branches(tmp_path:
 
 
 async def test_a_branch_without_a_report_says_so(tmp_path: Path) -> None:
-    async with exploring(tmp_path, [explore("only"), "Done."], {"A": [" "]}) as bench:
+    async with exploring(tmp_path, [explore("only"), "Done."], {"A": [[Call("ls", {})], " "]}) as bench:
         session = bench.session(settings=EDITS)
         await session.prompt("go")
         assert session.state.children.branches["A"].summary == "It ended without a report."

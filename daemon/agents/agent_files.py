@@ -14,7 +14,7 @@ from pathlib import Path
 from daemon.agents.profile import AgentSource
 from daemon.agents.profile_file import MAX_FILE, BadAgent
 from daemon.permission.matching import fold
-from daemon.permission.protected import protected
+from daemon.permission.protected import OWN_STATE, protected
 from tools.localization import t
 
 WORKSPACE_FOLDER = Path(".goalwright") / "agents"
@@ -105,7 +105,7 @@ def _secrets(real: Path, folder: Path, workspace: Path | None) -> str:
     kinds = protected("read", inside, fold(inside), root)
     # Agents are kept in our own state, here and where a person keeps the dotfiles that are linked from here.
     ours = real.parent == folder or real.parent.parts[-2:] == WORKSPACE_FOLDER.parts
-    return ", ".join(kind.what for kind in kinds if not (ours and kind.what == "Goalwright's own state"))
+    return ", ".join(t(kind.what) for kind in kinds if not (ours and kind.what == OWN_STATE))
 
 
 def agent_files(folder: Path, source: AgentSource, workspace: Path | None = None) -> list[Path]:

@@ -29,6 +29,7 @@ class Kind:
     folder: bool = False
 
 
+OWN_STATE = noted("Goalwright's own state")
 _ENV = Kind(noted("secrets in .env files"), ".env")
 _NO_SECRETS = (".example", ".sample", ".template", ".dist")
 
@@ -169,16 +170,16 @@ def _is_env(name: str) -> bool:
 def _in_state_folder(name: str, folded: str, root: str) -> Kind | None:
     """Goalwright's own folder holds the token with which one could approve oneself, and what was granted."""
     if is_outside(name) and "/.goalwright/" in f"{folded}/":
-        return Kind(t("Goalwright's own state"), ".goalwright", folder=True)
+        return Kind(OWN_STATE, ".goalwright", folder=True)
     if not is_outside(name) and folded.startswith(".goalwright/run"):
-        return Kind(t("Goalwright's own state"), ".goalwright", folder=True)
+        return Kind(OWN_STATE, ".goalwright", folder=True)
     named = os.environ.get("GOALWRIGHT_HOME")
     if not named:
         return None
     state = fold(expanded(named, home()).rstrip("/"))
     whole = folded if not root or is_outside(name) else f"{fold(root)}/{folded}"
     if whole == state or whole.startswith(state + "/"):
-        return Kind(t("Goalwright's own state"), state.rpartition("/")[2], folder=True)
+        return Kind(OWN_STATE, state.rpartition("/")[2], folder=True)
     return None
 
 

@@ -55,7 +55,7 @@ def read(args: Sequence[Word], command: Simple) -> Meaning:
     name, rest = before.operands[0], before.operands[1:]
     if not name.known:
         return Meaning(opaque=t("which git command it is shows only at run time"))
-    row = rows().get(t("git {text}", text=name.text))
+    row = rows().get(f"git {name.text}")
     opaque = opaque or ("" if row else t("git {text} may be an alias or a program", text=name.text))
     row = row or Row(names="git")
     parsed = read_options(rest, row)
@@ -86,7 +86,7 @@ def read(args: Sequence[Word], command: Simple) -> Meaning:
         read_only=table and "table" in row.marks | ({"table"} if row.subs or row.alone else set()),
         repository=base,
         also=also,
-        general=t("git {text}", text=name.text) if row.general and fixed else "",
+        general=f"git {name.text}" if row.general and fixed else "",
         more=t("its options may do more than show something") if beyond else "",
     )
 
@@ -109,7 +109,7 @@ def _before(before: Parsed, main: Row, args: Sequence[Word]) -> str:
 def _opaque(name: str, texts: Sequence[str], row: Row, parsed: Parsed) -> str:
     """Why a sub-command runs what its words say."""
     if row.opaque:
-        return t("git {name} {opaque}", name=name, opaque=row.opaque)
+        return row.reason(f"git {name}")
     for option, _ in parsed.options:
         if option in row.runs:
             return t("git {name} {option} names a program that it runs", name=name, option=option)

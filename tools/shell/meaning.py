@@ -93,7 +93,7 @@ def _of_row(call: Call) -> Meaning:
     if not row.names:
         return _unknown(call)
     paths = (*uses(row, parsed), *_implied(call))
-    opaque = f"{call.name} {row.opaque}" if row.opaque else ""
+    opaque = row.reason(call.name)
     if parsed.has(row.runs):
         opaque = opaque or t("an option of {name} names a program that it runs", name=call.name)
     if "strict" in row.marks and (parsed.unknown(row) or parsed.unsure):
@@ -189,8 +189,8 @@ def _wrap(call: Call) -> Meaning:
         PathUse(word, "write") for word in rest[:1] if "lock" in row.marks and not word.text.isdigit()
     )
     rest = rest[skip + ("lock" in row.marks) :]
-    opaque = environment.opaque(pairs) or (_HIDDEN if unsure or parsed.has(row.runs) else "")
-    opaque = opaque or (f"{call.name} {row.opaque}" if row.opaque else "")
+    opaque = environment.opaque(pairs) or (t(_HIDDEN) if unsure or parsed.has(row.runs) else "")
+    opaque = opaque or row.reason(call.name)
     if (
         call.name == "env"
         and (cleared or parsed.has(("-i", "--ignore-environment", "-u", "--unset")))
@@ -205,7 +205,7 @@ def _wrap(call: Call) -> Meaning:
     if rest and ("joined" in row.marks or ("lock" in row.marks and rest[0].text in ("-c", "--command"))):
         words = rest[1:] if "lock" in row.marks else rest
         inner = [" ".join(word.text for word in words)]
-        opaque = opaque or ("" if all(word.known for word in words) else _HIDDEN)
+        opaque = opaque or ("" if all(word.known for word in words) else t(_HIDDEN))
     if "adds" in row.marks:
         inner = [_with_input(parsed, rest)] if rest else []
     if not rest and "adds" not in row.marks:
@@ -237,9 +237,9 @@ def _through(call: Call) -> Meaning:
     rest = parsed.operands
     if call.name == "pipx" and rest[:1] and rest[0].text == "run":
         rest = rest[1:]
-    opaque = f"{call.name} {call.row.opaque}" if call.row.opaque else ""
+    opaque = call.row.reason(call.name)
     if not opaque and (parsed.has(call.row.runs) or parsed.unsure):
-        opaque = _HIDDEN
+        opaque = t(_HIDDEN)
     through = (rest,) if rest and rest[0].known else ()
     kinds: tuple[Use, ...] = ("read", "write") if call.row.opaque else ("read",)
     return Meaning(paths=implied_paths(call.simple.words[1:], *kinds), through=through, opaque=opaque)
@@ -251,9 +251,7 @@ def _line_of(call: Call) -> Meaning:
         value for name, value in call.parsed.options if name in ("-c", "--command") and value is not None
     ]
     known = tuple(word.text for word in lines if word.known)
-    return Meaning(
-        paths=tuple(uses(call.row, call.parsed)), inner=known, opaque=f"{call.name} {call.row.opaque}"
-    )
+    return Meaning(paths=tuple(uses(call.row, call.parsed)), inner=known, opaque=call.row.reason(call.name))
 
 
 def _tool_of(call: Call) -> Meaning:
@@ -345,13 +343,11 @@ def _interpreter(call: Call) -> Meaning:
     named = next((name for name, value in parsed.options if not _harmless(name, value, row)), "")
     implied = implied_paths([word for word in args if "\n" not in word.text], "read", "write")
     if named:
-        runs = "runs" if _CODE_OPTION.fullmatch(named) else t("may run")
-        return Meaning(
-            opaque=t(
-                "{name} {named} {runs} code that rules cannot read", name=call.name, named=named, runs=runs
-            ),
-            paths=implied,
-        )
+        if _CODE_OPTION.fullmatch(named):
+            opaque = t("{name} {text} runs code that rules cannot read", name=call.name, text=named)
+        else:
+            opaque = t("{name} {text} may run code that rules cannot read", name=call.name, text=named)
+        return Meaning(opaque=opaque, paths=implied)
     rest = parsed.operands
     alone = parsed.has(row.alone)
     if not rest:

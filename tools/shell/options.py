@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal
 
+from tools.localization import t
 from tools.shell import programs
 from tools.shell.words import Word, names
 
@@ -83,6 +84,10 @@ class Row:
     options. ``none``, ``read``, ``write``, ``list``, ``both``: what happens to its operands. ``dash``: long options
     begin with one dash. ``here``: without an operand it means the folder it runs in. ``maybe``: an operand may be a
     folder, and then it is walked."""
+
+    def reason(self, name: str) -> str:
+        """Why rules cannot tell what the program of this name does, in the user's language; empty when they can."""
+        return f"{name} {t(self.opaque)}" if self.opaque else ""
 
     @property
     def valued(self) -> frozenset[str]:

@@ -145,6 +145,21 @@ def test_the_persons_own_dotfiles_work(home: Path, workspace: Path, place: str, 
     assert found.all("unknown").problems == ()
 
 
+@pytest.mark.usefixtures("chinese")
+def test_what_is_protected_does_not_depend_on_the_language(home: Path, workspace: Path) -> None:
+    kept = home / "dotfiles" / ".goalwright" / "agents"
+    kept.mkdir(parents=True)
+    (kept / "fine.md").write_text(FINE)
+    folder = home / ".goalwright" / "agents"
+    folder.mkdir(parents=True)
+    (folder / "fine.md").symlink_to(kept / "fine.md")
+    (folder / "leak.md").symlink_to(home / ".ssh" / "id_rsa")
+    found = agents_of(home, workspace)
+    assert found.find("fine", "unknown").prompt == "Be fine."
+    with pytest.raises(UnknownAgent, match="SSH 密钥"):
+        found.find("leak", "unknown")
+
+
 def test_a_link_that_is_put_in_a_files_place_counts_at_once(home: Path, workspace: Path) -> None:
     path = workspace / ".goalwright" / "agents" / "fine.md"
     path.write_text(FINE)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.rule_cases.everyday import GROWTH, SETS, baseline, lines, tally
+from tools.localization import set_language
 
 
 def test_the_table_holds_five_hundred_lines_and_none_twice() -> None:
@@ -25,3 +26,10 @@ def test_without_a_sandbox_nothing_passes_that_breaks_a_rule(name: str) -> None:
     laxer = tally(name, sandboxed=False).laxer
     assert [line.command for line in laxer if line.security or line.letters[name] == "d"] == []
     assert len(laxer) <= baseline()[name]["laxer"]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_language_decides_nothing(name: str, english_again: None) -> None:
+    english = tally(name, sandboxed=False).decided
+    set_language("zh-CN")
+    assert tally(name, sandboxed=False).decided == english

@@ -36,21 +36,34 @@ class Took:
         return cls(trace.usage, trace.total_cost, trace.message_count, trace.summary, trace)
 
 
+NOTHING_SAID = "It ended without a word."
+
+
+def title_of(meta: SubagentMeta) -> str:
+    """Return the title of the call that started a sub-agent."""
+    return f"{meta.agent}: {cut_line(meta.prompt, 80)}"
+
+
+def metadata_of(meta: SubagentMeta, session: Session) -> dict[str, object]:
+    """Return what the result of the call that started a sub-agent tells clients of it."""
+    return {
+        "subagent_id": meta.id,
+        "agent": meta.agent,
+        "session_id": child_id(session.session_id, meta.id),
+        "stop_reason": meta.stop_reason,
+        "tokens": meta.usage.total,
+        "cost": meta.cost,
+    }
+
+
 def answer_of(meta: SubagentMeta, session: Session) -> ToolResultPart:
     """Return the result of the call that started a sub-agent which had ended in order."""
     return ToolResultPart(
         tool_call_id=meta.tool_call_id,
         name="task",
-        content=meta.summary or "It ended without a word.",
-        title=f"{meta.agent}: {cut_line(meta.prompt, 80)}",
-        metadata={
-            "subagent_id": meta.id,
-            "agent": meta.agent,
-            "session_id": child_id(session.session_id, meta.id),
-            "stop_reason": meta.stop_reason,
-            "tokens": meta.usage.total,
-            "cost": meta.cost,
-        },
+        content=meta.summary or NOTHING_SAID,
+        title=title_of(meta),
+        metadata=metadata_of(meta, session),
     )
 
 

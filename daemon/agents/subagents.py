@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from daemon.agents.interrupted import NOTHING_SAID, metadata_of, title_of
 from daemon.agents.loader import AgentProfile, UnknownAgent
 from daemon.agents.shared_history import SharedHistory
 from daemon.loop.children import close_child, open_child
 from daemon.loop.offered import depth, serving
 from daemon.loop.recording import Recorder
 from daemon.loop.spending import spent
-from daemon.model.branches import SubagentMeta, child_id
+from daemon.model.branches import SubagentMeta
 from daemon.model.events import SessionUpdated, SubagentStarted
 from daemon.model.messages import Message, StopReason
 from daemon.model.words import cut_line
@@ -147,25 +148,20 @@ class SessionSubagents:
     async def _told(self, meta: SubagentMeta, messages: Sequence[Message], detail: str) -> Told:
         text, where = await self._bounded(meta, last_words(messages))
         stop = meta.stop_reason or "error"
-        content = text or "It ended without a word."
+        content = text or NOTHING_SAID
         if stop != "end_turn":
             said = f"\n\nWhat it said last:\n{text}" if text else ""
             content = f"The sub-agent {meta.id} ({meta.agent}) did not finish: {_why(stop, detail)}{said}"
         took = self.session.services.now() - meta.started_at
         steps = sum(message.role == "assistant" and message.compaction() is None for message in messages)
-        metadata = {
-            "subagent_id": meta.id,
-            "agent": meta.agent,
-            "session_id": child_id(self.session.session_id, meta.id),
+        metadata = metadata_of(meta, self.session) | {
             "stop_reason": stop,
-            "tokens": meta.usage.total,
-            "cost": meta.cost,
             "steps": steps,
             "duration_ms": int(took.total_seconds() * 1000),
         }
         if where is not None:
             metadata["output"] = str(where)
-        title = f"{meta.agent}: {cut_line(meta.prompt, 80)}"
+        title = title_of(meta)
         return Told(
             content, title if stop == "end_turn" else f"{title} ({stop})", metadata, stop != "end_turn"
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from daemon.plan.counting import TOOLS_OF_THE_PLAN
+
 PRUNE_MINIMUM = 20_000
 PRUNE_PROTECT = 40_000
 """Tokens (source: seed 000, OpenCode's numbers)."""
@@ -31,7 +33,7 @@ class ContextProfile:
     """When past turns become history: at every new turn (seed 001), or only when the provider's cache is cold, because
     shortening what is cached costs more than it saves."""
     goal_compaction: bool = True
-    prune_protected_tools: tuple[str, ...] = ("goal", "step", "read_progress")
+    prune_protected_tools: frozenset[str] = TOOLS_OF_THE_PLAN
 
 
 INIT = ContextProfile("init", window=200_000, compact_at=150_000, keep_steps=3, history="always")

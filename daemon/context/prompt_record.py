@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from daemon.model.events import SystemPromptChanged
-from daemon.model.prompts import PromptLayer, RecordedPrompt
+from daemon.model.traces import PromptLayer, RecordedPrompt
 from daemon.redaction import SECRETS
 
 if TYPE_CHECKING:

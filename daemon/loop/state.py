@@ -48,8 +48,7 @@ from daemon.model.events import (
 )
 from daemon.model.messages import Message, NotePart, Part, ReasoningPart, TextPart, Usage, added
 from daemon.model.permissions import Mode, PermissionRequest, Rule
-from daemon.model.prompts import RecordedPrompt
-from daemon.model.traces import BranchTrace, Budget, Carried, QueuedPrompt, Trace
+from daemon.model.traces import BranchTrace, Budget, Carried, QueuedPrompt, RecordedPrompt, Trace
 from daemon.plan.tree import Added, Moved, PlanTree, Removed, Updated
 
 _NAMES = ("title", "titled_by", "summary", "summarized_by", "model", "agent")

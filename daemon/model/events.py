@@ -16,8 +16,7 @@ from daemon.model.branches import BranchMeta, BranchStatus, Choice, Score, Subag
 from daemon.model.goals import Goal, GoalStats, GoalStatus
 from daemon.model.messages import Message, Part, Role, StopReason, Usage
 from daemon.model.permissions import Grant, PermissionRequest, QuestionAnswer, Reply, Scope
-from daemon.model.prompts import PromptLayer
-from daemon.model.traces import BranchTrace, QueuedPrompt, Trace, TraceStatus
+from daemon.model.traces import BranchTrace, PromptLayer, QueuedPrompt, Trace, TraceStatus
 
 
 class _Event(Model):

@@ -12,7 +12,6 @@ from daemon.model.branches import BranchMeta, BranchStatus, Choice, SubagentMeta
 from daemon.model.goals import GoalStats
 from daemon.model.messages import FilePart, Message, StopReason, Usage
 from daemon.model.permissions import Mode, Rule
-from daemon.model.prompts import RecordedPrompt
 
 SessionStatus = Literal["idle", "running", "waiting"]
 """``waiting``: a turn is under way and needs an answer of the person."""
@@ -28,6 +27,26 @@ Planner = Literal["in_loop", "layered", "signposts", "on_demand"]
 """How work is planned (source: seed 002 §4), see the setting ``planner``."""
 PromptPlanner = Literal[Planner, "replan"]
 """``replan``: the turn makes a new plan, and ends."""
+
+
+class PromptLayer(Model):
+    """A layer of a system prompt."""
+
+    name: str
+    """``agent``, ``provider``, ``environment``, ``project``, ``instructions <path>``, ``hooks``, …"""
+    sha256: str
+    """Of its text without secrets."""
+    text: str | None = None
+    """None: an earlier event of the same record has it."""
+
+
+class RecordedPrompt(Model):
+    """The part of a record that tells whether the system prompt has changed."""
+
+    sha256: str = ""
+    """Of the prompt that was recorded last; empty when none was, as in traces of older versions."""
+    layers: tuple[str, ...] = ()
+    """Hashes of the layers whose texts the record has."""
 
 
 class QueuedPrompt(Model):

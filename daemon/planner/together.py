@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from daemon.context.compaction import person_said
 from daemon.loop.call_ids import goal_of_step, step_call_id
 from daemon.loop.offered import TASK, offered, serving
 from daemon.model.branches import SubagentMeta
 from daemon.model.goals import Goal
-from daemon.model.messages import Message, TextPart, ToolCallPart
+from daemon.model.messages import Message, ToolCallPart
 from daemon.plan.changes import MAX_SUMMARY, Change
 from daemon.plan.forest import ENDED
 from daemon.plan.tree import PlanTree
@@ -37,7 +38,8 @@ def step_calls(goal_ids: Iterable[str], session: Session) -> list[ToolCallPart]:
     """Return the calls that have sub-agents work on these goals, all at once."""
     state = session.state
     goals = [state.plan.goals[goal_id] for goal_id in goal_ids]
-    request = _request(state.messages) or state.plan.mission
+    said = (person_said(message) for message in reversed(state.messages))
+    request = next((text for text in said if text), state.plan.mission)
     return [
         ToolCallPart(
             id=step_call_id(goal.id),
@@ -102,12 +104,3 @@ def _prompt(
 def _result(goal: Goal) -> str:
     summary = head(" ".join((goal.summary or "").split()), _RESULT)
     return f"- {goal.description}: {summary}" if summary else f"- {goal.description}"
-
-
-def _request(messages: Sequence[Message]) -> str:
-    """Return what the user said last."""
-    for message in reversed(messages):
-        texts = [part.text for part in message.content if isinstance(part, TextPart)]
-        if message.role == "user" and texts and message.compaction() is None:
-            return "\n".join(texts)
-    return ""

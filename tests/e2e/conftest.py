@@ -1,4 +1,4 @@
-"""Fixtures of the end-to-end tests in real VS Code: package, workspace, server, window."""
+"""Fixtures of the end-to-end tests: the program at a terminal; package, workspace, server, window of real VS Code."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.vscode.install import BUILD, ROOT, ensure, few_extensions
-from tests.e2e.vscode.server import VSCodeServer, goalwright
+from tests.e2e.vscode.server import VSCodeServer
+from tests.e2e.vscode.server import goalwright as run_goalwright
 from tests.e2e.vscode.window import Theme, Window, open_window
+from tests.fakes.command_line import CommandLine, fresh_account
 
 VSIX = ROOT / "vscode-extension" / "goalwright.vsix"
 CLOSED_PORT = "http://127.0.0.1:9"
@@ -38,6 +40,13 @@ def terminated_like_interrupted() -> Iterator[None]:
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture
+def goalwright() -> Iterator[CommandLine]:
+    """The program as a fresh user account runs it, with an empty workspace; its daemon is stopped at the end."""
+    with fresh_account() as account:
+        yield account
 
 
 @pytest.fixture(scope="session")
@@ -159,7 +168,7 @@ def open_vscode(
 
     yield opener
     for env in envs:
-        goalwright("stop", "--force", workspace=workspace, env=env)
+        run_goalwright("stop", "--force", workspace=workspace, env=env)
 
 
 async def keep_evidence(window: Window, name: str) -> None:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import stat
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,16 +19,6 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = (str(Path(sys.executable).with_name("goalwright")),)
 """The console script."""
 UNSAFE = (sys.executable, "-m", "daemon")
-
-
-@pytest.fixture
-def goalwright() -> Iterator[CommandLine]:
-    # Not pytest's folder: a socket's path must be short.
-    folder = Path(tempfile.mkdtemp(prefix="gw-daemon-")).resolve()
-    command_line = CommandLine(folder)
-    yield command_line
-    command_line.stop()
-    shutil.rmtree(folder)
 
 
 def kill(pid: int) -> None:

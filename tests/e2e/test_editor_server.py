@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import signal
-import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -127,16 +125,12 @@ class House:
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[House]:
-    # Not pytest's folder: a socket's path must be short.
-    folder = Path(tempfile.mkdtemp(prefix="gw-editor-")).resolve()
-    command_line = CommandLine(folder)
-    house = House(command_line)
+async def house(goalwright: CommandLine) -> AsyncIterator[House]:
+    house = House(goalwright)
     yield house
     await house.close()
-    await asyncio.to_thread(command_line.stop)
-    assert "Traceback" not in command_line.log()
-    shutil.rmtree(folder)
+    await asyncio.to_thread(goalwright.stop)
+    assert "Traceback" not in goalwright.log(), goalwright.log()
 
 
 WRITE = {"name": "write", "input": {"file_path": "${workspace}/a.txt", "content": "hello\n"}}

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,14 +17,9 @@ LINES = "".join(f"line {n}\n" for n in range(1, 21))
 
 
 @pytest.fixture
-def goalwright() -> Iterator[CommandLine]:
-    # Not pytest's folder: a socket's path must be short.
-    folder = Path(tempfile.mkdtemp(prefix="gw-hist-")).resolve()
-    command_line = CommandLine(folder)
-    (command_line.workspace / "a.py").write_text(LINES)
-    yield command_line
-    command_line.stop()
-    shutil.rmtree(folder)
+def goalwright(goalwright: CommandLine) -> CommandLine:
+    (goalwright.workspace / "a.py").write_text(LINES)
+    return goalwright
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:

@@ -7,8 +7,6 @@ import json
 import re
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,17 +22,6 @@ FORCE = "git push --force origin HEAD:main"
 SAYS = "Run the unit tests"
 
 
-@pytest.fixture
-def command_line() -> Iterator[CommandLine]:
-    # Not pytest's folder: a socket's path must be short.
-    folder = Path(tempfile.mkdtemp(prefix="gw-nvim-")).resolve()
-    made = CommandLine(folder)
-    yield made
-    made.stop()
-    assert "Traceback" not in made.log(), made.log()
-    shutil.rmtree(folder)
-
-
 def recommended_settings() -> str:
     """The Lua block of the documentation that is about files changed on disk."""
     blocks = re.findall(r"```lua\n(.*?)```", (ROOT / "docs/editors.md").read_text("utf-8"), re.DOTALL)
@@ -42,23 +29,23 @@ def recommended_settings() -> str:
 
 
 async def test_a_real_neovim_shows_the_command_and_its_buffer_follows_an_edit(
-    command_line: CommandLine,
+    goalwright: CommandLine,
 ) -> None:
     program = shutil.which("nvim")
     assert program is not None, "This test needs Neovim: apt-get install neovim"
-    file = command_line.workspace / "rates.py"
+    file = goalwright.workspace / "rates.py"
     file.write_text(RATES)
     name = "${workspace}/rates.py"
     edit = {"file_path": name, "old_string": "LOCAL = 400", "new_string": "LOCAL = 350"}
     calls = [("read", {"file_path": name}), ("edit", edit), ("bash", {"command": FORCE, "description": SAYS})]
-    model = command_line.script(
+    model = goalwright.script(
         [{"tool_calls": [{"name": tool, "input": given}]} for tool, given in calls] + [{"text": "So far."}]
     )
-    settings, out = command_line.folder / "settings.lua", command_line.folder / "seen.json"
+    settings, out = goalwright.folder / "settings.lua", goalwright.folder / "seen.json"
     settings.write_text(recommended_settings())
     given = {
-        "cmd": [*PROGRAM, "connect", "--stdio", "--workspace", str(command_line.workspace)],
-        "root": str(command_line.workspace),
+        "cmd": [*PROGRAM, "connect", "--stdio", "--workspace", str(goalwright.workspace)],
+        "root": str(goalwright.workspace),
         "options": {"client": "Neovim", "settings": {"model": model}},
         "file": str(file),
         "settings": str(settings),
@@ -68,8 +55,8 @@ async def test_a_real_neovim_shows_the_command_and_its_buffer_follows_an_edit(
     ran = await asyncio.to_thread(
         subprocess.run,
         [program, "--headless", "-u", "NONE", "-i", "NONE", "-n", "-S", str(ROOT / "tests/e2e/neovim.lua")],
-        env={**command_line.env, "GOALWRIGHT_TEST": json.dumps(given), "TERM": "dumb"},
-        cwd=command_line.workspace,
+        env={**goalwright.env, "GOALWRIGHT_TEST": json.dumps(given), "TERM": "dumb"},
+        cwd=goalwright.workspace,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -90,3 +77,5 @@ async def test_a_real_neovim_shows_the_command_and_its_buffer_follows_an_edit(
     # The editor's own undo goes back behind the edit.
     assert seen["undone"] == RATES
     assert seen["documents"] == 0, "nobody asked for a document"
+    goalwright.stop()
+    assert "Traceback" not in goalwright.log(), goalwright.log()

@@ -4,26 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.fakes.command_line import CommandLine, wait_until
-
-
-@pytest.fixture
-def goalwright() -> Iterator[CommandLine]:
-    # Not pytest's folder: a socket's path must be short.
-    folder = Path(tempfile.mkdtemp(prefix="gw-plan-")).resolve()
-    command_line = CommandLine(folder)
-    yield command_line
-    command_line.stop()
-    shutil.rmtree(folder)
 
 
 def plan(*steps: dict[str, str]) -> dict[str, Any]:

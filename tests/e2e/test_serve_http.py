@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import json
 import select
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, cast
 
 import httpx
 import pytest
 
 from tests.fakes.command_line import CommandLine
-
-
-@pytest.fixture
-def goalwright() -> Iterator[CommandLine]:
-    folder = Path(tempfile.mkdtemp(prefix="gw-http-")).resolve()
-    command_line = CommandLine(folder)
-    yield command_line
-    command_line.stop()
-    shutil.rmtree(folder)
 
 
 @pytest.fixture

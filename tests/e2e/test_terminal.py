@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import signal
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +22,9 @@ QUESTION = "[f]eedback: "
 
 
 @pytest.fixture
-def goalwright() -> Iterator[CommandLine]:
-    # Not pytest's folder: a socket's path must be short.
-    folder = Path(tempfile.mkdtemp(prefix="gw-term-")).resolve()
-    command_line = CommandLine(folder)
-    (command_line.workspace / "a.py").write_text("limit = 1\nprint(limit)\n")
-    yield command_line
-    command_line.stop()
-    shutil.rmtree(folder)
+def goalwright(goalwright: CommandLine) -> CommandLine:
+    (goalwright.workspace / "a.py").write_text("limit = 1\nprint(limit)\n")
+    return goalwright
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,14 +51,9 @@ CHANGE: list[dict[str, Any]] = [
 
 
 @pytest.fixture
-def goalwright() -> Iterator[CommandLine]:
-    # Not pytest's folder: a socket's path must be short.
-    folder = Path(tempfile.mkdtemp(prefix="gw-lang-")).resolve()
-    command_line = CommandLine(folder)
-    (command_line.workspace / "a.py").write_text("limit = 1\n")
-    yield command_line
-    command_line.stop()
-    shutil.rmtree(folder)
+def goalwright(goalwright: CommandLine) -> CommandLine:
+    (goalwright.workspace / "a.py").write_text("limit = 1\n")
+    return goalwright
 
 
 def speak(goalwright: CommandLine, language: str) -> None:

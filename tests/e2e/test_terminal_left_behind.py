@@ -8,8 +8,7 @@ import json
 import os
 import shutil
 import signal
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +35,9 @@ TURN = [
 
 
 @pytest.fixture
-def goalwright() -> Iterator[CommandLine]:
-    # Not pytest's folder: a socket's path must be short.
-    folder = Path(tempfile.mkdtemp(prefix="gw-left-")).resolve()
-    command_line = CommandLine(folder)
-    (command_line.workspace / "a.py").write_text(OLD)
-    yield command_line
-    command_line.stop()
-    shutil.rmtree(folder)
+def goalwright(goalwright: CommandLine) -> CommandLine:
+    (goalwright.workspace / "a.py").write_text(OLD)
+    return goalwright
 
 
 def content(goalwright: CommandLine) -> str:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import tarfile
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,16 +13,6 @@ from tests.fakes.command_line import CommandLine, wait_until
 from tests.fakes.stored_traces import all_files
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4
-
-
-@pytest.fixture
-def goalwright() -> Iterator[CommandLine]:
-    # Not pytest's folder: a socket's path must be short.
-    folder = Path(tempfile.mkdtemp(prefix="gw-keep-")).resolve()
-    command_line = CommandLine(folder)
-    yield command_line
-    command_line.stop()
-    shutil.rmtree(folder)
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +101,17 @@ class CommandLine:
     def wait_until_gone(self) -> None:
         """Wait until no daemon holds the lock."""
         wait_until(lambda: not self.paths.is_locked(), "the end of the daemon")
+
+
+@contextmanager
+def fresh_account() -> Iterator[CommandLine]:
+    """A user account and a workspace of their own, for one test."""
+    # Not pytest's folder: a socket's path must be short.
+    folder = Path(tempfile.mkdtemp(prefix="gw-")).resolve()
+    command_line = CommandLine(folder)
+    yield command_line
+    command_line.stop()
+    shutil.rmtree(folder)
 
 
 class AtTerminal:

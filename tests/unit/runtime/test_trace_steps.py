@@ -21,7 +21,7 @@ from daemon.model.branches import BranchMeta
 from daemon.model.events import BranchCompleted, BranchStarted, TurnEnded
 from daemon.model.goals import GoalStats
 from daemon.model.messages import Usage
-from daemon.model.prompts import RecordedPrompt
+from daemon.model.traces import RecordedPrompt
 from daemon.runtime import RuntimePaths
 from daemon.store.files import FileTraceStore
 from lsp_bridge.terminal.console import Console

@@ -8,8 +8,7 @@ from pathlib import Path
 from daemon.context.prompt import Layer
 from daemon.context.prompt_record import PromptHistory, changed_prompt, with_prompt
 from daemon.model.events import SystemPromptChanged
-from daemon.model.prompts import RecordedPrompt
-from daemon.model.traces import Carried
+from daemon.model.traces import Carried, RecordedPrompt
 from tests.fakes.core import daemon
 from tests.fakes.models import Call
 

@@ -65,6 +65,14 @@ from lsp_bridge.keeping_protocol import TracePruneParams as TracePruneParams
 from lsp_bridge.keeping_protocol import TracePruneResult as TracePruneResult
 from lsp_bridge.keeping_protocol import TraceRebuildParams as TraceRebuildParams
 from lsp_bridge.keeping_protocol import TraceRebuildResult as TraceRebuildResult
+from lsp_bridge.model_protocol import ModelCheckParams as ModelCheckParams
+from lsp_bridge.model_protocol import ModelCheckResult as ModelCheckResult
+from lsp_bridge.model_protocol import ModelListParams as ModelListParams
+from lsp_bridge.model_protocol import ModelListResult as ModelListResult
+from lsp_bridge.model_protocol import ModelProvider as ModelProvider
+from lsp_bridge.model_protocol import ModelTestParams as ModelTestParams
+from lsp_bridge.model_protocol import ModelTestResult as ModelTestResult
+from lsp_bridge.model_protocol import OfferedModel as OfferedModel
 from lsp_bridge.permission_protocol import JobInfo as JobInfo
 from lsp_bridge.permission_protocol import JobKillParams as JobKillParams
 from lsp_bridge.permission_protocol import JobListResult as JobListResult
@@ -385,6 +393,9 @@ REQUESTS: dict[str, tuple[type[Model], type[Model]]] = {
     "goalwright/agent/list": (AgentListParams, AgentListResult),
     "goalwright/plan/replan": (PlanReplanParams, PlanReplanResult),
     "goalwright/plan/build": (PlanBuildParams, PlanBuildResult),
+    "goalwright/model/list": (ModelListParams, ModelListResult),
+    "goalwright/model/test": (ModelTestParams, ModelTestResult),
+    "goalwright/model/check": (ModelCheckParams, ModelCheckResult),
     "goalwright/job/list": (PermissionListParams, JobListResult),
     "goalwright/job/kill": (JobKillParams, JobResult),
     "goalwright/api/open": (ApiOpenParams, ApiOpenResult),

@@ -32,6 +32,7 @@ from lsp_bridge.context_requests import ContextRequests, prepared
 from lsp_bridge.goal_requests import GoalRequests
 from lsp_bridge.history_requests import HistoryRequests
 from lsp_bridge.keeping_requests import KeepingRequests
+from lsp_bridge.model_requests import ModelRequests
 from lsp_bridge.permission_requests import PermissionRequests
 from lsp_bridge.request_error import RequestError
 from lsp_bridge.sealed import check_sealed
@@ -107,6 +108,7 @@ class Requests:
             **HistoryRequests(core, lambda: client.name).handlers,
             **BranchRequests(core, self, lambda: client.name).handlers,
             **TraceRequests(core).handlers,
+            **ModelRequests(self._provider_env).handlers,
             **KeepingRequests(lambda: core.keeping).handlers,
         }
 

@@ -129,7 +129,7 @@ def provider_for(model: str) -> tuple[Provider, str]:
     match family:
         case "anthropic":
             return _once(family, AnthropicProvider), name
-        case "openai" | "ollama":
+        case "openai" | "ollama" | "custom":
             return _once(family, lambda: LiteLLMProvider(family)), name
         case "demo":
             return _once(family, lambda: ScriptedProvider(demo.script_path())), name

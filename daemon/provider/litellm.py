@@ -30,6 +30,9 @@ from tools.localization import noted, t
 
 OPENAI_URL = "https://api.openai.com/v1"
 OLLAMA_URL = "http://127.0.0.1:11434"
+LM_STUDIO_URL = "http://127.0.0.1:1234/v1"
+CUSTOM_BASE = "CUSTOM_API_BASE"
+"""The variable with the address of a server that speaks OpenAI's API, for models ``custom/NAME``."""
 
 _KEYLESS = frozenset(
     [
@@ -165,7 +168,7 @@ class LiteLLMProvider:
         timeout_s: float = 600.0,
         new_id: Callable[[], str] = lambda: secrets.token_hex(6),
     ) -> None:
-        """``family``: ``openai``, ``ollama``, or empty when the model's name says it. ``new_id`` names tool
+        """``family``: ``openai``, ``custom``, ``ollama``, or empty when the model's name says it. ``new_id`` names tool
         calls of servers that leave them without an id. ``timeout_s``: silence until a call counts as dead."""
         self._family = family
         self._timeout_s = timeout_s
@@ -265,6 +268,8 @@ def target_for(family: str, request: ModelRequest) -> _Target:
     env = request.env
     if family == "openai":
         return _openai(request.model, env, request.thinking_tokens)
+    if family == "custom":
+        return _custom(request.model, env)
     if family == "ollama":
         hint = t("start it with `ollama serve`, or set OLLAMA_HOST.")
         options = {"num_ctx": request.window or OLLAMA_WINDOW}
@@ -273,6 +278,8 @@ def target_for(family: str, request: ModelRequest) -> _Target:
     stem = prefix.upper().replace("-", "_")
     key_name = _KEY_NAMES.get(prefix, f"{stem}_API_KEY")
     key, base_url = env.get(key_name) or None, env.get(f"{stem}_API_BASE", "").strip() or None
+    if base_url is None and prefix == "lm_studio":
+        base_url = LM_STUDIO_URL
     if base_url is not None:
         base_url = errors.checked_url(base_url, f"{stem}_API_BASE")
     if key is None and base_url is None and prefix not in _KEYLESS:
@@ -300,6 +307,21 @@ def _openai(model: str, env: Mapping[str, str], thinking_tokens: int) -> _Target
     if key is None:
         raise ProviderError("no_key", t("No key for OpenAI: set OPENAI_API_KEY or choose another model."))
     return _Target(f"openai/{model}", OPENAI_URL, key, "OPENAI_API_KEY", options=_effort(thinking_tokens))
+
+
+def _custom(model: str, env: Mapping[str, str]) -> _Target:
+    url = env.get(CUSTOM_BASE, "").strip()
+    if not url:
+        raise ProviderError(
+            "no_key",
+            t(
+                "No address for models of custom/…: set {variable} or choose another model.",
+                variable=CUSTOM_BASE,
+            ),
+        )
+    key = env.get("CUSTOM_API_KEY", "").strip() or "none"
+    hint = t("is it running? Check {variable}.", variable=CUSTOM_BASE)
+    return _Target(f"openai/{model}", errors.checked_url(url, CUSTOM_BASE), key, "CUSTOM_API_KEY", hint)
 
 
 def ollama_url(env: Mapping[str, str]) -> str:

@@ -15,7 +15,19 @@ MAX_ANSWER = 4_000_000
 
 
 class NotAnswered(Exception):
-    """Nobody there, or no answer of the kind that was asked for."""
+    """Nobody there, or no answer of the kind that was asked for. ``status``: the HTTP status when it was not 200."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class _Refused(ValueError):
+    """An answer with another status than 200."""
+
+    def __init__(self, line: str, status: int | None) -> None:
+        super().__init__(line)
+        self.status = status
 
 
 async def json_from(
@@ -28,7 +40,8 @@ async def json_from(
     try:
         return json.loads(await _fetch(url, headers or {}, body))
     except (OSError, ValueError, RecursionError, EOFError, asyncio.LimitOverrunError) as error:
-        raise NotAnswered(f"no answer from {urlsplit(url).hostname}: {error}") from error
+        status = error.status if isinstance(error, _Refused) else None
+        raise NotAnswered(f"no answer from {urlsplit(url).hostname}: {error}", status) from error
 
 
 async def _fetch(url: str, headers: Mapping[str, str], body: Mapping[str, Any] | None) -> bytes:
@@ -37,7 +50,8 @@ async def _fetch(url: str, headers: Mapping[str, str], body: Mapping[str, Any] |
     port = parts.port or (443 if secure else 80)
     sent = b"" if body is None else json.dumps(body).encode()
     # HTTP/1.0, so that the answer ends with the connection and is never chunked.
-    lines = [f"{'GET' if body is None else 'POST'} {parts.path or '/'} HTTP/1.0"]
+    path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+    lines = [f"{'GET' if body is None else 'POST'} {path} HTTP/1.0"]
     lines += [f"Host: {parts.netloc.rpartition('@')[2]}", *(f"{k}: {v}" for k, v in headers.items())]
     if body is not None:
         lines += ["Content-Type: application/json", f"Content-Length: {len(sent)}"]
@@ -49,7 +63,8 @@ async def _fetch(url: str, headers: Mapping[str, str], body: Mapping[str, Any] |
         await writer.drain()
         head = await reader.readuntil(b"\r\n\r\n")
         if not re.match(rb"HTTP/1\.\d 200\b", head):
-            raise ValueError(head.partition(b"\r\n")[0].decode("latin-1"))
+            status = re.match(rb"HTTP/1\.\d (\d{3})\b", head)
+            raise _Refused(head.partition(b"\r\n")[0].decode("latin-1"), int(status[1]) if status else None)
         length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
         if length and int(length[1]) > MAX_ANSWER:
             raise ValueError("the answer is too long")

@@ -26,7 +26,8 @@ _FIELDS = (
     "context_length",  # OpenRouter, Together
     "context_window",  # Groq
     "max_context_length",  # Mistral
-    "max_input_tokens",
+    "max_input_tokens",  # Anthropic
+    "inputTokenLimit",  # Gemini
 )
 _LEAST = 256
 
@@ -112,10 +113,11 @@ async def asked(model: str, base_url: str, env: Mapping[str, str]) -> int | None
     if family == "ollama":
         return shown_window(await json_from(f"{base_url}/api/show", body={"model": name}))
     path = "/v1/models" if family == "anthropic" else "/models"
-    return listed_window(await json_from(f"{base_url}{path}", headers=_headers(family, env)), name)
+    return listed_window(await json_from(f"{base_url}{path}", headers=headers_of(family, env)), name)
 
 
-def _headers(family: str, env: Mapping[str, str]) -> dict[str, str]:
+def headers_of(family: str, env: Mapping[str, str]) -> dict[str, str]:
+    """What authorises a request for a list of models."""
     key = env.get(f"{family.upper().replace('-', '_')}_API_KEY", "").strip()
     if family == "anthropic":
         token = env.get("ANTHROPIC_AUTH_TOKEN", "").strip()
@@ -128,7 +130,13 @@ def listed_window(answer: object, name: str) -> int | None:
     """The window of a model in the answer of ``/v1/models``; of the only model there is, whatever its name."""
     listed = _list(_dict(answer).get("data"))
     entries = [_dict(entry) for entry in listed]
-    entry = next((one for one in entries if one.get("id") == name), entries[0] if len(entries) == 1 else {})
+    return window_in(
+        next((one for one in entries if one.get("id") == name), entries[0] if len(entries) == 1 else {})
+    )
+
+
+def window_in(entry: dict[str, Any]) -> int | None:
+    """The window in a model's entry of a list of models; None when it does not tell."""
     meta, top = _dict(entry.get("meta")), _dict(entry.get("top_provider"))
     candidates = [meta.get("n_ctx"), top.get("context_length"), *(entry.get(key) for key in _FIELDS)]
     # What llama.cpp's model was trained with is only an upper bound, but better than the guess for unknown models.

@@ -22,7 +22,7 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -69,9 +69,11 @@ class ModelServer:
         models: Sequence[str] = ("qwen3:8b",),
         port: int = 0,
         local: LocalServer | None = None,
+        listed: Mapping[str, Json] | None = None,
     ) -> None:
         """``replies`` in order, or a function of the request. ``models``: what Ollama says it has. ``local``: whose
-        window it has, and how it says so."""
+        window it has, and how it says so. ``listed``: answers to questions for its models, by path; they want the
+        key, too."""
         self.requests: list[Recorded] = []
         self.other: list[str] = []
         """``METHOD /path`` of all that was no model call."""
@@ -89,6 +91,7 @@ class ModelServer:
         self._api_key = api_key
         self._models = models
         self._local = local
+        self._listed = listed or {}
         self._port = port
         self._cache = messages.PromptCache()
         self._numbers = itertools.count(1)
@@ -161,7 +164,7 @@ class ModelServer:
         self.other.append(f"{method} {path}")
         self.other_headers.append(headers)
         told = None if self._local is None else self._local.side_door(path)
-        await self._send(writer, *(told or self._side_door(path)))
+        await self._send(writer, *(told or self._list(path, headers) or self._side_door(path)))
         return True
 
     async def _body(self, reader: asyncio.StreamReader, headers: dict[str, str]) -> bytes:
@@ -173,6 +176,14 @@ class ModelServer:
             await reader.readline()
             return body
         return await reader.readexactly(int(headers.get("content-length", "0")))
+
+    def _list(self, path: str, headers: dict[str, str]) -> tuple[int, Json] | None:
+        if path not in self._listed:
+            return None
+        given = headers.get("x-api-key") or headers.get("x-goog-api-key") or headers.get("authorization", "")
+        if self._api_key is not None and given.removeprefix("Bearer ") != self._api_key:
+            return 401, {"error": {"message": "invalid key", "type": "authentication_error"}}
+        return 200, self._listed[path]
 
     def _side_door(self, path: str) -> tuple[int, Json]:
         if path == "/api/tags":

@@ -1152,6 +1152,52 @@ export interface Meter {
   goals: GoalMeter[];
 }
 
+/** Compare a model's name with what its provider lists. */
+export interface ModelCheckParams {
+  model: string;
+}
+
+/** `problem`: what is wrong with the name, in words; empty when nothing is, as far as anybody can tell. */
+export interface ModelCheckResult {
+  problem: string;
+}
+
+/**
+ * Ask for providers and their models. `env`: provider variables over those of this client, e.g. a key that the
+ * user has just entered; they are used for this answer alone.
+ */
+export interface ModelListParams {
+  /** One provider's id; null: all. */
+  provider?: string | null;
+  env?: Record<string, string>;
+}
+
+/** Providers in the order in which they are shown. */
+export interface ModelListResult {
+  providers: ModelProvider[];
+}
+
+/** A provider, and what it offers. */
+export interface ModelProvider {
+  id: string;
+  name: string;
+  /** The environment variable that holds its key; empty: it needs none. */
+  keyVariable: string;
+  /** The environment variable that holds its address, for servers that have none of their own. */
+  urlVariable: string;
+  /** Where keys are made. */
+  keyPage: string;
+  /** It has a key or an address, or answers on this machine. */
+  connected: boolean;
+  models: OfferedModel[];
+  /** The model to begin with; empty: none is offered. */
+  default: string;
+  /** Why its models are not known, in words. */
+  error: string;
+  /** `auth`, `network` … */
+  errorKind: string | null;
+}
+
 /** The model call failed in a way that passes; it is tried again after `delay_s` seconds. */
 export interface ModelRetry {
   /** Given by the store when the event is appended. */
@@ -1162,6 +1208,23 @@ export interface ModelRetry {
   attempt: number;
   delayS: number;
   reason: string;
+}
+
+/** Have a model answer one word. `env`: as in `ModelListParams`. */
+export interface ModelTestParams {
+  model: string;
+  env?: Record<string, string>;
+}
+
+/** How that went. `error`: why there was no answer, in words; then the other numbers are what is known of it. */
+export interface ModelTestResult {
+  window: number;
+  inputPrice: number | null;
+  outputPrice: number | null;
+  seconds: number;
+  error: string;
+  /** `no_key`, `auth`, `bad_request`, `network` … */
+  errorKind: string | null;
 }
 
 /** What Goalwright tells the model within a user message, e.g. what the person did to the plan. */
@@ -1182,6 +1245,14 @@ export interface Notice {
   code: string;
   /** What it is about, where that has an id: a background job. */
   about: string;
+}
+
+/** A model that can be chosen. Prices: US dollars for a million tokens; null: not known. */
+export interface OfferedModel {
+  model: string;
+  window: number;
+  inputPrice: number | null;
+  outputPrice: number | null;
 }
 
 /** The person is needed. */
@@ -2049,6 +2120,9 @@ export interface Requests {
   "goalwright/agent/list": { params: AgentListParams; result: AgentListResult };
   "goalwright/plan/replan": { params: PlanReplanParams; result: PlanReplanResult };
   "goalwright/plan/build": { params: PlanBuildParams; result: PlanBuildResult };
+  "goalwright/model/list": { params: ModelListParams; result: ModelListResult };
+  "goalwright/model/test": { params: ModelTestParams; result: ModelTestResult };
+  "goalwright/model/check": { params: ModelCheckParams; result: ModelCheckResult };
   "goalwright/job/list": { params: PermissionListParams; result: JobListResult };
   "goalwright/job/kill": { params: JobKillParams; result: JobResult };
   "goalwright/api/open": { params: ApiOpenParams; result: ApiOpenResult };

@@ -1,0 +1,296 @@
+"""Which providers there are, which of them can be used, and what models they offer. Imports no SDK."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from daemon.model.messages import TextPart
+from daemon.provider import pricing
+from daemon.provider.anthropic_sign_in import DEFAULT_BASE_URL
+from daemon.provider.base import ErrorKind, ModelRequest, PromptMessage, ProviderError, SystemBlock, answered
+from daemon.provider.choose import (
+    ANTHROPIC_DEFAULT,
+    OPENAI_DEFAULT,
+    best_local_model,
+    parse_model,
+    provider_for,
+)
+from daemon.provider.errors import checked_url, host_of
+from daemon.provider.litellm import CUSTOM_BASE, LM_STUDIO_URL, OPENAI_URL
+from daemon.provider.retry import with_retry
+from daemon.provider.side_questions import NotAnswered, json_from
+from daemon.provider.windows import base_url_of, headers_of, window_in
+from tools.localization import t
+
+_LIST_TIMEOUT_S = 8.0
+_LOCAL_TIMEOUT_S = 1.0
+_TEST_TIMEOUT_S = 60.0
+_TEST_TOKENS = 256
+"""Enough for models that think first."""
+_NO_CHAT = re.compile(
+    r"embed|whisper|tts|dall-e|moderation|audio|realtime|transcribe|image|rerank|babbage|davinci|sora|veo|imagen|aqa"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A model that a provider offers. Prices: US dollars for a million tokens; None: not known."""
+
+    model: str
+    """``provider/model``."""
+    window: int
+    """Tokens that it takes."""
+    input_price: float | None = None
+    output_price: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Provided:
+    """A provider and what it said when it was asked for its models."""
+
+    id: str
+    name: str
+    key_variable: str = ""
+    """The environment variable that holds its key; empty: it needs none."""
+    url_variable: str = ""
+    """The environment variable that holds its address, for servers that have none of their own."""
+    key_page: str = ""
+    """Where keys are made."""
+    connected: bool = False
+    """It has what it needs: a key or an address, or it answers on this machine."""
+    models: tuple[Offered, ...] = ()
+    """Best first where an order is known."""
+    default: str = ""
+    """The model to begin with; empty: none is offered."""
+    error: str = ""
+    """Why its models are not known, in words."""
+    error_kind: ErrorKind | None = None
+
+
+_PROVIDERS = (
+    Provided(
+        "anthropic", "Anthropic", "ANTHROPIC_API_KEY", key_page="https://console.anthropic.com/settings/keys"
+    ),
+    Provided("openai", "OpenAI", "OPENAI_API_KEY", key_page="https://platform.openai.com/api-keys"),
+    Provided("gemini", "Google Gemini", "GEMINI_API_KEY", key_page="https://aistudio.google.com/apikey"),
+    Provided(
+        "openrouter", "OpenRouter", "OPENROUTER_API_KEY", key_page="https://openrouter.ai/settings/keys"
+    ),
+    Provided("ollama", "Ollama"),
+    Provided("lm_studio", "LM Studio"),
+    Provided("custom", "OpenAI-compatible server", "CUSTOM_API_KEY", CUSTOM_BASE),
+)
+PROVIDER_IDS = tuple(provider.id for provider in _PROVIDERS)
+_SIGNED_IN = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
+_LOCAL = frozenset({"ollama", "lm_studio"})
+_URLS = {
+    "anthropic": DEFAULT_BASE_URL,
+    "openai": OPENAI_URL,
+    "gemini": "https://generativelanguage.googleapis.com/v1beta",
+    "openrouter": "https://openrouter.ai/api/v1",
+    "lm_studio": LM_STUDIO_URL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """Where the list of a provider's models is."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+
+async def providers(env: Mapping[str, str], only: str | None = None) -> list[Provided]:
+    """Return all providers, or one, with their models, each asked at the same time. ``only``: a provider's id."""
+    wanted = [provider for provider in _PROVIDERS if only in (None, provider.id)]
+    return list(await asyncio.gather(*(_asked(provider, env) for provider in wanted)))
+
+
+async def _asked(provider: Provided, env: Mapping[str, str]) -> Provided:
+    """Return the provider with its models, or with why they are not known."""
+    if not _has_access(provider, env):
+        return provider
+    local = provider.id in _LOCAL
+    found = replace(provider, connected=not local)
+    try:
+        question = _question(provider, env)
+        async with asyncio.timeout(_LOCAL_TIMEOUT_S if local else _LIST_TIMEOUT_S):
+            answer = await json_from(question.url, headers=question.headers)
+    except ProviderError as error:
+        return replace(found, error=str(error), error_kind=error.kind)
+    except (NotAnswered, TimeoutError) as error:
+        return found if local else _unanswered(found, error, _base_url(provider, env))
+    models = _models(provider.id, answer)
+    return replace(found, connected=True, models=models, default=_default(provider.id, models))
+
+
+def _has_access(provider: Provided, env: Mapping[str, str]) -> bool:
+    if provider.id in _LOCAL:
+        return True
+    if provider.url_variable:
+        return bool(env.get(provider.url_variable, "").strip())
+    names = (provider.key_variable, *(_SIGNED_IN if provider.id == "anthropic" else ()))
+    if provider.id == "openai":
+        names = (*names, "OPENAI_BASE_URL", "OPENAI_API_BASE")
+    return any(env.get(name, "").strip() for name in names)
+
+
+def _unanswered(provider: Provided, error: Exception, url: str) -> Provided:
+    status = getattr(error, "status", None)
+    host = host_of(url)
+    if status in (401, 403) or (status == 400 and provider.id == "gemini"):
+        words, kind = t("{host} rejected the API key.", host=host), cast("ErrorKind", "auth")
+    elif status is not None:
+        words, kind = t("{host} does not list its models (HTTP {status}).", host=host, status=status), None
+    else:
+        words, kind = t("{host} does not answer. Check the address and the network.", host=host), "network"
+    return replace(provider, error=words, error_kind=kind)
+
+
+def _base_url(provider: Provided, env: Mapping[str, str]) -> str:
+    """Return the provider's address. Raises ProviderError when the one that is set cannot be used."""
+    if provider.url_variable:
+        return checked_url(env[provider.url_variable].strip(), provider.url_variable)
+    return base_url_of(f"{provider.id}/", env) or _URLS[provider.id]
+
+
+def _question(provider: Provided, env: Mapping[str, str]) -> _Question:
+    base, headers = _base_url(provider, env), headers_of(provider.id, env)
+    match provider.id:
+        case "anthropic":
+            return _Question(f"{base}/v1/models?limit=1000", headers)
+        case "gemini":
+            return _Question(
+                f"{base}/models?pageSize=1000", {"x-goog-api-key": env["GEMINI_API_KEY"].strip()}
+            )
+        case "openrouter":
+            # The whole list is public: only this address tells whether the key is valid.
+            return _Question(f"{base}/models/user", headers)
+        case "ollama":
+            return _Question(f"{base}/api/tags")
+        case _:
+            return _Question(f"{base}/models", headers)
+
+
+def _models(provider: str, answer: object) -> tuple[Offered, ...]:
+    whole = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
+    listed = whole.get("data") or whole.get("models") or ()
+    entries = [cast("dict[str, Any]", one) for one in cast("list[object]", listed) if isinstance(one, dict)]
+    found = [model for entry in entries if (model := _offered(provider, entry)) is not None]
+    # The newest first where the server tells when they came, else by name.
+    made = {
+        f"{provider}/{_name(entry)}": entry.get("created") or entry.get("created_at") or ""
+        for entry in entries
+    }
+    if all(isinstance(made.get(model.model), int) for model in found):
+        found.sort(key=lambda model: -int(made[model.model]))
+    elif provider != "anthropic":  # Anthropic lists the newest first
+        found.sort(key=lambda model: model.model)
+    return tuple(found)
+
+
+def _name(entry: Mapping[str, Any]) -> str:
+    return str(entry.get("id") or entry.get("name") or "").removeprefix("models/")
+
+
+def _offered(provider: str, entry: dict[str, Any]) -> Offered | None:
+    """Return the model of an entry; None for those that cannot chat or cannot call tools."""
+    name = _name(entry)
+    methods, parameters = entry.get("supportedGenerationMethods"), entry.get("supported_parameters")
+    if not name or _NO_CHAT.search(name.lower()):
+        return None
+    if isinstance(methods, list) and "generateContent" not in methods:
+        return None
+    if isinstance(parameters, list) and "tools" not in parameters:
+        return None
+    model = f"{provider}/{name}"
+    info = pricing.model_info(model)
+    price = info.price
+    paid = (price.input, price.output) if price else _prices(entry)
+    if provider == "lm_studio":
+        paid = (0.0, 0.0)
+    return Offered(model, window_in(entry) or info.context_window, *paid)
+
+
+def _prices(entry: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """Return the prices that OpenRouter and its like give, in dollars for one token."""
+    pricing_of = entry.get("pricing")
+    given = cast("dict[str, Any]", pricing_of) if isinstance(pricing_of, dict) else {}
+    try:
+        paid, received = float(given["prompt"]), float(given["completion"])
+    except (KeyError, TypeError, ValueError):
+        return None, None
+    return round(paid * pricing.MILLION, 4), round(received * pricing.MILLION, 4)
+
+
+def _default(provider: str, models: tuple[Offered, ...]) -> str:
+    names = [model.model for model in models]
+    usual = {"anthropic": ANTHROPIC_DEFAULT, "openai": OPENAI_DEFAULT}.get(provider)
+    if usual in names:
+        return usual
+    patterns = {
+        "anthropic": r"anthropic/claude-sonnet",
+        "openai": r"openai/gpt-[\d.]+(-sol)?$",
+        "gemini": r"gemini/gemini-[\d.]+-pro$",
+        "openrouter": r"openrouter/anthropic/claude-sonnet",
+    }
+    if pattern := patterns.get(provider):
+        fitting = sorted((name for name in names if re.match(pattern, name)), key=_version, reverse=True)
+        if fitting:
+            return fitting[0]
+    best = best_local_model([name.partition("/")[2] for name in names])
+    return f"{provider}/{best}" if best else ""
+
+
+def _version(name: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", name)]
+
+
+async def check(model: str, env: Mapping[str, str]) -> str:
+    """Return what is wrong with a model's name as far as its provider's list tells; empty: nothing."""
+    try:
+        provider, _ = parse_model(model)
+    except ValueError as error:
+        return str(error)
+    if provider not in PROVIDER_IDS or provider in _LOCAL:
+        return ""
+    [found] = await providers(env, provider)
+    names = [one.model for one in found.models]
+    if not names or model in names or provider == "custom":
+        return ""
+    close = difflib.get_close_matches(model, names, n=3)
+    if not close:
+        return t("{provider} has no model {model}.", provider=found.name, model=model)
+    return t(
+        "{provider} has no model {model}. Similar: {names}.",
+        provider=found.name,
+        model=model,
+        names=", ".join(close),
+    )
+
+
+async def tested(model: str, env: Mapping[str, str]) -> float:
+    """Have a model answer one word, and return the seconds that took. Raises ProviderError with words for the user."""
+    provider, name = provider_for(model)
+    request = ModelRequest(
+        model=name,
+        system=(SystemBlock("Answer with one word."),),
+        messages=(PromptMessage("user", (TextPart(text="Say: ready"),)),),
+        max_tokens=_TEST_TOKENS,
+        env=env,
+    )
+    began = time.monotonic()
+    try:
+        async with asyncio.timeout(_TEST_TIMEOUT_S):
+            await answered(with_retry(provider, request, max_attempts=1))
+    except TimeoutError:
+        raise ProviderError(
+            "network", t("{model} did not answer within {seconds:g} s.", model=model, seconds=_TEST_TIMEOUT_S)
+        ) from None
+    return time.monotonic() - began

@@ -1,0 +1,84 @@
+"""The wire of models: which there are, and whether one answers."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from daemon.model.base import Wire
+
+
+class ModelListParams(Wire):
+    """Ask for providers and their models. ``env``: provider variables over those of this client, e.g. a key that the
+    user has just entered; they are used for this answer alone."""
+
+    provider: str | None = None
+    """One provider's id; null: all."""
+    env: dict[str, str] = Field(default_factory=dict, repr=False)
+
+
+class OfferedModel(Wire):
+    """A model that can be chosen. Prices: US dollars for a million tokens; null: not known."""
+
+    model: str
+    window: int
+    input_price: float | None = None
+    output_price: float | None = None
+
+
+class ModelProvider(Wire):
+    """A provider, and what it offers."""
+
+    id: str
+    name: str
+    key_variable: str = ""
+    """The environment variable that holds its key; empty: it needs none."""
+    url_variable: str = ""
+    """The environment variable that holds its address, for servers that have none of their own."""
+    key_page: str = ""
+    """Where keys are made."""
+    connected: bool = False
+    """It has a key or an address, or answers on this machine."""
+    models: tuple[OfferedModel, ...] = ()
+    default: str = ""
+    """The model to begin with; empty: none is offered."""
+    error: str = ""
+    """Why its models are not known, in words."""
+    error_kind: str | None = None
+    """``auth``, ``network`` …"""
+
+
+class ModelListResult(Wire):
+    """Providers in the order in which they are shown."""
+
+    providers: tuple[ModelProvider, ...]
+
+
+class ModelTestParams(Wire):
+    """Have a model answer one word. ``env``: as in ``ModelListParams``."""
+
+    model: str
+    env: dict[str, str] = Field(default_factory=dict, repr=False)
+
+
+class ModelTestResult(Wire):
+    """How that went. ``error``: why there was no answer, in words; then the other numbers are what is known of it."""
+
+    window: int
+    input_price: float | None = None
+    output_price: float | None = None
+    seconds: float = 0
+    error: str = ""
+    error_kind: str | None = None
+    """``no_key``, ``auth``, ``bad_request``, ``network`` …"""
+
+
+class ModelCheckParams(Wire):
+    """Compare a model's name with what its provider lists."""
+
+    model: str
+
+
+class ModelCheckResult(Wire):
+    """``problem``: what is wrong with the name, in words; empty when nothing is, as far as anybody can tell."""
+
+    problem: str = ""

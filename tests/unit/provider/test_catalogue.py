@@ -1,0 +1,261 @@
+"""Which providers can be used, what they offer, and whether a model answers: against servers on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from daemon.provider import catalogue, choose
+from daemon.provider.base import ProviderError
+from daemon.provider.catalogue import Offered, Provided
+from tests.fakes.bridge import Raw, served
+from tests.fakes.model_replies import Reply
+from tests.fakes.model_server import ModelServer
+
+CLOSED = "http://127.0.0.1:9"
+NOBODY = {"OLLAMA_HOST": CLOSED, "LM_STUDIO_API_BASE": f"{CLOSED}/v1"}
+ANTHROPIC: dict[str, Any] = {
+    "data": [
+        {
+            "type": "model",
+            "id": "claude-opus-5-5",
+            "max_input_tokens": 1_000_000,
+            "created_at": "2026-10-01T00:00:00Z",
+        },
+        {"type": "model", "id": "claude-sonnet-5-5", "created_at": "2026-09-01T00:00:00Z"},
+        {"type": "model", "id": "claude-unheard-of-9", "max_input_tokens": 300_000},
+    ]
+}
+OPENAI: dict[str, Any] = {
+    "object": "list",
+    "data": [
+        {"id": "gpt-5-mini", "created": 10, "object": "model"},
+        {"id": "gpt-6.1-sol", "created": 30, "object": "model"},
+        {"id": "text-embedding-3-large", "created": 40, "object": "model"},
+        {"id": "whisper-1", "created": 5, "object": "model"},
+    ],
+}
+GEMINI: dict[str, Any] = {
+    "models": [
+        {"name": "models/embedding-001", "supportedGenerationMethods": ["embedContent"]},
+        {
+            "name": "models/gemini-2.5-pro",
+            "inputTokenLimit": 1_048_576,
+            "supportedGenerationMethods": ["generateContent"],
+        },
+        {
+            "name": "models/gemini-3.5-pro",
+            "inputTokenLimit": 2_000_000,
+            "supportedGenerationMethods": ["generateContent"],
+        },
+        {
+            "name": "models/gemini-3.5-flash",
+            "inputTokenLimit": 1_048_576,
+            "supportedGenerationMethods": ["generateContent"],
+        },
+    ]
+}
+OPENROUTER: dict[str, Any] = {
+    "data": [
+        {
+            "id": "anthropic/claude-sonnet-5.5",
+            "created": 2,
+            "context_length": 900_000,
+            "pricing": {"prompt": "0.000002", "completion": "0.00001"},
+            "supported_parameters": ["tools", "temperature"],
+        },
+        {"id": "some/model-without-tools", "created": 3, "supported_parameters": ["temperature"]},
+    ]
+}
+
+
+@pytest.fixture(autouse=True)
+async def connections_end() -> AsyncIterator[None]:
+    yield
+    await choose.aclose()
+
+
+async def one(provider: str, **env: str) -> Provided:
+    [found] = await catalogue.providers({**NOBODY, **env}, provider)
+    return found
+
+
+def windows(found: Provided) -> dict[str, int]:
+    return {model.model: model.window for model in found.models}
+
+
+async def test_without_keys_and_servers_nothing_is_connected_and_nothing_is_wrong() -> None:
+    found = await catalogue.providers(NOBODY)
+    assert [provider.id for provider in found] == list(catalogue.PROVIDER_IDS)
+    assert {(provider.connected, provider.error, provider.models) for provider in found} == {(False, "", ())}
+    assert {provider.key_variable for provider in found} >= {
+        "ANTHROPIC_API_KEY",
+        "OPENAI_API_KEY",
+        "GEMINI_API_KEY",
+    }
+
+
+async def test_anthropic_lists_its_models_with_windows_and_prices() -> None:
+    async with ModelServer(api_key="key", listed={"/v1/models": ANTHROPIC}) as server:
+        found = await one("anthropic", ANTHROPIC_API_KEY="key", ANTHROPIC_BASE_URL=server.url)
+    assert found.connected
+    assert found.error == ""
+    assert found.default == "anthropic/claude-sonnet-5-5"
+    assert found.models == (
+        Offered("anthropic/claude-opus-5-5", 1_000_000, 4, 20),
+        Offered("anthropic/claude-sonnet-5-5", 1_000_000, 2, 10),
+        Offered("anthropic/claude-unheard-of-9", 300_000),
+    )
+
+
+async def test_openai_shows_what_can_chat_the_newest_first() -> None:
+    async with ModelServer(api_key="key", listed={"/v1/models": OPENAI}) as server:
+        found = await one("openai", OPENAI_API_KEY="key", OPENAI_BASE_URL=f"{server.url}/v1")
+    assert list(windows(found)) == ["openai/gpt-6.1-sol", "openai/gpt-5-mini"]
+    assert found.default == "openai/gpt-6.1-sol"
+
+
+async def test_gemini_offers_the_newest_of_its_large_models() -> None:
+    async with ModelServer(api_key="key", listed={"/models": GEMINI}) as server:
+        found = await one("gemini", GEMINI_API_KEY="key", GEMINI_API_BASE=server.url)
+    assert windows(found)["gemini/gemini-3.5-pro"] == 2_000_000
+    assert "gemini/embedding-001" not in windows(found)
+    assert found.default == "gemini/gemini-3.5-pro"
+
+
+async def test_openrouter_tells_its_own_prices_and_leaves_out_what_calls_no_tools() -> None:
+    async with ModelServer(api_key="key", listed={"/models/user": OPENROUTER}) as server:
+        found = await one("openrouter", OPENROUTER_API_KEY="key", OPENROUTER_API_BASE=server.url)
+    assert found.models == (Offered("openrouter/anthropic/claude-sonnet-5.5", 900_000, 2, 10),)
+    assert found.default == "openrouter/anthropic/claude-sonnet-5.5"
+
+
+async def test_local_servers_are_found_by_themselves_and_cost_nothing() -> None:
+    listed = {"/v1/models": {"data": [{"id": "qwen3-coder-30b", "loaded_context_length": 40_000}]}}
+    async with ModelServer(models=["nomic-embed-text", "qwen3:8b"], listed=listed) as server:
+        env = {"OLLAMA_HOST": server.url, "LM_STUDIO_API_BASE": f"{server.url}/v1"}
+        found = {each.id: each for each in await catalogue.providers(env)}
+    assert found["ollama"].connected
+    assert found["ollama"].default == "ollama/qwen3:8b"
+    assert found["lm_studio"].models == (Offered("lm_studio/qwen3-coder-30b", 40_000, 0, 0),)
+    assert not found["anthropic"].connected
+
+
+async def test_a_server_of_ones_own_needs_an_address_and_no_key() -> None:
+    listed = {"/v1/models": {"data": [{"id": "my-model", "max_model_len": 65_536}]}}
+    async with ModelServer([{"text": "ready"}], listed=listed) as server:
+        env = {"CUSTOM_API_BASE": f"{server.url}/v1"}
+        found = await one("custom", **env)
+        assert windows(found) == {"custom/my-model": 65_536}
+        assert found.default == "custom/my-model"
+        assert await catalogue.tested("custom/my-model", env) > 0
+    assert server.requests[0].json["model"] == "my-model"
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai", "custom"])
+async def test_a_wrong_key_is_told_apart_from_a_server_that_is_not_there(provider: str) -> None:
+    stem = provider.upper()
+    base = "ANTHROPIC_BASE_URL" if provider == "anthropic" else f"{stem}_API_BASE"
+    async with ModelServer(api_key="right", listed={"/v1/models": {"data": []}}) as server:
+        url = server.url if provider == "anthropic" else f"{server.url}/v1"
+        wrong = await one(provider, **{f"{stem}_API_KEY": "wrong-key-of-mine", base: url})
+        right = await one(provider, **{f"{stem}_API_KEY": "right", base: url})
+    gone = await one(provider, **{f"{stem}_API_KEY": "right", base: url})
+    odd = await one(provider, **{f"{stem}_API_KEY": "right", base: "localhost:nowhere"})
+    assert (wrong.error_kind, wrong.models) == ("auth", ())
+    assert wrong.error.endswith("rejected the API key.")
+    assert "wrong-key" not in wrong.error
+    assert (right.error, right.default) == ("", "")
+    assert gone.error_kind == "network"
+    assert provider != "custom" or odd.error_kind == "bad_request"
+
+
+async def test_a_server_without_a_list_of_models_is_still_connected() -> None:
+    async with ModelServer() as server:
+        found = await one("custom", CUSTOM_API_BASE=f"{server.url}/v1")
+    assert found.connected
+    assert found.error.endswith("does not list its models (HTTP 404).")
+    assert found.error_kind is None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [[], {"data": "nothing"}, {"data": [1, None, {}]}, {"models": [{"name": 5}]}, "text", {"data": {"a": 1}}],
+)
+async def test_odd_lists_break_nothing(answer: Any) -> None:
+    async with ModelServer(listed={"/v1/models": answer}) as server:
+        found = await one("custom", CUSTOM_API_BASE=f"{server.url}/v1")
+    assert found.connected
+    assert [model.model for model in found.models] in ([], ["custom/5"])
+
+
+async def test_a_test_tells_why_a_model_does_not_answer() -> None:
+    gone = Reply(status=404, error_type="not_found_error", error_message="model: claude-nowhere")
+    async with ModelServer([gone, {"text": "ready"}], api_key="right") as server:
+        env = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "right"}
+        with pytest.raises(ProviderError, match="claude-nowhere"):
+            await catalogue.tested("anthropic/claude-nowhere", env)
+        assert await catalogue.tested("anthropic/claude-sonnet-5-5", env) > 0
+        with pytest.raises(ProviderError) as refused:
+            await catalogue.tested(
+                "anthropic/claude-sonnet-5-5", {**env, "ANTHROPIC_API_KEY": "wrong-key-of-mine"}
+            )
+    assert refused.value.kind == "auth"
+    assert "wrong-key" not in str(refused.value)
+
+
+async def test_wrong_names_are_noticed_and_similar_ones_are_named() -> None:
+    async with ModelServer(api_key="key", listed={"/v1/models": ANTHROPIC}) as server:
+        env = {**NOBODY, "ANTHROPIC_API_KEY": "key", "ANTHROPIC_BASE_URL": server.url}
+        problem = await catalogue.check("anthropic/claude-sonet-5-5", env)
+        assert problem.startswith(
+            "Anthropic has no model anthropic/claude-sonet-5-5. Similar: anthropic/claude-sonnet-5-5"
+        )
+        assert await catalogue.check("anthropic/claude-sonnet-5-5", env) == ""
+    # Where no list can be had, nobody can tell.
+    assert await catalogue.check("anthropic/claude-sonet-5-5", env) == ""
+    assert await catalogue.check("openai/anything", NOBODY) == ""
+    assert "provider/model" in await catalogue.check("claude", NOBODY)
+
+
+async def models_of(client: Raw, **params: Any) -> dict[str, Any]:
+    found = await client.request("goalwright/model/list", params)
+    return {provider["id"]: provider for provider in found["providers"]}
+
+
+async def test_a_key_that_was_just_entered_is_tried_and_kept_nowhere(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    secret = "sk-ant-a-key-that-was-just-entered"
+    async with (
+        ModelServer([{"text": "ready"}], api_key=secret, listed={"/v1/models": ANTHROPIC}) as server,
+        served() as door,
+    ):
+        client = await door.connect()
+        await client.initialize(env={**NOBODY, "ANTHROPIC_BASE_URL": server.url})
+        entered = {"env": {"ANTHROPIC_API_KEY": secret, "PATH": "/evil"}}
+        assert (await models_of(client))["anthropic"]["connected"] is False
+        found = (await models_of(client, provider="anthropic", **entered))["anthropic"]
+        assert found["default"] == "anthropic/claude-sonnet-5-5"
+        assert found["models"][0] == {
+            "model": "anthropic/claude-opus-5-5",
+            "window": 1_000_000,
+            "inputPrice": 4,
+            "outputPrice": 20,
+        }
+        tested = await client.request("goalwright/model/test", {"model": found["default"], **entered})
+        assert (tested["error"], tested["window"], tested["inputPrice"]) == ("", 1_000_000, 2)
+        without = await client.request("goalwright/model/test", {"model": found["default"]})
+        assert without["errorKind"] == "no_key"
+        assert (await models_of(client))["anthropic"]["connected"] is False
+        checked = await client.request("goalwright/model/check", {"model": "claude"})
+        assert "provider/model" in checked["problem"]
+        unknown = await client.refused("goalwright/model/list", {"provider": "nobody"})
+        assert "Choose one of: anthropic, openai" in str(unknown)
+        written = [
+            path.read_bytes() for path in door.bench.core.workspace.parent.rglob("*") if path.is_file()
+        ]
+    assert all(secret.encode() not in data for data in written)
+    assert secret not in caplog.text

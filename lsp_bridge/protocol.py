@@ -318,8 +318,12 @@ class DaemonStatus(Wire):
     model: str
     """The model a new session gets for this client."""
     demo: bool
+    model_notice: str = ""
+    """What to tell the user about the model, e.g. how to set a key."""
     notice: str = ""
-    """What to tell the person about the model, e.g. how to set a key."""
+    """What else to tell the user, e.g. of settings that are ignored."""
+    demo_prompt: str = ""
+    """The task that the demo can do here; empty: none, or the model is a real one."""
     trace_folder: str
     trust: Trust = "unknown"
     sandbox: str = ""

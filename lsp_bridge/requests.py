@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from daemon.agents.loader import UnknownAgent
 from daemon.config import Config
 from daemon.core import Daemon, memory_mb
+from daemon.demo import prompt_for
 from daemon.loop.attaching import attached
 from daemon.loop.session import Busy, Sealed, Session
 from daemon.model.base import Model
@@ -135,7 +136,7 @@ class Requests:
         choice = await self._choice()
         core = self._core
         config, trust = self.client_config(), self.client_trust()
-        notices = [core.workspace_problem(), core.storage_notice, core.api.notice, choice.notice]
+        notices = [core.workspace_problem(), core.storage_notice, core.api.notice]
         notices += [*config.blocking, *config.problems]
         sandbox, no_sandbox = await asyncio.to_thread(sandbox_words, config.settings, core.workspace)
         notices += [*core.grants.problems(), mode_notice(config, trust), no_sandbox]
@@ -149,7 +150,9 @@ class Requests:
             running=len(core.running),
             model=choice.model,
             demo=choice.demo,
+            model_notice=choice.notice,
             notice="\n".join(notice for notice in notices if notice),
+            demo_prompt=prompt_for(core.workspace) if choice.demo else "",
             trace_folder=str(core.store.root),
             trust=trust,
             sandbox=sandbox,

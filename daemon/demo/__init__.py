@@ -10,6 +10,11 @@ PROMPT = "The test for discount codes fails. Make it pass."
 """The task the script is written for."""
 
 
+def prompt_for(workspace: Path) -> str:
+    """Return the task that the demo can do in this workspace; empty when it is not the sample."""
+    return PROMPT if (workspace / "shop" / "cart.py").is_file() else ""
+
+
 def script_path() -> Path:
     """The script of the demo model (``daemon.provider.scripted``)."""
     return Path(str(importlib.resources.files("daemon.demo") / "script.json"))

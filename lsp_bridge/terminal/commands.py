@@ -82,7 +82,7 @@ async def status(workspace: Path, launcher: Launcher, console: Console, *, as_js
         rows[t("memory")] = f"{number(found['memoryMb']):.0f} MB"
     for name, value in rows.items():
         console.write(f"{pad(f'{name}:', 11)}{one_line(value)}\n")
-    if notice := string(found.get("notice")):
+    for notice in filter(None, (string(found.get("modelNotice")), string(found.get("notice")))):
         console.write(f"\n{clean(notice)}\n")
     return EXIT_OK
 

@@ -22,6 +22,7 @@ import type { GoalsView } from "./goals/view";
 import { nameOf } from "./goals/words";
 import { restore, step } from "./history/commands";
 import type { FileHistory } from "./history/model";
+import type { ModelCommands } from "./models/commands";
 import type { PermissionCommands } from "./permission/commands";
 import { isQuestion } from "./permission/asked";
 import type { Answer } from "./permission/grants";
@@ -44,6 +45,7 @@ export interface Parts {
   goalCommands: GoalCommands;
   graph: GraphPanel;
   contexts: ContextCommands;
+  models: ModelCommands;
   permissions: PermissionCommands;
   tell: (error: unknown) => Promise<void>;
   log: vscode.LogOutputChannel;
@@ -82,6 +84,9 @@ export function registerCommands(parts: Parts): vscode.Disposable {
     showContext: () => contexts.show(),
     refreshContext: (uri) => contexts.refresh(uri),
     setBudget: () => contexts.setBudget(),
+    connectModel: (provider) => parts.models.connect(typeof provider === "string" ? provider : undefined),
+    chooseModel: () => parts.models.choose(),
+    chooseThinking: () => parts.models.chooseThinking(),
     setMode: () => permissions.setMode(),
     managePermissions: () => permissions.manage(),
     showJobs: () => showJobs(daemon, sessions),

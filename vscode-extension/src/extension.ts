@@ -19,6 +19,8 @@ import { GoalCommands } from "./goals/commands";
 import { GoalsView } from "./goals/view";
 import { FileHistory } from "./history/model";
 import { PermissionCommands } from "./permission/commands";
+import { ModelCommands } from "./models/commands";
+import { ProviderKeys } from "./models/keys";
 import { SessionController } from "./session/controller";
 import { StatusItem } from "./status/item";
 
@@ -28,12 +30,16 @@ export function activate(context: vscode.ExtensionContext): void {
   const log = vscode.window.createOutputChannel("Goalwright", { log: true });
   const bundle = vscode.Uri.joinPath(context.extensionUri, "bundled").fsPath;
   const installation = new Installation(bundle, context.globalStorageUri.fsPath);
+  const keys = new ProviderKeys(context.secrets, (text) => log.warn(text));
   const problems = new EditorProblems();
   const daemon = new Daemon({
     output: log,
     folder: () => workspaceFolder()?.uri.fsPath,
     python: () => findPython(installation),
-    options: initializationOptions,
+    options: async () => {
+      await keys.ready;
+      return initializationOptions(keys.variables);
+    },
     diagnostics: (params) => problems.answer(params),
     middleware: () => features.middleware,
   });
@@ -50,12 +56,14 @@ export function activate(context: vscode.ExtensionContext): void {
   const goals = new GoalsView(sessions, goalCommands, (error) => void tell(error), daemon);
   const graph = new GraphPanel(context.extensionUri, { daemon, sessions, log, reveal: (goalId, branchId) => goals.reveal(goalId, branchId) });
   const contexts = new ContextCommands({ daemon, sessions });
+  const models = new ModelCommands({ daemon, sessions, keys, memory: context.globalState });
   const permissions = new PermissionCommands({ daemon, sessions, defaultMode: () => surrounding.defaultMode });
-  const parts = { daemon, sessions, chat, review, history, explorations, records, surrounding, installation, goals, goalCommands, graph, contexts, permissions, tell, log };
+  const parts = { daemon, sessions, chat, review, history, explorations, records, surrounding, installation, goals, goalCommands, graph, contexts, models, keys, permissions, tell, log };
   context.subscriptions.push(
     log,
     daemon,
     problems,
+    keys,
     sessions,
     review,
     history,

@@ -528,8 +528,12 @@ export interface DaemonStatus {
   /** The model a new session gets for this client. */
   model: string;
   demo: boolean;
-  /** What to tell the person about the model, e.g. how to set a key. */
+  /** What to tell the user about the model, e.g. how to set a key. */
+  modelNotice: string;
+  /** What else to tell the user, e.g. of settings that are ignored. */
   notice: string;
+  /** The task that the demo can do here; empty: none, or the model is a real one. */
+  demoPrompt: string;
   traceFolder: string;
   trust: Trust;
   /** Where commands run, in words; empty: as they are, after a question. */

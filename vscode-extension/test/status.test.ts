@@ -10,7 +10,7 @@ const connected = (demo = false): DaemonState => ({
   phase: "connected",
   status: {
     version: "0", protocolVersion: 1, pid: 1, workspace: "/w", uptimeS: 0, clients: 1, running: 0, model: "a/b", demo,
-    notice: "", traceFolder: "", trust: "trusted", sandbox: "", memoryMb: null, apiUrl: null,
+    modelNotice: "", notice: "", demoPrompt: "", traceFolder: "", trust: "trusted", sandbox: "", memoryMb: null, apiUrl: null,
   },
 });
 

@@ -18,6 +18,10 @@ export interface Surrounding {
   /** Empty while there is no connection. */
   model: string;
   demo: boolean;
+  /** Prompts that fit this folder and model, as buttons. */
+  examples: readonly string[];
+  /** Servers of models that answer on this machine, by id. */
+  local: readonly string[];
   /** What the daemon has to say about the model. */
   notice: string;
   folder: string;
@@ -39,7 +43,7 @@ export type Choices = Readonly<Record<string, Choice>>;
 export type Changes = Readonly<Record<string, HistoryChange>>;
 
 /** Commands that the page's buttons run. */
-export type PageCommand = "setMode" | "managePermissions" | "manageTrust";
+export type PageCommand = "setMode" | "chooseModel" | "managePermissions" | "manageTrust";
 
 /** What the meter's buttons do: commands of the same names. */
 export type MeterAction = "compact" | "showContext" | "setBudget";
@@ -91,6 +95,7 @@ export type FromWebview =
   | { type: "openRecord"; sessionId: string }
   | { type: "closeRecord" }
   | { type: "moreSessions" }
+  | { type: "connectModel"; provider: string }
   | { type: "action"; id: ActionId }
   | { type: "command"; command: PageCommand }
   | { type: "meter"; action: MeterAction }

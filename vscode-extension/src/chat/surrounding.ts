@@ -2,7 +2,7 @@ import * as vscode from "vscode";
 import type { Daemon, DaemonState } from "../daemon/daemon";
 import { configuredMode, places, workspaceFolder } from "../daemon/environment";
 import { ACTIONS, type ActionId } from "../daemon/problems";
-import type { Mode, SessionInfo } from "../protocol.gen";
+import type { DaemonStatus, Mode, SessionInfo } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import type { Surrounding } from "./messages";
 import { ago } from "./time";
@@ -18,6 +18,7 @@ export class SurroundingModel implements vscode.Disposable {
   private recent: readonly SessionInfo[] = [];
   private installing = false;
   private mode: Mode | undefined;
+  private local: readonly string[] = [];
 
   constructor(
     private readonly daemon: Daemon,
@@ -30,6 +31,7 @@ export class SurroundingModel implements vscode.Disposable {
         if (state.phase !== "connected") return;
         void this.readRecent();
         void this.readMode();
+        void this.readLocal(state.status);
       }),
       sessions.onDidChange((change) => {
         if (change.kind === "reset" && !sessions.state && daemon.state.phase === "connected") void this.readRecent();
@@ -51,7 +53,9 @@ export class SurroundingModel implements vscode.Disposable {
         : connection(state),
       model: status?.model ?? "",
       demo: status?.demo ?? false,
-      notice: status?.notice ?? "",
+      examples: status ? examples(status) : [],
+      local: this.local,
+      notice: status ? [status.demo ? "" : status.modelNotice, status.notice].filter(Boolean).join("\n") : "",
       folder: folder?.name ?? "",
       folderNote: several && folder ? t("This window has several folders; Goalwright works in {0}. Another one: the command Goalwright: Choose Folder…", folder.name) : "",
       recent: this.recent.map(({ trace, status: now }) => ({
@@ -90,6 +94,18 @@ export class SurroundingModel implements vscode.Disposable {
     }
   }
 
+  /** Only who has no model yet wants to know which servers run here. */
+  private async readLocal({ demo }: DaemonStatus): Promise<void> {
+    if (!demo) return;
+    try {
+      const { providers } = await this.daemon.request("goalwright/model/list", { provider: null, env: {} });
+      this.local = providers.filter(({ keyVariable, connected }) => !keyVariable && connected).map(({ id }) => id);
+      this.fire();
+    } catch {
+      // They can still be connected by hand.
+    }
+  }
+
   private async readMode(): Promise<void> {
     try {
       this.mode = (await this.daemon.request("goalwright/permission/rules", {})).mode;
@@ -103,6 +119,12 @@ export class SurroundingModel implements vscode.Disposable {
   private fire(): void {
     this.changed.fire(this.value);
   }
+}
+
+/** The demo has its one task; a real model can begin with any of these. */
+function examples({ demo, demoPrompt }: DaemonStatus): string[] {
+  if (demo) return demoPrompt ? [demoPrompt] : [];
+  return [t("Explain this project: what it does, its main parts, and how to run its tests."), t("Run the tests, and fix what fails."), t("Plan a change with me. Ask what I want first.")];
 }
 
 function connection(state: DaemonState): Surrounding["connection"] {

@@ -22,6 +22,7 @@ const FRAME_MS = 16;
 const METER_ACTIONS: readonly MeterAction[] = ["compact", "showContext", "setBudget"];
 const PAGE_COMMANDS: Readonly<Record<PageCommand, string>> = {
   setMode: "goalwright.setMode",
+  chooseModel: "goalwright.chooseModel",
   managePermissions: "goalwright.managePermissions",
   manageTrust: "workbench.trust.manage",
 };
@@ -195,6 +196,9 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         return records.close();
       case "moreSessions":
         await vscode.commands.executeCommand("goalwright.openSession");
+        return;
+      case "connectModel":
+        await vscode.commands.executeCommand("goalwright.connectModel", message.provider || undefined);
         return;
       case "action": {
         const action = Object.hasOwn(ACTIONS, message.id) ? ACTIONS[message.id] : undefined;

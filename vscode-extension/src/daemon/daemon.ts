@@ -22,7 +22,7 @@ export interface Surroundings {
   folder: () => string | undefined;
   /** The interpreter that has Goalwright. Throws a Problem when there is none. */
   python: () => Promise<string>;
-  options: () => InitializationOptions;
+  options: () => Promise<InitializationOptions>;
   /** What the extensions of the person say about files. */
   diagnostics: Answering<"goalwright/editor/diagnostics">;
   middleware: () => Middleware;
@@ -160,7 +160,7 @@ export class Daemon implements vscode.Disposable {
     if (!folder) throw new Problem("noFolder", t("Open a folder to let Goalwright work in it."), ["openFolder"]);
     const python = await this.around.python();
     const endpoint = await launch(python, folder, (line) => this.around.output.info(line));
-    const connection = await Connection.open(endpoint, this.around.options(), this.around.output, {
+    const connection = await Connection.open(endpoint, await this.around.options(), this.around.output, {
       onUpdate: (params) => this.updated.fire(params),
       onDelta: (params) => this.grown.fire(params),
       onMeter: (params) => this.metered.fire(params),

@@ -53,17 +53,19 @@ function daemonSettings(): Record<string, unknown> {
     .filter(([, value]) => value !== UNSET)
     .map(([key, value]) => [key, SWITCHES.has(key) ? value === "on" : value] as const);
   const model = setting("model");
+  const thinking = configuration.get<number | null>("thinkingTokens", null);
   const models = configuration.get<Record<string, string>>("models", {});
   return {
     language: language(),
     ...(model ? { model } : {}),
     ...(Object.keys(models).length > 0 ? { models } : {}),
+    ...(typeof thinking === "number" ? { thinking_tokens: thinking } : {}),
     ...Object.fromEntries(chosen),
   };
 }
 
 /** The settings of VS Code that the daemon has, too, and that count at once; the language does after a reload of the window. */
-export const DAEMON_SETTINGS: readonly string[] = ["model", "models", ...Object.keys(CHOICES)].map((name) => `goalwright.${name}`);
+export const DAEMON_SETTINGS: readonly string[] = ["model", "models", "thinkingTokens", ...Object.keys(CHOICES)].map((name) => `goalwright.${name}`);
 
 /** `~` and `${workspaceFolder}` written out, as people are used to in settings that hold a path. */
 export function expand(value: string, folder: string | undefined, home: string = os.homedir()): string {
@@ -90,7 +92,8 @@ export async function findPython(installation: Installation): Promise<string> {
   );
 }
 
-export function initializationOptions(): InitializationOptions {
+/** What the daemon is told of this window. `variables`: keys and addresses that were entered here, which go before the environment's. */
+export function initializationOptions(variables: Readonly<Record<string, string>> = {}): InitializationOptions {
   return {
     protocolVersion: PROTOCOL_VERSION,
     client: "VS Code",
@@ -99,6 +102,6 @@ export function initializationOptions(): InitializationOptions {
     diagnostics: true,
     chat: true,
     settings: daemonSettings(),
-    env: providerEnvironment(process.env),
+    env: { ...providerEnvironment(process.env), ...variables },
   };
 }

@@ -1,5 +1,7 @@
 import * as vscode from "vscode";
 import type { FileHistory } from "../history/model";
+import type { ModelCommands } from "../models/commands";
+import type { ProviderKeys } from "../models/keys";
 import type { SessionController } from "../session/controller";
 import type { Daemon } from "./daemon";
 import { DAEMON_SETTINGS, setting } from "./environment";
@@ -12,11 +14,13 @@ export interface Watched {
   sessions: SessionController;
   history: FileHistory;
   installation: Installation;
+  models: ModelCommands;
+  keys: ProviderKeys;
   log: vscode.LogOutputChannel;
 }
 
 /** Reacts to what changes around the daemon: settings, trust, folders, versions; and keeps the context keys. */
-export function watchSurroundings({ daemon, sessions, history, installation, log }: Watched): vscode.Disposable {
+export function watchSurroundings({ daemon, sessions, history, installation, models, keys: providers, log }: Watched): vscode.Disposable {
   const again = (): void => {
     // Nobody needs a daemon yet, or the person stopped it.
     if (daemon.state.phase === "idle" || daemon.state.phase === "stopped") return;
@@ -28,8 +32,10 @@ export function watchSurroundings({ daemon, sessions, history, installation, log
     vscode.workspace.onDidChangeConfiguration((event) => {
       const mine = ["goalwright.python", "goalwright.basePython", ...DAEMON_SETTINGS];
       if (mine.some((name) => event.affectsConfiguration(name))) again();
+      if (event.affectsConfiguration("goalwright.model")) models.checkSetting().catch((error: unknown) => log.debug(String(error)));
       if (event.affectsConfiguration("goalwright.language")) void offerReload();
     }),
+    providers.onDidChange(again),
     vscode.workspace.onDidGrantWorkspaceTrust(again),
     vscode.workspace.onDidChangeWorkspaceFolders(again),
     sessions.onDidChange(() => {

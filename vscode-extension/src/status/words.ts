@@ -48,7 +48,7 @@ function stateWords(daemon: DaemonState, session: SessionState | undefined): Sta
       const { status } = daemon;
       const demo = session?.session.demo ?? status.demo;
       const model = session?.session.model ?? status.model;
-      const about = demo ? `${t("DEMO: a scripted model answers.")} ${status.notice}` : t("Model: {0}", model);
+      const about = demo ? `${t("DEMO: a scripted model answers.")} ${status.modelNotice}` : t("Model: {0}", model);
       const tooltip = status.sandbox ? `${about}\n${t("Commands: {0}", status.sandbox)}` : about;
       if (session && session.pending.length > 0) {
         return { icon: "bell-dot", state: t("needs you"), tooltip: session.pending.map(requestTitle).join("\n"), alarm: true };

@@ -137,9 +137,80 @@ export const panels: FakePanel[] = [];
 export const workspace = {
   isTrusted: true,
   workspaceFolders: undefined,
-  /** Nothing is set. */
-  getConfiguration: () => ({ get: <T>(_name: string, otherwise: T): T => otherwise }),
+  /** Only what was set by `update`. */
+  getConfiguration: () => ({
+    get: <T>(name: string, otherwise: T): T => (configured.has(name) ? (configured.get(name) as T) : otherwise),
+    update: async (name: string, value: unknown) => void configured.set(name, value),
+  }),
 };
+
+/** Settings that were changed. */
+export const configured = new Map<string, unknown>();
+
+export enum ConfigurationTarget {
+  Global = 1,
+}
+
+export enum ProgressLocation {
+  Notification = 15,
+}
+
+/** VS Code's secret storage. */
+export class FakeSecrets {
+  readonly values = new Map<string, string>();
+  private readonly changed = new EventEmitter<{ key: string }>();
+  readonly onDidChange = this.changed.event;
+
+  get = async (key: string): Promise<string | undefined> => this.values.get(key);
+
+  store = async (key: string, value: string): Promise<void> => {
+    this.values.set(key, value);
+    this.changed.fire({ key });
+  };
+}
+
+/** A field as the person meets it. */
+export class FakeInputBox {
+  title = "";
+  prompt = "";
+  placeholder = "";
+  password = false;
+  value = "";
+  validationMessage: string | undefined = undefined;
+  buttons: readonly unknown[] = [];
+  private readonly changed = new EventEmitter<string>();
+  private readonly accepted = new EventEmitter<void>();
+  private readonly hidden = new EventEmitter<void>();
+  private readonly triggered = new EventEmitter<unknown>();
+  readonly onDidChangeValue = this.changed.event;
+  readonly onDidAccept = this.accepted.event;
+  readonly onDidHide = this.hidden.event;
+  readonly onDidTriggerButton = this.triggered.event;
+
+  show(): void {}
+
+  dispose(): void {}
+
+  hide(): void {
+    this.hidden.fire();
+  }
+
+  type(value: string): void {
+    this.value = value;
+    this.changed.fire(value);
+  }
+
+  enter(): void {
+    this.accepted.fire();
+  }
+
+  press(button: number): void {
+    this.triggered.fire(this.buttons[button]);
+  }
+}
+
+/** Fields that were opened, the last one at the end. */
+export const boxes: FakeInputBox[] = [];
 
 interface Row {
   label: string;
@@ -156,6 +227,9 @@ export class FakeQuickPick {
   matchOnDescription = false;
   matchOnDetail = false;
   items: readonly Row[] = [];
+  value = "";
+  private readonly changed = new EventEmitter<string>();
+  readonly onDidChangeValue = this.changed.event;
   selectedItems: readonly Row[] = [];
   private readonly hidden = new EventEmitter<void>();
   private readonly accepted = new EventEmitter<void>();
@@ -170,6 +244,11 @@ export class FakeQuickPick {
 
   hide(): void {
     this.hidden.fire();
+  }
+
+  type(value: string): void {
+    this.value = value;
+    this.changed.fire(value);
   }
 
   row(label: string): Row {
@@ -199,6 +278,11 @@ export const window = {
     return panels.at(-1);
   },
   registerWebviewPanelSerializer: () => new Disposable(() => undefined),
+  createInputBox: () => {
+    boxes.push(new FakeInputBox());
+    return boxes.at(-1);
+  },
+  withProgress: <T>(_options: unknown, work: () => Promise<T>): Promise<T> => work(),
   createQuickPick: () => {
     picks.push(new FakeQuickPick());
     return picks.at(-1);
@@ -213,6 +297,6 @@ export const window = {
   showInformationMessage: (text: string, ...buttons: unknown[]) => (buttons.length > 0 ? ask(text) : show(text)),
   setStatusBarMessage: show,
   showInputBox: (options: { title?: string }) => ask(options.title),
-  showWarningMessage: (question: string, { detail }: { detail: string }, ...buttons: string[]) =>
-    ask([question, detail, `[${buttons.join("] [")}]`].join("\n")),
+  showWarningMessage: (question: string, first: string | { detail: string }, ...buttons: string[]) =>
+    ask(typeof first === "string" ? question : [question, first.detail, `[${buttons.join("] [")}]`].join("\n")),
 };

@@ -122,9 +122,17 @@ export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
         >
           <Icon name="shield" />
         </button>
-        <span class="model" title={model}>
-          {model.split("/").at(-1)}
-        </span>
+        <button
+          type="button"
+          class="model"
+          aria-label={t("Model: {0}", model)}
+          aria-haspopup="menu"
+          title={t("{0}. Choose another model.", model)}
+          onClick={() => post({ type: "command", command: "chooseModel" })}
+        >
+          <span>{model.split("/").at(-1)}</span>
+          <Icon name="chevron" />
+        </button>
         {busy && (
           <button type="button" class="round" aria-label={t("Stop")} title={t("Stop")} onClick={() => post({ type: "cancel" })}>
             <Icon name="stop" />

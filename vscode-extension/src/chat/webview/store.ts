@@ -23,7 +23,7 @@ export const EMPTY: ViewState = {
   surrounding: {
     connection: { phase: "starting", text: "", actions: [] },
     model: "",
-    demo: false,
+    demo: false, examples: [], local: [],
     notice: "",
     folder: "",
     folderNote: "",

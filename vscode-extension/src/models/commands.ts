@@ -1,0 +1,247 @@
+import * as vscode from "vscode";
+import type { Daemon } from "../daemon/daemon";
+import { setting } from "../daemon/environment";
+import { t } from "../l10n";
+import type { ModelProvider, ModelTestResult, OfferedModel } from "../protocol.gen";
+import type { SessionController } from "../session/controller";
+import { connectionOf, type Entered } from "./connect";
+import type { ProviderKeys } from "./keys";
+import { modelFacts, THINKING, thinkingWord } from "./words";
+
+const RECENT = "recentModels";
+const RECENT_KEPT = 5;
+const SHOWN_MS = 5_000;
+const FOR_NEW: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("star"), tooltip: t("Use for new sessions, too") };
+
+interface Parts {
+  daemon: Daemon;
+  sessions: SessionController;
+  keys: ProviderKeys;
+  /** Remembers which models were used. */
+  memory: vscode.Memento;
+}
+
+interface Row extends vscode.QuickPickItem {
+  model?: string;
+  action?: "connect" | "thinking";
+}
+
+/** The models: connecting a provider, choosing a model, and how long it thinks. */
+export class ModelCommands {
+  constructor(private readonly parts: Parts) {}
+
+  /** Connects a provider: key or address, a check, a first model. Resolves when it is done or given up. */
+  async connect(providerId?: string): Promise<void> {
+    const provider = await this.provider(providerId);
+    if (!provider) return;
+    let entered = await connectionOf(provider, (env) => this.listed(provider.id, env));
+    while (entered) {
+      const model = entered.provider.default || (await this.typed(entered.provider));
+      if (!model) return;
+      const tested = await this.tested(model, entered);
+      if (!tested.error) return this.finish(model, entered, tested);
+      entered = await this.failed(model, entered, tested);
+    }
+  }
+
+  /** Chooses the model of the session on display, or of new ones when there is none. */
+  async choose(): Promise<void> {
+    const { sessions, daemon } = this.parts;
+    const inSession = sessions.state !== undefined;
+    const now = sessions.state?.session.model || (daemon.state.phase === "connected" ? daemon.state.status.model : "");
+    const pick = vscode.window.createQuickPick<Row>();
+    pick.title = inSession ? t("Model of this session") : t("Model of new sessions");
+    pick.placeholder = t("Choose a model, or type provider/model");
+    pick.matchOnDescription = true;
+    pick.busy = true;
+    const recent = this.recent(now);
+    let providers: readonly ModelProvider[] = [];
+    const show = (): void => {
+      pick.items = rows(recent, now, providers, pick.value, inSession, this.thinking());
+    };
+    show();
+    const listing = this.listed().then(
+      (found) => {
+        providers = found;
+        show();
+      },
+      // What is remembered can be chosen all the same.
+      () => undefined,
+    );
+    void listing.finally(() => (pick.busy = false));
+    const typed = pick.onDidChangeValue(show);
+    const chosen = await new Promise<{ row: Row; forNew: boolean } | undefined>((resolve) => {
+      pick.onDidAccept(() => resolve(pick.selectedItems[0] && { row: pick.selectedItems[0], forNew: !inSession }));
+      pick.onDidTriggerItemButton(({ item }) => resolve({ row: item, forNew: true }));
+      pick.onDidHide(() => resolve(undefined));
+      pick.show();
+    });
+    typed.dispose();
+    pick.dispose();
+    if (chosen?.row.action === "connect") return this.connect();
+    if (chosen?.row.action === "thinking") return this.chooseThinking();
+    if (chosen?.row.model) await this.use(chosen.row.model, { session: inSession, forNew: chosen.forNew });
+  }
+
+  /** Chooses how long models think before they answer. */
+  async chooseThinking(): Promise<void> {
+    const now = this.thinking();
+    const picked = await vscode.window.showQuickPick(
+      THINKING.map(({ tokens, label, detail }) => ({ label, detail, description: tokens === now ? t("current") : "", tokens })),
+      { title: t("Thinking"), placeHolder: t("Applies to all sessions, from the next request on") },
+    );
+    if (!picked || picked.tokens === now) return;
+    await configure("thinkingTokens", picked.tokens);
+    vscode.window.setStatusBarMessage(t("Goalwright: thinking {0}", picked.label), SHOWN_MS);
+  }
+
+  /** Says what is wrong with the model of the settings, when its provider can tell. */
+  async checkSetting(): Promise<void> {
+    const model = setting("model");
+    if (!model) return;
+    const { problem } = await this.parts.daemon.request("goalwright/model/check", { model });
+    if (!problem) return;
+    const choose = t("Choose Model…");
+    if ((await vscode.window.showWarningMessage(problem, choose)) === choose) await this.choose();
+  }
+
+  private async use(model: string, { session, forNew }: { session: boolean; forNew: boolean }): Promise<void> {
+    const { daemon, sessions, memory } = this.parts;
+    const { problem } = await daemon.request("goalwright/model/check", { model });
+    if (problem) {
+      const anyway = t("Use Anyway");
+      const choice = await vscode.window.showWarningMessage(problem, anyway, t("Choose Another"));
+      if (choice === undefined) return;
+      if (choice !== anyway) return this.choose();
+    }
+    if (session) await daemon.request("goalwright/session/set", { sessionId: await sessions.ensure(), model });
+    if (forNew) await configure("model", model);
+    await memory.update(RECENT, [model, ...this.recent("").filter((one) => one !== model)].slice(0, RECENT_KEPT));
+    const text = !session ? t("Goalwright: {0} for new sessions", model) : forNew ? t("Goalwright: {0} for this session and new ones", model) : t("Goalwright: {0} for this session", model);
+    vscode.window.setStatusBarMessage(text, SHOWN_MS);
+  }
+
+  private recent(now: string): string[] {
+    const kept = this.parts.memory.get<string[]>(RECENT, []);
+    return now && !now.startsWith("demo/") ? [now, ...kept.filter((one) => one !== now)] : kept;
+  }
+
+  private thinking(): number {
+    return vscode.workspace.getConfiguration("goalwright").get<number | null>("thinkingTokens", null) ?? 0;
+  }
+
+  private async listed(provider: string | null = null, env: Record<string, string> = {}): Promise<readonly ModelProvider[]> {
+    return (await this.parts.daemon.request("goalwright/model/list", { provider, env })).providers;
+  }
+
+  private async provider(id: string | undefined): Promise<ModelProvider | undefined> {
+    const found = await this.listed(id ?? null);
+    if (id !== undefined) return found[0];
+    const forget: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("trash"), tooltip: t("Remove the key that VS Code keeps") };
+    const kept = this.parts.keys.variables;
+    const items = found.map((provider) => ({
+      label: provider.name,
+      description: state(provider),
+      buttons: kept[provider.keyVariable] || kept[provider.urlVariable] ? [forget] : [],
+      provider,
+    }));
+    const pick = vscode.window.createQuickPick<(typeof items)[number]>();
+    pick.title = t("Connect a Model");
+    pick.placeholder = t("Where do your models come from?");
+    pick.items = items;
+    const chosen = await new Promise<ModelProvider | undefined>((resolve) => {
+      pick.onDidAccept(() => resolve(pick.selectedItems[0]?.provider));
+      pick.onDidHide(() => resolve(undefined));
+      pick.onDidTriggerItemButton(({ item: { provider } }) => {
+        void this.parts.keys.set({ [provider.keyVariable]: undefined, ...(provider.urlVariable ? { [provider.urlVariable]: undefined } : {}) });
+        vscode.window.setStatusBarMessage(t("Goalwright: the key of {0} was removed", provider.name), SHOWN_MS);
+        resolve(undefined);
+      });
+      pick.show();
+    });
+    pick.dispose();
+    return chosen;
+  }
+
+  /** The model of a provider that does not list any. */
+  private async typed(provider: ModelProvider): Promise<string | undefined> {
+    const name = await vscode.window.showInputBox({
+      title: t("Model of {0}", provider.name),
+      prompt: provider.error || t("{0} lists no models. Write the name of the one to use.", provider.name),
+      ignoreFocusOut: true,
+      validateInput: (text) => (text.trim() ? undefined : t("Write a name.")),
+    });
+    return name && `${provider.id}/${name.trim()}`;
+  }
+
+  private async tested(model: string, { env }: Entered): Promise<ModelTestResult> {
+    return vscode.window.withProgress(
+      { location: vscode.ProgressLocation.Notification, title: t("Testing {0}…", model) },
+      () => Promise.resolve(this.parts.daemon.request("goalwright/model/test", { model, env })),
+    );
+  }
+
+  /** Stores what was entered, makes the model that of new sessions, and says what it is. */
+  private async finish(model: string, { env, provider }: Entered, tested: ModelTestResult): Promise<void> {
+    await this.parts.keys.set(env);
+    await configure("model", model);
+    await this.parts.memory.update(RECENT, [model, ...this.recent("").filter((one) => one !== model)].slice(0, RECENT_KEPT));
+    const facts = provider.models.find((one: OfferedModel) => one.model === model) ?? tested;
+    const other = t("Choose Another Model…");
+    void vscode.window.showInformationMessage(t("Connected to {0}: {1}.", model, modelFacts(facts)), other).then(async (choice) => {
+      if (choice === other) await this.choose();
+    });
+  }
+
+  /** What to do after a test that failed: another key, another model, or nothing. */
+  private async failed(model: string, entered: Entered, { error, errorKind }: ModelTestResult): Promise<Entered | undefined> {
+    const [key, other, again] = [t("Change Key…"), t("Choose Another Model…"), t("Retry")];
+    const wanted = errorKind === "auth" || errorKind === "no_key" ? [key] : [again, other];
+    const choice = await vscode.window.showErrorMessage(error, ...wanted);
+    if (choice === key) return connectionOf(entered.provider, (env) => this.listed(entered.provider.id, env));
+    if (choice === again) return entered;
+    if (choice !== other) return undefined;
+    const picked = await vscode.window.showQuickPick(
+      entered.provider.models.filter((one) => one.model !== model).map((one) => ({ label: one.model, description: modelFacts(one) })),
+      { title: t("Model of {0}", entered.provider.name) },
+    );
+    const name = picked?.label ?? (await this.typed(entered.provider));
+    return name ? { ...entered, provider: { ...entered.provider, default: name } } : undefined;
+  }
+}
+
+/** The list of the model picker: what was used last, then what each connected provider offers. */
+function rows(recent: readonly string[], now: string, providers: readonly ModelProvider[], typed: string, inSession: boolean, thinking: number): Row[] {
+  const known = new Map(providers.flatMap(({ models }) => models.map((one) => [one.model, one] as const)));
+  const buttons = inSession ? [FOR_NEW] : [];
+  const row = (model: string): Row => {
+    const offered = known.get(model);
+    return { label: `${model === now ? "$(check) " : ""}${model}`, description: offered ? modelFacts(offered) : "", model, buttons };
+  };
+  const separator = (label: string): Row => ({ label, kind: vscode.QuickPickItemKind.Separator });
+  const name = typed.trim();
+  const written = /^[\w.-]+\/\S+$/.test(name) && !known.has(name) && !recent.includes(name);
+  return [
+    ...(written ? [{ label: t("Use {0}", name), model: name, alwaysShow: true, buttons }] : []),
+    ...(recent.length > 0 ? [separator(t("recent")), ...recent.map(row)] : []),
+    ...providers
+      .filter(({ connected }) => connected)
+      .flatMap(({ name: label, models, error }) => [
+        separator(error ? `${label}: ${error}` : label),
+        ...models.map((one) => row(one.model)).filter(({ model }) => model && !recent.includes(model)),
+      ]),
+    separator(""),
+    { label: `$(key) ${t("Connect a Model…")}`, action: "connect", alwaysShow: true },
+    { label: `$(lightbulb) ${t("Thinking: {0}…", thinkingWord(thinking))}`, action: "thinking", alwaysShow: true },
+  ];
+}
+
+function state({ connected, models, keyVariable, error }: ModelProvider): string {
+  if (error) return error;
+  if (connected) return models.length > 0 ? t("connected, {0} models", models.length) : t("connected");
+  return keyVariable ? "" : t("not running");
+}
+
+async function configure(name: "model" | "thinkingTokens", value: string | number): Promise<void> {
+  await vscode.workspace.getConfiguration("goalwright").update(name, value, vscode.ConfigurationTarget.Global);
+}

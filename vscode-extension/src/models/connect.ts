@@ -1,0 +1,105 @@
+import * as vscode from "vscode";
+import { t } from "../l10n";
+import type { ModelProvider } from "../protocol.gen";
+import { addressProblem, keyProblem, pastedKey } from "./words";
+
+/** What was entered, and what the provider said to it. */
+export interface Entered {
+  env: Record<string, string>;
+  provider: ModelProvider;
+}
+
+/** Asks the provider for its models with what was entered. */
+type Listing = (env: Record<string, string>) => Promise<readonly ModelProvider[]>;
+
+const START: Readonly<Record<string, { how: string; page: string }>> = {
+  ollama: { how: t("Ollama does not answer on this machine. Start it with `ollama serve`, and get a model with `ollama pull qwen3-coder`."), page: "https://ollama.com/download" },
+  lm_studio: { how: t("LM Studio does not answer on this machine. Start its local server, and load a model."), page: "https://lmstudio.ai" },
+};
+
+/** Asks for what a provider needs until it takes it. Undefined when the user gave up. */
+export async function connectionOf(provider: ModelProvider, list: Listing): Promise<Entered | undefined> {
+  if (!provider.keyVariable) return running(provider, list);
+  let env: Record<string, string> = {};
+  if (provider.urlVariable) {
+    const url = await vscode.window.showInputBox({
+      title: t("Connect to an OpenAI-compatible server (1/2)"),
+      prompt: t("The address of its API, for example http://localhost:8000/v1"),
+      ignoreFocusOut: true,
+      validateInput: addressProblem,
+    });
+    if (url === undefined) return undefined;
+    env = { [provider.urlVariable]: url.trim() };
+  }
+  let problem = "";
+  for (;;) {
+    const key = await askKey(provider, problem);
+    if (key === undefined) return undefined;
+    const entered = { ...env, ...(key ? { [provider.keyVariable]: key } : {}) };
+    const [found] = await vscode.window.withProgress(
+      { location: vscode.ProgressLocation.Notification, title: t("Connecting to {0}…", provider.name) },
+      () => list(entered),
+    );
+    if (!found) return undefined;
+    if (found.errorKind === "auth") problem = found.error;
+    else if (found.errorKind) {
+      const again = t("Retry");
+      if ((await vscode.window.showErrorMessage(found.error, again)) !== again) return undefined;
+      problem = found.error;
+    } else return { env: entered, provider: found };
+  }
+}
+
+/** A server on this machine: it is there, or the user is told how to start it. */
+async function running(provider: ModelProvider, list: Listing): Promise<Entered | undefined> {
+  for (let found: ModelProvider | undefined = provider; found; [found] = await list({})) {
+    if (found.connected) return { env: {}, provider: found };
+    const { how, page } = START[found.id] ?? { how: found.error, page: "" };
+    const [again, get] = [t("Retry"), t("Download {0}", found.name)];
+    const choice = await vscode.window.showWarningMessage(how, again, ...(page ? [get] : []));
+    if (choice === get) await vscode.env.openExternal(vscode.Uri.parse(page));
+    if (choice === undefined) return undefined;
+  }
+  return undefined;
+}
+
+/** The key, empty where none is needed. A whole key that is pasted counts as entered. */
+function askKey(provider: ModelProvider, problem: string): Promise<string | undefined> {
+  const input = vscode.window.createInputBox();
+  const page: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("link-external"), tooltip: t("Open the page where keys are made") };
+  input.title = provider.urlVariable ? t("Connect to an OpenAI-compatible server (2/2)") : t("Connect to {0}", provider.name);
+  input.prompt = provider.urlVariable
+    ? t("API key; empty if the server needs none. It is kept in VS Code's secret storage.")
+    : t("Paste an API key. It is kept in VS Code's secret storage.");
+  input.placeholder = provider.keyVariable;
+  input.password = true;
+  input.ignoreFocusOut = true;
+  input.buttons = provider.keyPage ? [page] : [];
+  input.validationMessage = problem || undefined;
+  return new Promise((resolve) => {
+    let before = "";
+    const accept = (): void => {
+      const key = input.value.trim();
+      const wrong = key ? keyProblem(provider, key) : provider.urlVariable ? undefined : t("Paste a key, or press Escape.");
+      if (wrong) {
+        input.validationMessage = wrong;
+        return;
+      }
+      resolve(key);
+      input.hide();
+    };
+    input.onDidChangeValue((value) => {
+      input.validationMessage = undefined;
+      const pasted = pastedKey(provider.id, before, value);
+      before = value;
+      if (pasted) accept();
+    });
+    input.onDidAccept(accept);
+    input.onDidTriggerButton(() => void vscode.env.openExternal(vscode.Uri.parse(provider.keyPage)));
+    input.onDidHide(() => {
+      resolve(undefined);
+      input.dispose();
+    });
+    input.show();
+  });
+}

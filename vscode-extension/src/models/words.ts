@@ -1,0 +1,76 @@
+/** How models, prices and keys are written and read. Pure. */
+
+import { short } from "../amounts";
+import { t } from "../l10n";
+import type { ModelProvider, OfferedModel } from "../protocol.gen";
+
+/** `1M window · $2 in / $10 out per 1M tokens`. */
+export function modelFacts({ window, inputPrice, outputPrice }: Pick<OfferedModel, "window" | "inputPrice" | "outputPrice">): string {
+  const size = t("{0} window", short(window));
+  if (inputPrice === null || outputPrice === null) return size;
+  if (inputPrice === 0 && outputPrice === 0) return `${size} · ${t("free")}`;
+  return `${size} · ${t("{0} in / {1} out per 1M tokens", price(inputPrice), price(outputPrice))}`;
+}
+
+function price(dollars: number): string {
+  return `$${Number(dollars.toFixed(3))}`;
+}
+
+/** What providers are called, by id. */
+export const PROVIDER_NAMES = {
+  anthropic: "Anthropic",
+  openai: "OpenAI",
+  gemini: "Google Gemini",
+  openrouter: "OpenRouter",
+  ollama: "Ollama",
+  lm_studio: "LM Studio",
+} as const;
+
+/** What keys of a provider look like, the most special first. */
+const SHAPES: readonly (readonly [keyof typeof PROVIDER_NAMES, RegExp])[] = [
+  ["anthropic", /^sk-ant-[\w-]{20,}$/],
+  ["openrouter", /^sk-or-[\w-]{20,}$/],
+  ["gemini", /^AIza[\w-]{30,}$/],
+  ["openai", /^sk-(?!ant-|or-)[\w-]{20,}$/],
+];
+
+/** The provider that a key is of, as far as its beginning tells. */
+export function providerOfKey(key: string): keyof typeof PROVIDER_NAMES | undefined {
+  return SHAPES.find(([, shape]) => shape.test(key))?.[0];
+}
+
+/** Why a text cannot be a provider's key; undefined when it can. */
+export function keyProblem(provider: Pick<ModelProvider, "id" | "name">, key: string): string | undefined {
+  if (/\s/.test(key.trim())) return t("A key has no spaces.");
+  const other = providerOfKey(key.trim());
+  if (other && other !== provider.id && SHAPES.some(([id]) => id === provider.id)) return t("This looks like a key of {0}.", PROVIDER_NAMES[other]);
+  return undefined;
+}
+
+/** Whether the field changed by pasting a whole key of this provider: then Enter need not be pressed. */
+export function pastedKey(provider: string, before: string, now: string): boolean {
+  return now.length - before.length >= 20 && providerOfKey(now.trim()) === provider;
+}
+
+/** Why a text is no web address; undefined when it is one. */
+export function addressProblem(text: string): string | undefined {
+  try {
+    if (["http:", "https:"].includes(new URL(text.trim()).protocol)) return undefined;
+  } catch {
+    // No address at all.
+  }
+  return t("Write a web address, for example http://localhost:8000/v1.");
+}
+
+/** Levels of thinking as the model picker offers them, in tokens. */
+export const THINKING: readonly { tokens: number; label: string; detail: string }[] = [
+  { tokens: 0, label: t("Off"), detail: t("Answers at once") },
+  { tokens: 2_000, label: t("Low"), detail: t("Up to 2,000 tokens before each answer") },
+  { tokens: 8_000, label: t("Medium"), detail: t("Up to 8,000 tokens before each answer") },
+  { tokens: 24_000, label: t("High"), detail: t("Up to 24,000 tokens before each answer") },
+];
+
+/** The level of a number of tokens, or the number itself when it is none of them. */
+export function thinkingWord(tokens: number): string {
+  return THINKING.find((level) => level.tokens === tokens)?.label ?? t("{0} tokens", short(tokens));
+}

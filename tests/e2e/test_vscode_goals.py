@@ -155,6 +155,37 @@ async def test_the_person_changes_the_plan_in_the_tree_and_the_model_is_told(
         await expect(window.chat.locator(".note")).to_contain_text("the person renamed the goal")
         await window.pictures("note")
 
+        # The plan above the composer is the same plan.
+        strip = window.chat.get_by_role("region", name="Plan", exact=True)
+        await strip.get_by_role("button", name="Plan: 0 of 4 done. Write the changelog").click()
+        tree = strip.get_by_role("tree", name="Goals")
+        rows = tree.get_by_role("treeitem")
+        await expect(rows).to_have_count(4)
+        await expect(tree.get_by_role("treeitem", name=re.compile("^2 Write"))).to_have_attribute(
+            "aria-current", "step"
+        )
+        first = tree.get_by_role("treeitem", name=re.compile("^1 Lower"))
+        await first.click()
+        await expect(window.chat.locator(".goal-mark.flash")).to_contain_text("1 Lower the rates")
+        await first.hover()
+        await window.pictures("plan-strip")
+        last = tree.get_by_role("treeitem", name=re.compile(r"^2\.2 Tell"))
+        await last.drag_to(first, target_position={"x": 60, "y": 3})
+        await expect(tree.get_by_role("treeitem", name=re.compile("^1 Tell the customers"))).to_be_visible()
+        row = tree.get_by_role("treeitem", name=re.compile("^1 Tell the customers"))
+        await row.focus()
+        await window.page.keyboard.press("Alt+ArrowDown")
+        await expect(tree.get_by_role("treeitem", name=re.compile("^2 Tell the customers"))).to_be_visible()
+        row = tree.get_by_role("treeitem", name=re.compile("^2 Tell the customers"))
+        await row.hover()
+        await window.button("Do this next", row).click()
+        await expect(
+            strip.get_by_role("button", name="Plan: 0 of 4 done. Tell the customers")
+        ).to_be_visible()
+        # A click in the Explorer leads to the goal's place in the chat.
+        await (await window.goal(re.compile("^1 Lower the rates"))).click()
+        await expect(window.chat.locator(".goal-mark.flash")).to_contain_text("1 Lower the rates")
+
 
 LOG = "log.txt"
 LINES = 400

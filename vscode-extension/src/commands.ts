@@ -19,6 +19,7 @@ import type { Records } from "./explore/record";
 import { requestTitle } from "./explore/words";
 import type { GoalCommands } from "./goals/commands";
 import type { GoalsView } from "./goals/view";
+import type { Place } from "./goals/places";
 import { nameOf } from "./goals/words";
 import { restore, step } from "./history/commands";
 import type { FileHistory } from "./history/model";
@@ -118,7 +119,7 @@ export function registerCommands(parts: Parts): vscode.Disposable {
 }
 
 /** What is done to one goal: from its menu or its buttons, which bring its id, or by a key on the row that is selected. */
-function goalActions({ goals, goalCommands }: Parts): Record<string, (...args: unknown[]) => unknown> {
+function goalActions({ goals, goalCommands, chat }: Parts): Record<string, (...args: unknown[]) => unknown> {
   const add = async (parentId?: string): Promise<void> => {
     const goalId = await goalCommands.add(parentId);
     if (goalId !== null) await goals.show(goalId);
@@ -137,6 +138,9 @@ function goalActions({ goals, goalCommands }: Parts): Record<string, (...args: u
     renameGoal: on((goalId) => goalCommands.rename(goalId)),
     doneGoal: on((goalId) => goalCommands.done(goalId)),
     abandonGoal: on((goalId) => goalCommands.abandon(goalId)),
+    showGoal: on((goalId) => chat.showGoal(goalId)),
+    goalActions: on((goalId) => goalCommands.choose(goalId)),
+    moveGoal: (goalId, place) => (typeof goalId === "string" ? goalCommands.move(goalId, place as Place) : undefined),
     moveGoalUp: on((goalId) => goalCommands.shift(goalId, "up")),
     moveGoalDown: on((goalId) => goalCommands.shift(goalId, "down")),
   };

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { rows, stats, tooltip } from "../src/goals/model";
+import { progress, shownGoals } from "../src/goals/shown";
 import { chain, goalNumbers } from "../src/session/numbers";
 import { goal, NO_STATS } from "./fakes/protocol";
 
@@ -73,4 +74,13 @@ test("the rows of a large plan come without counting the whole plan for each", (
   assert.equal(rows({ tree: large, running: false }, null).length, 100);
   assert.equal(goalNumbers(large), goalNumbers(large));
   assert.equal(goalNumbers(large).get("4999"), "100.49");
+});
+
+test("the plan in the chat folds what has ended, until somebody opens it", () => {
+  const shown = (folded: [string, boolean][] = []): string[] => shownGoals(tree, new Map(folded)).map(({ goal: { id }, level, number, isFolded }) => `${"  ".repeat(level - 1)}${id}${isFolded ? "+" : ""} ${number}`.trimEnd());
+  assert.deepEqual(shown(), ["1 1", "2+", "3 2", "  4 2.1", "  5 2.2"]);
+  assert.deepEqual(shown([["2", false], ["3", true]]), ["1 1", "2", "  6", "3+ 2"]);
+  assert.deepEqual(progress(tree), { done: 1, all: 5 });
+  const circle = { ...tree, goals: [goal("a", { parentId: "b" }), goal("b", { parentId: "a" })] };
+  assert.deepEqual(shownGoals(circle, new Map()), []);
 });

@@ -48,6 +48,9 @@ export type PageCommand = "setMode" | "chooseModel" | "managePermissions" | "man
 /** What the meter's buttons do: commands of the same names. */
 export type MeterAction = "compact" | "showContext" | "setBudget";
 
+/** What the plan in the chat can do to a goal: commands of similar names. */
+export type GoalAction = "add" | "focus" | "rename" | "abandon" | "undo" | "moveUp" | "moveDown" | "more";
+
 export type ToWebview =
   | {
       type: "all";
@@ -69,6 +72,7 @@ export type ToWebview =
   | { type: "updates"; updates: readonly Update[] }
   | { type: "earlier"; sessionId: string; earlier: SessionMessagesResult }
   | { type: "focus" }
+  | { type: "showGoal"; goalId: string }
   | { type: "insert"; text: string }
   | { type: "restore"; text: string; attachments: Attachment[] }
   | { type: "attach"; attachments: Attachment[] };
@@ -99,6 +103,8 @@ export type FromWebview =
   | { type: "action"; id: ActionId }
   | { type: "command"; command: PageCommand }
   | { type: "meter"; action: MeterAction }
+  | { type: "goal"; action: GoalAction; goalId?: string }
+  | { type: "moveGoal"; goalId: string; parentId: string | null; beforeId: string | null }
   | { type: "openLink"; href: string }
   | { type: "openFile"; path: string; line?: number; column?: number }
   | { type: "copy"; text: string };

@@ -12,7 +12,7 @@ import type { SessionController } from "../session/controller";
 import type { Update } from "../session/state";
 import { add } from "./batch";
 import { page } from "./html";
-import type { FromWebview, MeterAction, PageCommand, ToWebview } from "./messages";
+import type { FromWebview, GoalAction, MeterAction, PageCommand, ToWebview } from "./messages";
 import { openFile, openLink } from "./open";
 import type { SurroundingModel } from "./surrounding";
 import { t } from "../l10n";
@@ -20,6 +20,16 @@ import { t } from "../l10n";
 /** Text that streams is posted to the webview at most this often. */
 const FRAME_MS = 16;
 const METER_ACTIONS: readonly MeterAction[] = ["compact", "showContext", "setBudget"];
+const GOAL_ACTIONS: Readonly<Record<GoalAction, string>> = {
+  add: "goalwright.addGoal",
+  focus: "goalwright.focusGoal",
+  rename: "goalwright.renameGoal",
+  abandon: "goalwright.abandonGoal",
+  undo: "goalwright.undoGoal",
+  moveUp: "goalwright.moveGoalUp",
+  moveDown: "goalwright.moveGoalDown",
+  more: "goalwright.goalActions",
+};
 const PAGE_COMMANDS: Readonly<Record<PageCommand, string>> = {
   setMode: "goalwright.setMode",
   chooseModel: "goalwright.chooseModel",
@@ -117,6 +127,12 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     await this.focus();
   }
 
+  /** Shows where the work on a goal begins. */
+  async showGoal(goalId: string): Promise<void> {
+    await this.reveal();
+    this.post({ type: "showGoal", goalId });
+  }
+
   dispose(): void {
     clearTimeout(this.timer);
     vscode.Disposable.from(...this.disposables).dispose();
@@ -210,6 +226,12 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         return;
       case "meter":
         if (METER_ACTIONS.includes(message.action)) await vscode.commands.executeCommand(`goalwright.${message.action}`, "meter");
+        return;
+      case "goal":
+        if (Object.hasOwn(GOAL_ACTIONS, message.action)) await vscode.commands.executeCommand(GOAL_ACTIONS[message.action], message.goalId);
+        return;
+      case "moveGoal":
+        await vscode.commands.executeCommand("goalwright.moveGoal", message.goalId, { parentId: message.parentId, beforeId: message.beforeId });
         return;
       case "openLink":
         return openLink(message.href);

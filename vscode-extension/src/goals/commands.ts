@@ -37,6 +37,32 @@ export class GoalCommands {
     return goalId;
   }
 
+  /** Everything that can be done to a goal, as a list. */
+  async choose(goalId: string): Promise<void> {
+    const goal = this.goal(goalId);
+    if (!goal) return;
+    const open = goal.status === "pending" || goal.status === "in_progress";
+    const action = (icon: string, label: string, command: string): vscode.QuickPickItem & { command: string } => ({ label: `$(${icon}) ${label}`, command });
+    const items = [
+      action("comment-discussion", t("Go to its place in the chat"), "showGoal"),
+      action("type-hierarchy", t("Show in the graph"), "showGraph"),
+      ...(open
+        ? [
+            action("target", t("Do this next"), "focusGoal"),
+            action("add", t("Add a goal below it…"), "addSubGoal"),
+            action("edit", t("Rename…"), "renameGoal"),
+            action("arrow-up", t("Move up"), "moveGoalUp"),
+            action("arrow-down", t("Move down"), "moveGoalDown"),
+            action("pass", t("Mark as done…"), "doneGoal"),
+            action("circle-slash", t("Abandon…"), "abandonGoal"),
+          ]
+        : []),
+      action("discard", t("Undo its file changes…"), "undoGoal"),
+    ];
+    const picked = await vscode.window.showQuickPick(items, { title: this.name(goal) });
+    if (picked) await vscode.commands.executeCommand(`goalwright.${picked.command}`, goalId);
+  }
+
   async rename(goalId: string): Promise<void> {
     const goal = this.goal(goalId);
     if (!goal) return;

@@ -59,19 +59,19 @@ export function row(
     label,
     description: mergeWords(goal) || summary || (current && goal.status !== "completed" ? t("current") : ""),
     spoken: [label, status, mergeWords(goal), summary].filter(Boolean).join(", "),
-    icon: icon(goal, current && context.running),
+    icon: icon(goal, current && context.running, current),
     abandoned: goal.status === "abandoned",
     current,
     state: !parent ? "leaf" : live.has(goal.id) || goal.status === "in_progress" ? "expanded" : "collapsed",
   };
 }
 
-function icon(goal: Goal, working: boolean): GoalRow["icon"] {
+function icon(goal: Goal, working: boolean, current: boolean): GoalRow["icon"] {
   switch (goal.status) {
     case "pending":
       return { id: "circle-large-outline", color: "disabledForeground" };
     case "in_progress":
-      return working ? { id: "loading~spin", color: "charts.blue" } : { id: "arrow-circle-right", color: "charts.blue" };
+      return working ? { id: "loading~spin", color: "charts.blue" } : { id: current ? "arrow-circle-right" : "circle-large-filled", color: "charts.blue" };
     case "completed":
       return { id: "pass-filled", color: "charts.green" };
     case "abandoned":
@@ -91,9 +91,9 @@ export function tooltip(goal: Goal, number: string | undefined, meter?: GoalMete
   if (goal.mergeSummary) lines.push(`**${t("Merged:")}** ${escape(oneLine(goal.mergeSummary))}`);
   const spent = spending(goal, meter);
   if (spent) lines.push(`$(graph) ${spent}`);
-  if (meter && meter.contextTokens > 0) lines.push(`$(book) ${t("about {0} tokens of the context", short(meter.contextTokens))}`);
+  if (meter && meter.contextTokens > 0) lines.push(`$(book) ${t("{0} tokens in the context", short(meter.contextTokens))}`);
   const preview = goal.cumulativeStats.preview ?? goal.selfStats.preview;
-  if (preview) lines.push(`$(tools) ${escape(preview)}`);
+  if (preview) lines.push(`$(tools) ${escape(t("Tools: {0}", preview))}`);
   return lines.join("\n\n");
 }
 

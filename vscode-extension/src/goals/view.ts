@@ -13,6 +13,7 @@ import { drop } from "./places";
 import { BranchTrees } from "./trees";
 import { t } from "../l10n";
 
+const OPENED = "goalsOpened";
 const EMPTY: GoalTree = { mission: "", currentId: null, goals: [] };
 /** Rows of abandoned goals get this scheme, and by it their grey. */
 const ABANDONED = "goalwright-abandoned";
@@ -51,6 +52,7 @@ export class GoalsView
     private readonly commands: GoalCommands,
     private readonly failed: (error: unknown) => void,
     daemon: Pick<Daemon, "request">,
+    private readonly memory: vscode.Memento,
   ) {
     this.trees = new BranchTrees(daemon, sessions, () => {
       this.refreshSoon();
@@ -154,8 +156,10 @@ export class GoalsView
     // Numbers of a branch's goals as seed 000 writes them: `A.1`.
     const shown = row({ tree, running, branched: this.branched(inBranch) }, goal, inBranch && number ? `${inBranch}.${number}` : number, live);
     const item = new vscode.TreeItem(shown.label, STATES[shown.state]);
-    item.id = `${this.sessions.sessionId}:${element}`;
+    // VS Code remembers which rows were open by their ids: a goal that has ended gets a new one, and is folded.
+    item.id = `${this.sessions.sessionId}:${element}${shown.state === "collapsed" ? ":folded" : ""}`;
     item.description = shown.description;
+    if (inBranch === undefined) item.command = { command: "goalwright.showGoal", title: t("Go to its place in the chat"), arguments: [goal.id] };
     item.iconPath = new vscode.ThemeIcon(
       shown.icon.id,
       shown.icon.color ? new vscode.ThemeColor(shown.icon.color) : undefined,
@@ -246,8 +250,11 @@ export class GoalsView
   private follow(): void {
     const { currentId } = this.tree;
     const shown = `${this.sessions.sessionId}:${currentId}`;
-    if (!currentId || !this.view.visible || this.shown === shown) return;
-    if (!goalOf(this.tree, currentId)) return;
+    if (!currentId || this.shown === shown || !goalOf(this.tree, currentId)) return;
+    // VS Code keeps views of extensions closed in the Explorer: the first plan of all opens this one.
+    const first = this.memory.get(OPENED) !== true;
+    if (!this.view.visible && !first) return;
+    if (first) void this.memory.update(OPENED, true);
     this.shown = shown;
     // It fails when the row went away in between; the next event brings the next try.
     this.view.reveal(currentId, { select: false, focus: false, expand: true }).then(undefined, () => undefined);

@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { chain } from "../../session/numbers";
 import { firstSequence } from "../../session/state";
 import { requestTitle } from "../../explore/words";
 import { isBudget } from "../../meter/model";
@@ -13,6 +14,7 @@ import { Icon } from "./icons";
 import { UserText } from "./message";
 import { MeterPanel } from "./meter";
 import { Restricted } from "./mode";
+import { PlanStrip, showSection } from "./plan";
 import { Queue } from "./queue";
 import { RecordBar, RecordHead } from "./record";
 import { useScroll } from "./scroll";
@@ -55,6 +57,11 @@ export function App(): JSX.Element {
       if (message.type === "earlier") hold();
       change(reduce(latest.current, message, following.current));
       if (message.type === "focus") field.current?.focus();
+      if (message.type === "showGoal") {
+        const tree = latest.current.session?.goalTree;
+        // A goal that only holds others has no lines of its own: the first of those below it.
+        if (!showSection(message.goalId)) tree?.goals.some((goal) => chain(tree, goal.id).some(({ id }) => id === message.goalId) && showSection(goal.id));
+      }
       if (message.type === "insert") {
         const draft = field.current?.value ?? "";
         save({ draft: draft && !/\s$/.test(draft) ? `${draft} ${message.text}` : draft + message.text });
@@ -111,6 +118,7 @@ export function App(): JSX.Element {
         <Connection connection={surrounding.connection} />
         {session && <Approval requests={session.pending} choices={view.choices} keys={surrounding.keys} places={surrounding.places} />}
         {session && !record && <Queue queue={session.queue} />}
+        {session && !record && <PlanStrip session={session} />}
         {session?.meter && !record && <MeterPanel meter={session.meter} tree={session.goalTree} />}
         {surrounding.restricted && <Restricted />}
         {record ? <RecordBar record={record} /> : <Composer key={composerKey} view={view} field={field} onSent={toEnd} />}

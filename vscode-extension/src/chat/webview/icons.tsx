@@ -33,6 +33,8 @@ const PATHS = {
       <circle cx="8" cy="8" r="1.6" fill="currentColor" stroke="none" />
     </>
   ),
+  plus: <path d="M8 3.5v9M3.5 8h9" />,
+  more: <path d="M3.5 8h.1M8 8h.1M12.5 8h.1" stroke-width="2.2" />,
   attach: <path d="M12.6 7.3l-4.9 4.9a3 3 0 0 1-4.2-4.2l5.3-5.3a2 2 0 0 1 2.8 2.8l-5.2 5.2a1 1 0 0 1-1.4-1.4l4.5-4.5" />,
   shield: <path d="M8 1.8l5 1.9v4c0 3.1-2.1 5.4-5 6.5-2.9-1.1-5-3.4-5-6.5v-4z" />,
   plan: <path d="M3 3.5h3.2c1 0 1.8.8 1.8 1.8v7.5c0-.8-.7-1.4-1.6-1.4H3zM13 3.5H9.8c-1 0-1.8.8-1.8 1.8v7.5c0-.8.7-1.4 1.6-1.4H13z" />,

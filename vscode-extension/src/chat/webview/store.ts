@@ -80,6 +80,7 @@ export function reduce(state: ViewState, message: ToWebview, following: boolean)
       if (!state.session || state.session.session.trace.traceId !== message.sessionId) return state;
       return { ...state, session: prepend(state.session, message.earlier), loadingEarlier: false };
     case "focus":
+    case "showGoal":
     case "insert":
     case "restore":
     case "attach":

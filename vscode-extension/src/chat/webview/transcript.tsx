@@ -132,7 +132,7 @@ const GoalMark = memo(({ goalId, tree }: { goalId: string; tree: GoalTree }): JS
   if (!goal) return null;
   const number = goalNumbers(tree).get(goalId);
   return (
-    <p class="goal-mark" title={goal.description}>
+    <p class="goal-mark" data-goal={goalId} title={goal.description}>
       <Icon name="goal" />
       <span>{number ? `${number} ${goal.description}` : goal.description}</span>
     </p>

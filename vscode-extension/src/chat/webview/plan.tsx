@@ -1,0 +1,211 @@
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { mergeWords } from "../../goals/branches";
+import { STATUS_WORDS } from "../../goals/model";
+import { drop } from "../../goals/places";
+import { progress, shownGoals, type ShownGoal } from "../../goals/shown";
+import type { Goal, GoalTree } from "../../protocol.gen";
+import { goalOf } from "../../session/numbers";
+import type { SessionState } from "../../session/state";
+import type { GoalAction } from "../messages";
+import { useOpen } from "./hooks";
+import { post } from "./host";
+import { Icon, type IconName } from "./icons";
+import { visibleLine } from "./visible";
+import { t } from "../../l10n";
+
+const ICONS: Readonly<Record<Goal["status"], IconName>> = { pending: "pending", in_progress: "goal", completed: "check", abandoned: "denied" };
+const KEYS: Readonly<Record<string, GoalAction>> = { F2: "rename", Delete: "abandon" };
+
+/** The plan above the composer: how far it is and what is being worked on; opened, the tree with what can be done to each goal. */
+export function PlanStrip({ session }: { session: SessionState }): JSX.Element | null {
+  const { goalTree: tree } = session;
+  const [open, toggle] = useOpen("plan");
+  if (tree.goals.length === 0) return null;
+  const { done, all } = progress(tree);
+  const current = goalOf(tree, tree.currentId);
+  const now = current ? visibleLine(current.description) : done === all ? t("All goals are finished") : t("No goal is being worked on");
+  return (
+    <section class="plan" aria-label={t("Plan")}>
+      {open && <Tree session={session} />}
+      <div class="plan-bar">
+        <button type="button" class="plan-head" aria-expanded={open} aria-label={t("Plan: {0} of {1} done. {2}", done, all, now)} title={t("Show the plan")} onClick={toggle}>
+          <Icon name="chevron" />
+          <span class="plan-count">{`${done}/${all}`}</span>
+          <span class="plan-now">{now}</span>
+        </button>
+        <button type="button" class="symbol" aria-label={t("Add a goal")} title={t("Add a goal")} onClick={() => post({ type: "goal", action: "add" })}>
+          <Icon name="plus" />
+        </button>
+      </div>
+    </section>
+  );
+}
+
+function Tree({ session }: { session: SessionState }): JSX.Element {
+  const { goalTree: tree } = session;
+  const [folded, setFolded] = useState<ReadonlyMap<string, boolean>>(new Map());
+  const [active, setActive] = useState<string | null>(tree.currentId);
+  const list = useRef<HTMLUListElement>(null);
+  const rows = shownGoals(tree, folded);
+  const at = Math.max(0, rows.findIndex(({ goal }) => goal.id === active));
+  useEffect(() => {
+    // The goal at work is in view, when the plan opens and when the work goes on.
+    const [box, row] = [list.current, list.current?.querySelector<HTMLElement>(".plan-current")];
+    if (box && row) box.scrollTop = row.offsetTop - (box.clientHeight - row.offsetHeight) / 2;
+  }, [tree.currentId]);
+  const go = (to: number): void => {
+    const goal = rows[Math.min(Math.max(to, 0), rows.length - 1)]?.goal;
+    if (!goal) return;
+    setActive(goal.id);
+    list.current?.querySelector<HTMLElement>(`[data-goal-row="${CSS.escape(goal.id)}"]`)?.focus();
+  };
+  const fold = (id: string, to: boolean): void => setFolded(new Map(folded).set(id, to));
+  const onKey = (event: KeyboardEvent, { goal, parent, isFolded }: ShownGoal): void => {
+    if (event.target !== event.currentTarget) return; // one of its buttons
+    const moves: Record<string, () => void> = {
+      ArrowDown: () => (event.altKey ? act("moveDown", goal.id) : go(at + 1)),
+      ArrowUp: () => (event.altKey ? act("moveUp", goal.id) : go(at - 1)),
+      Home: () => go(0),
+      End: () => go(rows.length - 1),
+      ArrowRight: () => (parent && isFolded ? fold(goal.id, false) : go(at + 1)),
+      ArrowLeft: () => (parent && !isFolded ? fold(goal.id, true) : go(rows.findIndex((row) => row.goal.id === goal.parentId))),
+      Enter: () => showSection(goal.id),
+      ContextMenu: () => act("more", goal.id),
+    };
+    const action = KEYS[event.key];
+    if (!moves[event.key] && !action) return;
+    event.preventDefault();
+    if (action) act(action, goal.id);
+    else moves[event.key]?.();
+  };
+  return (
+    <ul class="plan-tree" role="tree" aria-label={t("Goals")} ref={list}>
+      {rows.map((row, index) => (
+        <Row key={row.goal.id} row={row} tree={tree} running={session.session.status === "running"} tabIndex={index === at ? 0 : -1} onFocus={() => setActive(row.goal.id)} onKey={onKey} onFold={fold} />
+      ))}
+    </ul>
+  );
+}
+
+interface RowProps {
+  row: ShownGoal;
+  tree: GoalTree;
+  running: boolean;
+  tabIndex: number;
+  onFocus: () => void;
+  onKey: (event: KeyboardEvent, row: ShownGoal) => void;
+  onFold: (id: string, to: boolean) => void;
+}
+
+function Row({ row, tree, running, tabIndex, onFocus, onKey, onFold }: RowProps): JSX.Element {
+  const { goal, number, level, parent, isFolded } = row;
+  const [over, setOver] = useState(false);
+  const current = goal.id === tree.currentId;
+  const words = visibleLine(goal.description);
+  const about = mergeWords(goal) || visibleLine(goal.summary ?? "");
+  const open = goal.status === "pending" || goal.status === "in_progress";
+  return (
+    <li
+      role="treeitem"
+      aria-level={level}
+      aria-expanded={parent ? !isFolded : undefined}
+      aria-current={current ? "step" : undefined}
+      aria-label={[number ? `${number} ${words}` : words, STATUS_WORDS[goal.status], about].filter(Boolean).join(", ")}
+      data-goal-row={goal.id}
+      class={`plan-row plan-${goal.status} ${current ? "plan-current" : ""} ${over ? "plan-over" : ""}`}
+      style={{ paddingLeft: `${4 + (level - 1) * 14}px` }}
+      tabIndex={tabIndex}
+      draggable={open}
+      onFocus={onFocus}
+      onKeyDown={(event) => onKey(event, row)}
+      onClick={() => showSection(goal.id)}
+      onContextMenu={(event) => {
+        event.preventDefault();
+        act("more", goal.id);
+      }}
+      onDragStart={(event) => event.dataTransfer?.setData("application/x-goal", goal.id)}
+      onDragOver={(event) => {
+        if (!event.dataTransfer?.types.includes("application/x-goal")) return;
+        event.preventDefault();
+        event.stopPropagation();
+        setOver(true);
+      }}
+      onDragLeave={() => setOver(false)}
+      onDrop={(event) => {
+        setOver(false);
+        const moved = event.dataTransfer?.getData("application/x-goal");
+        if (!moved) return;
+        event.preventDefault();
+        event.stopPropagation();
+        // In the upper part of a row: before it; in the lower: below it, as one of its own.
+        const before = event.offsetY < event.currentTarget.offsetHeight * 0.6;
+        if (before && moved !== goal.id) post({ type: "moveGoal", goalId: moved, parentId: goal.parentId, beforeId: goal.id });
+        else {
+          const place = drop(tree, moved, goal.id);
+          if (place) post({ type: "moveGoal", goalId: moved, ...place });
+        }
+      }}
+    >
+      <button
+        type="button"
+        class="plan-fold"
+        tabIndex={-1}
+        aria-hidden="true"
+        style={{ visibility: parent ? "visible" : "hidden" }}
+        aria-expanded={!isFolded}
+        onClick={(event) => {
+          event.stopPropagation();
+          onFold(goal.id, !isFolded);
+        }}
+      >
+        <Icon name="chevron" />
+      </button>
+      <Icon name={current && running ? "running" : ICONS[goal.status]} />
+      <span class="plan-number">{number}</span>
+      <span class="plan-words" title={about ? `${words}\n${about}` : words}>
+        {words}
+        {about && <span class="dim">{` ${about}`}</span>}
+      </span>
+      <span class="plan-actions">
+        {open && !current && <Act action="focus" goalId={goal.id} icon="auto" label={t("Do this next")} />}
+        {goal.status === "completed" && <Act action="undo" goalId={goal.id} icon="undo" label={t("Undo the file changes of this goal")} />}
+        <Act action="more" goalId={goal.id} icon="more" label={t("More actions")} />
+      </span>
+    </li>
+  );
+}
+
+function Act({ action, goalId, icon, label }: { action: GoalAction; goalId: string; icon: IconName; label: string }): JSX.Element {
+  return (
+    <button
+      type="button"
+      class="symbol"
+      aria-label={label}
+      title={label}
+      onClick={(event) => {
+        event.stopPropagation();
+        act(action, goalId);
+      }}
+    >
+      <Icon name={icon} />
+    </button>
+  );
+}
+
+function act(action: GoalAction, goalId: string): void {
+  post({ type: "goal", action, goalId });
+}
+
+/** Scrolls to where the work on a goal begins, or to the work below it. False when nothing of it is on the page. */
+export function showSection(goalId: string): boolean {
+  const mark = document.querySelector<HTMLElement>(`[data-goal="${CSS.escape(goalId)}"]`);
+  const box = mark?.closest(".scroller");
+  if (!mark || !box) return false;
+  // Only the transcript: `scrollIntoView` would move the page below the header, too.
+  box.scrollTop += mark.getBoundingClientRect().top - box.getBoundingClientRect().top - 8;
+  mark.classList.remove("flash");
+  void mark.offsetWidth; // so that the animation begins again
+  mark.classList.add("flash");
+  return true;
+}

@@ -1,0 +1,38 @@
+/** The plan as the rows of a list: what is finished is folded until somebody opens it. Pure. */
+import type { Goal, GoalTree } from "../protocol.gen";
+import { chain, childrenOf, goalNumbers } from "../session/numbers";
+
+export interface ShownGoal {
+  goal: Goal;
+  /** Empty for abandoned goals. */
+  number: string;
+  /** 1 at the top. */
+  level: number;
+  /** It has goals below it. */
+  parent: boolean;
+  isFolded: boolean;
+}
+
+/** Rows from top to bottom. `folded`: what the user folded or opened by hand. */
+export function shownGoals(tree: GoalTree, folded: ReadonlyMap<string, boolean>): ShownGoal[] {
+  const numbers = goalNumbers(tree);
+  const live = new Set(chain(tree, tree.currentId).map((goal) => goal.id));
+  const rows: ShownGoal[] = [];
+  const walk = (parentId: string | null, level: number): void => {
+    for (const goal of childrenOf(tree, parentId)) {
+      const parent = childrenOf(tree, goal.id).length > 0;
+      const ended = goal.status === "completed" || goal.status === "abandoned";
+      const isFolded = parent && (folded.get(goal.id) ?? (ended && !live.has(goal.id)));
+      rows.push({ goal, number: numbers.get(goal.id) ?? "", level, parent, isFolded });
+      if (!isFolded) walk(goal.id, level + 1);
+    }
+  };
+  walk(null, 1);
+  return rows;
+}
+
+/** How many goals are done, of those that were not given up. */
+export function progress(tree: GoalTree): { done: number; all: number } {
+  const live = tree.goals.filter((goal) => goal.status !== "abandoned");
+  return { done: live.filter((goal) => goal.status === "completed").length, all: live.length };
+}

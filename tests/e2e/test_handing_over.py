@@ -22,7 +22,7 @@ def goalwright() -> Iterator[CommandLine]:
     # Not pytest's folder: a socket's path must be short.
     folder = Path(tempfile.mkdtemp(prefix="gw-over-")).resolve()
     yield (command_line := CommandLine(folder))
-    command_line.stop()
+    command_line.end()
     shutil.rmtree(folder)
 
 

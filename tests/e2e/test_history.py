@@ -27,7 +27,7 @@ def goalwright() -> Iterator[CommandLine]:
     command_line = CommandLine(folder)
     (command_line.workspace / "a.py").write_text(LINES)
     yield command_line
-    command_line.stop()
+    command_line.end()
     shutil.rmtree(folder)
 
 

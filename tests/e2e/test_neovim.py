@@ -30,7 +30,7 @@ def command_line() -> Iterator[CommandLine]:
     folder = Path(tempfile.mkdtemp(prefix="gw-nvim-")).resolve()
     made = CommandLine(folder)
     yield made
-    made.stop()
+    made.end()
     assert "Traceback" not in made.log(), made.log()
     shutil.rmtree(folder)
 

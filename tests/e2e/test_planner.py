@@ -22,7 +22,7 @@ def goalwright() -> Iterator[CommandLine]:
     folder = Path(tempfile.mkdtemp(prefix="gw-plan-")).resolve()
     command_line = CommandLine(folder)
     yield command_line
-    command_line.stop()
+    command_line.end()
     shutil.rmtree(folder)
 
 

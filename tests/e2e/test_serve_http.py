@@ -25,7 +25,7 @@ def goalwright() -> Iterator[CommandLine]:
     folder = Path(tempfile.mkdtemp(prefix="gw-http-")).resolve()
     command_line = CommandLine(folder)
     yield command_line
-    command_line.stop()
+    command_line.end()
     shutil.rmtree(folder)
 
 

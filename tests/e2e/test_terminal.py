@@ -31,7 +31,7 @@ def goalwright() -> Iterator[CommandLine]:
     command_line = CommandLine(folder)
     (command_line.workspace / "a.py").write_text("limit = 1\nprint(limit)\n")
     yield command_line
-    command_line.stop()
+    command_line.end()
     shutil.rmtree(folder)
 
 

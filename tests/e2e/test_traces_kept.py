@@ -24,7 +24,7 @@ def goalwright() -> Iterator[CommandLine]:
     folder = Path(tempfile.mkdtemp(prefix="gw-keep-")).resolve()
     command_line = CommandLine(folder)
     yield command_line
-    command_line.stop()
+    command_line.end()
     shutil.rmtree(folder)
 
 

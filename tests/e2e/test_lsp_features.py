@@ -215,7 +215,7 @@ async def house(goalwright: CommandLine) -> AsyncIterator[House]:
     house = House(goalwright)
     yield house
     await house.close()
-    await asyncio.to_thread(goalwright.stop)
+    await asyncio.to_thread(goalwright.end)
     assert "Traceback" not in goalwright.log(), goalwright.log()
 
 

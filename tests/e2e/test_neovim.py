@@ -77,5 +77,5 @@ async def test_a_real_neovim_shows_the_command_and_its_buffer_follows_an_edit(
     # The editor's own undo goes back behind the edit.
     assert seen["undone"] == RATES
     assert seen["documents"] == 0, "nobody asked for a document"
-    goalwright.stop()
+    goalwright.end()
     assert "Traceback" not in goalwright.log(), goalwright.log()

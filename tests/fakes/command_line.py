@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -22,6 +23,7 @@ PROGRAM = (sys.executable, "-I", "-m", "daemon")
 CLOSED_PORT = "http://127.0.0.1:9"
 """The discard port: nobody listens there, so no local Ollama is found by chance."""
 DEADLINE_S = 60.0
+_END_S = 5.0
 
 
 def wait_until(condition: Callable[[], object], what: str, within_s: float = DEADLINE_S) -> None:
@@ -30,6 +32,22 @@ def wait_until(condition: Callable[[], object], what: str, within_s: float = DEA
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not come within {within_s:g} s"
         time.sleep(0.02)
+
+
+def end_daemon(paths: RuntimePaths) -> bool:
+    """End the daemon by a signal, which spares a test the start of another Python for ``goalwright stop``.
+
+    Returns whether it is gone: one that hangs needs ``goalwright stop --force``.
+    """
+    pid = paths.read_pid()
+    deadline = time.monotonic() + _END_S
+    while paths.is_locked():
+        if pid is None or time.monotonic() > deadline:
+            return False
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGTERM)
+        time.sleep(0.02)
+    return True
 
 
 class CommandLine:
@@ -89,10 +107,15 @@ class CommandLine:
         return Address.from_json(json.loads(result.stdout))
 
     def stop(self) -> None:
-        """End the daemon, whatever state it is in."""
+        """Run ``goalwright stop --force`` when there is a daemon, whatever state it is in."""
         if self.paths.is_locked():
             self.run("stop", "--force")
         assert not self.paths.is_locked()
+
+    def end(self) -> None:
+        """Clean up after a test."""
+        if not end_daemon(self.paths):
+            self.stop()
 
     def log(self) -> str:
         """What the daemon logged."""
@@ -110,7 +133,7 @@ def fresh_account() -> Iterator[CommandLine]:
     folder = Path(tempfile.mkdtemp(prefix="gw-")).resolve()
     command_line = CommandLine(folder)
     yield command_line
-    command_line.stop()
+    command_line.end()
     shutil.rmtree(folder)
 
 

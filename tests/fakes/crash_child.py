@@ -90,6 +90,8 @@ def main() -> None:
         order: dict[str, Any] = json.loads(line)
         pid = os.fork()
         if pid == 0:
+            # Who ignores it never hears how a command of its own ended, and waits for that in vain.
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             sys.stdin.close()
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             if order["die_at"]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from daemon.runtime import RuntimePaths
+from tests.fakes.command_line import end_daemon
 
 KEY = "sk-ant-not-a-real-key"
 CLOSED_PORT = "http://127.0.0.1:9"
@@ -77,8 +78,13 @@ class Goalwright:
         return await finished(self.argv(command, *args), self.env, self.workspace)
 
     async def stop(self) -> None:
-        """End its daemon, by force when need be."""
+        """Run ``goalwright stop --force``."""
         await self.command("stop", "--force")
+
+    async def end(self) -> None:
+        """Clean up after a test."""
+        if not await asyncio.to_thread(end_daemon, self.paths):
+            await self.stop()
 
 
 async def finished(argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> Finished:
@@ -122,6 +128,6 @@ async def installed(workspace: Path | None = None, url: str | None = None) -> As
         yield goalwright
     finally:
         try:
-            await goalwright.stop()
+            await goalwright.end()
         finally:
             shutil.rmtree(folder, ignore_errors=True)

@@ -28,6 +28,20 @@ PLACES = (
     "/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
 )
 VARIABLE = "GOALWRIGHT_BROWSER"
+_OFF = (
+    # Each window would load two pages for the suggestions below an address bar that nobody sees.
+    "WebUIOmniboxPopup",
+    "WebUIOmniboxAimPopup",
+    # Playwright switches these off, but the browser obeys only the last list on its command line.
+    "DestroyProfileOnBrowserClose",
+    "HttpsUpgrades",
+    "HttpsFirstBalancedModeAutoEnable",
+    "MediaRouter",
+    "OptimizationHints",
+    "PaintHolding",
+    "PreconnectToSearch",
+    "ThirdPartyStoragePartitioning",
+)
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -40,6 +54,7 @@ FLAGS = (
     "--disable-dev-shm-usage",
     # Most of a workbench's code never runs in a test.
     "--js-flags=--max-lazy",
+    f"--disable-features={','.join(_OFF)}",
 )
 PACKAGES = ("chromium", "fonts-dejavu-core", "ripgrep", "bubblewrap", "neovim")
 """Debian packages for a bare CI machine: without a font all text is boxes, without bwrap there is no sandbox."""

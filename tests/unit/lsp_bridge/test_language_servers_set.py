@@ -226,6 +226,8 @@ async def test_what_a_server_is_doing_and_saying_can_be_seen(make: Make, tmp_pat
     [status] = servers.status()
     assert (status.name, status.state, status.detail) == ("fake", "busy", "Indexing")
     assert status.pid == server.pid
+    # Its nonsense takes changes off and on again; a text in between would never be heard of.
+    await eventually(lambda: server.answers.known(tmp_path.resolve() / "a.txt") is not None, "the answer")
     server.sync(tmp_path / "a.txt", "y")
     await eventually(lambda: server.busy is None, "the end")
     assert servers.status()[0].state == "ready"

@@ -70,17 +70,39 @@ test("what the person undid is a line of its own, and an altered change says so"
   assert.equal(toolView(state, part).altered, true);
 });
 
-test("a refused call is denied, one that broke failed, one that was not run canceled", () => {
-  const part = call("c1", "bash", { command: "ls" });
-  const of = (over: object): string => {
-    const state = fromLoad(loaded({ messages: [message("tool", 1, [result("c1", { isError: true, title: "denied", ...over })])] }));
-    const view = toolView(state, part);
-    assert.equal(view.title, "ls", "the head says what was wanted");
-    return view.state;
+test("a rejected call says by whom, one that was stopped or broke says so, and none shows words for the model", () => {
+  const part = call("c1", "edit", { file_path: "a.py" });
+  const of = (metadata: object, content = "for the model"): ReturnType<typeof toolView> => {
+    const answer = result("c1", { name: "edit", isError: true, title: "rejected", content, metadata: { ...metadata } });
+    return toolView(fromLoad(loaded({ messages: [message("tool", 1, [answer])] })), part);
   };
-  assert.equal(of({ metadata: { denied: true } }), "denied");
-  assert.equal(of({ metadata: { not_run: true } }), "canceled");
-  assert.equal(of({ metadata: {} }), "failed");
+  const rejected = of({ denied: true, by: "VS Code", title: "Edit a.py (+1 -4)", diff: "@@", added: 1, removed: 4 });
+  assert.deepEqual([rejected.state, rejected.title, rejected.diff, rejected.removed, rejected.why], ["denied", "Edit a.py (+1 -4)", "@@", 4, "You rejected this."]);
+  assert.equal(of({ denied: true, by: "Neovim" }).why, "You rejected this in Neovim.");
+  assert.equal(of({ denied: true, by: "VS Code", feedback: "use b" }).why, "You rejected this: “use b”");
+  assert.equal(of({ denied: true, rule: true, mode: "plan" }).why, "Not allowed in the mode Plan.");
+  assert.equal(of({ denied: true, rule: true, by: "timeout" }).why, "Nobody answered in time, so this was rejected.");
+  assert.equal(of({ denied: true, after_rejection: true }).why, "Not run: you rejected the call before it.");
+  assert.equal(of({ not_run: true, canceled: true }).why, "Stopped before you approved it: nothing was done.");
+  assert.deepEqual([of({ not_run: true }).state, of({ canceled: true }).state, of({}).state], ["canceled", "canceled", "failed"]);
+  assert.equal(of({}).title, "a.py", "the head says what was wanted");
+  // As older traces have it.
+  assert.equal(of({ denied: true }, "Permission denied. The person refused this call.").why, "You rejected this.");
+  assert.equal(of({ denied: true }, "Permission denied. The person refused and wrote: no").why, "You rejected this: “no”");
+});
+
+test("a command that failed is no success, and says how it ended and how long it took", () => {
+  const part = call("c1", "bash", { command: "npm test" });
+  const of = (metadata: object, content: string, isError = false): ReturnType<typeof toolView> => {
+    const told = { ...message("tool", 1, [result("c1", { name: "bash", isError, content, metadata: { ...metadata } })]), durationMs: 4200 };
+    return toolView(fromLoad(loaded({ messages: [told] })), part);
+  };
+  const failed = of({ exit_code: 3, output_lines: 2 }, "Exit code: 3\none\ntwo\nA note for the model");
+  assert.deepEqual([failed.state, failed.ended, failed.output, failed.told], ["failed", ["exit 3", "4.2 s"], "one\ntwo", failed.result?.content]);
+  const good = of({ exit_code: 0 }, "Exit code: 0\n(no output)");
+  assert.deepEqual([good.state, good.ended, good.output, good.told], ["done", ["4.2 s"], "", ""]);
+  const stopped = of({ exit_code: -15, canceled: true, output_lines: 1, colored: "\x1b[32mtick" }, "Stopped by the user after 5 s\ntick", true);
+  assert.deepEqual([stopped.state, stopped.ended, stopped.output], ["canceled", ["stopped", "4.2 s"], "\x1b[32mtick"]);
 });
 
 test("arguments show while their JSON is still being received", () => {

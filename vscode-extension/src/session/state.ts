@@ -35,6 +35,9 @@ export type Item =
   | { kind: "message"; key: string; message: Message }
   | { kind: "notice"; key: string; level: Level; text: string; code: string };
 
+/** What a call answered, and how long it took. */
+export type ToolResult = ToolResultPart & { durationMs?: number };
+
 export interface StreamingMessage {
   messageId: string;
   /** Sparse: a delta of a later part may come before an earlier one. */
@@ -56,7 +59,7 @@ export interface SessionState {
   hasEarlier: boolean;
   streaming: StreamingMessage | null;
   /** By id of the tool call. */
-  results: Readonly<Record<string, ToolResultPart>>;
+  results: Readonly<Record<string, ToolResult>>;
   progress: Readonly<Record<string, ToolProgress>>;
   pending: readonly PermissionRequest[];
   queue: readonly QueuedPrompt[];
@@ -109,10 +112,11 @@ export function fromLoad(loaded: SessionLoadResult): SessionState {
 /** Lines and tool results of stored messages. */
 function place(messages: readonly Message[]): Pick<SessionState, "items" | "results"> {
   const items: Item[] = [];
-  const results: Record<string, ToolResultPart> = {};
+  const results: Record<string, ToolResult> = {};
   for (const message of messages) {
+    const durationMs = message.durationMs ?? undefined;
     if (message.role !== "tool") items.push({ kind: "message", key: message.messageId, message });
-    for (const part of message.content) if (part.type === "tool_result") results[part.toolCallId] = part;
+    for (const part of message.content) if (part.type === "tool_result") results[part.toolCallId] = durationMs === undefined ? part : { ...part, durationMs };
   }
   return { items, results };
 }

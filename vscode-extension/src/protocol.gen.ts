@@ -1630,6 +1630,8 @@ export interface SessionLoadResult {
   awaitsChoice: string[];
   /** Not empty: the record of a branch or sub-agent that has ended, which takes no prompts; why, in words. */
   sealed: string;
+  /** What a transcript tells among `messages`, in order. */
+  notices: Told[];
 }
 
 /** Older messages, for scrolling back: those with a `sequence` below `before`. */
@@ -1643,6 +1645,8 @@ export interface SessionMessagesParams {
 export interface SessionMessagesResult {
   messages: Message[];
   hasEarlier: boolean;
+  /** What a transcript tells among `messages`, in order. */
+  notices: Told[];
 }
 
 /** Notification `goalwright/session/meter`: the numbers changed; may be dropped, the next one has all. */
@@ -1808,6 +1812,13 @@ export interface SystemPromptChanged {
 export interface TextPart {
   type: "text";
   text: string;
+}
+
+/** An event that a transcript shows as a line: how a turn stopped, a notice, an undo, a change of the plan. */
+export interface Told {
+  /** `sequence` of the message before it; 0: none. */
+  after: number;
+  event: Event;
 }
 
 /** The model wants a tool run. `input` is the JSON text as the model sent it, valid or not. */

@@ -73,6 +73,11 @@ test("a card finds its exploration by the result, and before that by the branche
   assert.equal(explorationView(done, asked)?.exploreStartId, "1");
   assert.equal(explorationView(state, call("d", "explore", { select: ["A"] })), undefined);
   assert.equal(explorationView(state, call("e", "explore", { branches: ["Other"] })), undefined);
+  const again = call("f", "explore", { branches: ["JWT", "Session"] });
+  const both = { ...done, results: { ...done.results, g: result("g", { name: "explore", metadata: { explore_start_id: "5" } }) } };
+  assert.equal(explorationView(both, again), undefined, "those of other calls are not shown by one that waits");
+  const rejected = { ...done, results: { ...done.results, f: result("f", { name: "explore", isError: true, metadata: { denied: true } }) } };
+  assert.equal(explorationView(rejected, again), undefined);
 });
 
 test("what was used is marked, wholly or in parts", () => {

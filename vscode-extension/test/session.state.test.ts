@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { apply, firstSequence, fromLoad, hasUntoldStop, prepend, tellStop, trim, type SessionState, type Update } from "../src/session/state";
+import { apply, firstSequence, fromLoad, prepend, trim, type SessionState, type Update } from "../src/session/state";
 import { toolView } from "../src/session/tools";
-import type { Delta } from "../src/protocol.gen";
-import { call, event, goal, loaded, message, NO_STATS, request, result, session, text, UNPAID } from "./fakes/protocol";
+import type { Delta, Event } from "../src/protocol.gen";
+import { call, event, goal, loaded, message, NO_STATS, request, result, text, UNPAID } from "./fakes/protocol";
 
 const delta = (over: Partial<Delta>): Update => ({
   delta: { traceId: "s1", kind: "text", messageId: "m2", index: 0, toolCallId: null, name: null, text: "", ...over },
@@ -181,16 +181,22 @@ test("an error is told once, by the message's finish or by the turn's end", () =
   assert.equal(untold.session.status, "idle");
 });
 
-test("why the last turn stopped is told after a load too, once", () => {
-  const stopped = session({ trace: { ...session().trace, lastStopReason: "error" } });
-  const ended = event(9, "turn_ended", { promptId: "p", stopReason: "error", detail: "Goalwright was stopped." });
-  const state = fromLoad(loaded({ session: stopped, messages: [message("user", 1, [text("hi")])] }));
-  assert.equal(hasUntoldStop(state), true);
-  const told = tellStop(state, [ended.event]);
-  const notice = told.items.at(-1);
-  assert.ok(notice?.kind === "notice" && notice.text === "Goalwright was stopped.");
-  assert.equal(hasUntoldStop(told), false);
-  assert.equal(hasUntoldStop(fromLoad(loaded())), false);
+test("what was told in earlier turns stands where it was after a load, and in older pages", () => {
+  const stopped = (id: number, stopReason: string, detail: string): Event => event(id, "turn_ended", { promptId: "p", stopReason: stopReason as never, detail }).event;
+  const undone = event(7, "files_restored", { action: "undo", files: [], target: "edit of a.py", changes: [], by: "VS Code" }).event;
+  const said = (state: SessionState): string[] => state.items.map((item) => (item.kind === "notice" ? item.text : item.key));
+  const state = fromLoad(
+    loaded({
+      messages: [message("user", 3, [text("hi")]), message("user", 4, [text("again")]), message("assistant", 5, [text("Hello")])],
+      notices: [{ after: 3, event: stopped(6, "error", "no key") }, { after: 3, event: undone }, { after: 5, event: stopped(9, "canceled", "Canceled.") }],
+      lastEventId: 9,
+      hasEarlier: true,
+    }),
+  );
+  assert.deepEqual(said(state), ["m3", "no key", "You undid edit of a.py", "m4", "m5", "Stopped."]);
+  assert.equal(apply(state, { event: undone }), state, "what the load has told is not told again");
+  const older = prepend(state, { messages: [message("user", 1, [text("first")])], notices: [{ after: 1, event: stopped(2, "error", "offline") }], hasEarlier: false });
+  assert.deepEqual(said(older).slice(0, 3), ["m1", "offline", "m3"]);
 });
 
 test("a retry shows until the answer goes on", () => {
@@ -208,7 +214,7 @@ test("a load in the middle of a stream goes on with the text so far", () => {
 test("older messages come in front, each once, with their results", () => {
   const state = fromLoad(loaded({ messages: [message("user", 5, [text("five")])], hasEarlier: true }));
   assert.equal(firstSequence(state), 5);
-  const earlier = { messages: [message("assistant", 3, [call("c", "ls")]), message("tool", 4, [result("c")]), message("user", 5, [text("five")])], hasEarlier: false };
+  const earlier = { messages: [message("assistant", 3, [call("c", "ls")]), message("tool", 4, [result("c")]), message("user", 5, [text("five")])], hasEarlier: false, notices: [] };
   const all = prepend(state, earlier);
   assert.deepEqual(keys(all), ["m3", "m5"]);
   assert.ok(all.results["c"]);

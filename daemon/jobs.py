@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from tools import process
+from tools import ansi, process
 from tools.cutting import tail
 from tools.errors import ToolError
 from tools.jobs import Job
@@ -91,7 +91,7 @@ class SessionJobs:
         path = self._path(self._count)
 
         def heard(text: str) -> None:
-            entry.unread.add(text)
+            entry.unread.add(ansi.plain(text))
             self._on_output(tool_call_id, tail(text, _LIVE_CHUNK))
 
         job = Job(f"job_{self._count}", command, self._now(), output_file=path)

@@ -213,6 +213,16 @@ class SessionLoadResult(Wire):
     """Explorations (ids of their goals) in which the daemon waits for the person to choose."""
     sealed: str = ""
     """Not empty: the record of a branch or sub-agent that has ended, which takes no prompts; why, in words."""
+    notices: tuple[Told, ...] = ()
+    """What a transcript tells among ``messages``, in order."""
+
+
+class Told(Wire):
+    """An event that a transcript shows as a line: how a turn stopped, a notice, an undo, a change of the plan."""
+
+    after: int
+    """``sequence`` of the message before it; 0: none."""
+    event: Event
 
 
 class Streaming(Wire):
@@ -235,6 +245,8 @@ class SessionMessagesResult(Wire):
 
     messages: tuple[Message, ...]
     has_earlier: bool
+    notices: tuple[Told, ...] = ()
+    """What a transcript tells among ``messages``, in order."""
 
 
 class SessionEventsParams(Wire):

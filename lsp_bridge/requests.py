@@ -24,7 +24,7 @@ from daemon.permission.explain import sandbox_words
 from daemon.provider.choose import Choice, is_provider_variable
 from daemon.redaction import SECRETS
 from daemon.store.base import StoreError, UnknownTrace
-from daemon.store.paging import events_after
+from daemon.store.paging import Told, events_after, told_events
 from daemon.trust import mode_in_force
 from lsp_bridge import protocol as p
 from lsp_bridge.attendance import Attendance, attended_by
@@ -209,12 +209,20 @@ class Requests:
         session = await self.at_hand(params.session_id)
         choice = await self._choice()
         assembly = await prepared(session)
+        shown = session.state.messages[max(0, len(session.state.messages) - params.messages) :]
+        earlier = len(shown) < len(session.state.messages)
+        first = shown[0].sequence if earlier and shown else 0
+        store = self._core.store
+        told = await told_events(store, session.session_id, first) if shown else Told(0)
         # From here to the return nothing is awaited: the state and the subscription belong together.
         self._resume(session, choice)
         self._follow(session)
         state = session.state
         newest = state.messages[max(0, len(state.messages) - params.messages) :]
         received = session.received
+        if shown:
+            for event in store.events(session.session_id, after=told.last_id):  # a few came meanwhile
+                told.add(event)
         return p.SessionLoadResult(
             session=self._info(session, choice),
             messages=tuple(newest),
@@ -234,14 +242,16 @@ class Requests:
             subagents=dict(state.children.subagents),
             awaits_choice=awaiting(session),
             sealed=session.sealed,
+            notices=_told(told),
         )
 
     async def messages(self, params: p.SessionMessagesParams) -> p.SessionMessagesResult:
         """Older messages."""
         found = await self._core.messages(params.session_id, before=params.before, limit=params.limit)
-        return p.SessionMessagesResult(
-            messages=tuple(found), has_earlier=bool(found) and found[0].sequence > 1
-        )
+        earlier = bool(found) and found[0].sequence > 1
+        first = found[0].sequence if earlier else 0
+        told = await told_events(self._core.store, params.session_id, first, params.before)
+        return p.SessionMessagesResult(messages=tuple(found), has_earlier=earlier, notices=_told(told))
 
     async def events(self, params: p.SessionEventsParams) -> p.SessionEventsResult:
         """Events after the last one seen, and the subscription to those that follow."""
@@ -465,3 +475,7 @@ class Requests:
             mode=mode_in_force(trace.mode or self.client_config().settings.mode, trust),
             trust=trust,
         )
+
+
+def _told(told: Told) -> tuple[p.Told, ...]:
+    return tuple(p.Told(after=after, event=event) for after, event in told.events)

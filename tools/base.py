@@ -56,7 +56,9 @@ class ToolResult:
     title: str = ""
     """One line for the tool card, e.g. ``cart.py +3 -1``."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """JSON-able. Known keys: ``path``, ``diff``, ``added``, ``removed``, ``diagnostics``, ``sha256``, ``exit_code``."""
+    """JSON-able. Known keys: ``path``, ``diff``, ``added``, ``removed``, ``diagnostics``, ``sha256``, ``exit_code``,
+    ``colored`` (the output with its colours), ``output_lines`` (how many lines of ``content``, from its second on, are
+    the output of a command)."""
     is_error: bool = False
     images: tuple[Image, ...] = ()
 
@@ -383,7 +385,9 @@ class ToolContext:
     journal: Path
     """Private folder, outside of the workspace, with what is being written now: for recovery after a crash."""
     on_output: Callable[[str], None] = lambda text: None
-    """Live output (bash) for the display; may be dropped for a slow client."""
+    """Live output (bash) for the display; may be dropped for a slow client. It may have colours."""
+    on_stop: Callable[[ToolResult], None] = lambda result: None
+    """Takes what a call has come to when it is canceled, before the tool raises CancelledError."""
     jobs: Jobs = field(default_factory=NoJobs)
     """Commands in the background."""
     sandbox: SandboxPolicy = field(default_factory=SandboxPolicy)

@@ -6,6 +6,8 @@ import asyncio
 import functools
 import os
 import re
+import signal
+import time
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,6 +45,7 @@ MAX_NAMED = 20
 MAX_LISTED = 200
 """Changed files that the model is told of, and that the result lists for the display."""
 _LIVE_CHUNK = 4000
+NOT_STARTED = "Stopped by the user before the command was started: nothing of it was done."
 _DEVICES = re.compile(
     r"/dev/(?:null|zero|full|tty|u?random|std(?:in|out|err)|fd/\d+|(?:tcp|udp)/.*)|/proc/(?:self|\d+)/fd/.*"
 )
@@ -82,6 +85,8 @@ class _Done:
     changed: Sequence[CommandChange]
     taken: Sequence[str]
     """What it made and must not have made, in words."""
+    seconds: float
+    """How long it ran."""
 
     @property
     def never_started(self) -> bool:
@@ -117,7 +122,11 @@ class BashTool(Tool[BashInput]):
             raise ToolError("The command is empty or contains a NUL character.")
         if any("\ud800" <= c <= "\udfff" for c in command):
             raise ToolError("The command contains half a character, which no shell can be given.")
-        ready = await self._approved(command, args, ctx)
+        try:
+            ready = await self._approved(command, args, ctx)
+        except asyncio.CancelledError:
+            ctx.on_stop(ToolResult(NOT_STARTED, title=_title(args), metadata={"not_run": True}))
+            raise
         if args.background:
             return await _start_job(args, ready, ctx)
         done = await self._run(args, ready, ctx)
@@ -133,6 +142,9 @@ class BashTool(Tool[BashInput]):
             ask = await self._question(command, args, ctx)
             ask = replace(ask, leaves=t("it failed in the sandbox: {why}", why=why), suggestions=())
             outside = await self._outright(ask, command, args, ctx)
+        except asyncio.CancelledError:
+            ctx.on_stop(_result(args, done, ctx, _met_line(done, why, "It was not run again outside.")))
+            raise
         except ToolError as error:
             return _result(args, done, ctx, _met_line(done, why, str(error)))
         except PermissionDenied as denied:
@@ -152,6 +164,7 @@ class BashTool(Tool[BashInput]):
         )
         changed: Sequence[CommandChange] = ()
         taken: list[str] = []
+        began = time.monotonic()
         try:
             watch = await ctx.history.watch_command(ctx.tool_call_id)
             try:
@@ -167,13 +180,20 @@ class BashTool(Tool[BashInput]):
             except OSError as error:
                 raise ToolError(f"The command could not be started: {error}") from error
             finally:
+                seconds = time.monotonic() - began
                 await _despite_cancel(output.close())
                 taken = await _left(ready.sandbox, ctx)
                 changed = await _despite_cancel(watch.ended())
+        except asyncio.CancelledError:
+            taken = [*taken, *await _left(ready.sandbox, ctx)]
+            seconds = time.monotonic() - began
+            done = _Done(ready, process.Ended(-signal.SIGTERM), output, changed, taken, seconds)
+            ctx.on_stop(_result(args, done, ctx, stopped=True))
+            raise
         except BaseException:
             await _left(ready.sandbox, ctx)
             raise
-        return _Done(ready, ended, output, changed, taken)
+        return _Done(ready, ended, output, changed, taken, seconds)
 
     async def _approved(self, command: str, args: BashInput, ctx: ToolContext) -> _Ready:
         ask = await self._question(command, args, ctx)
@@ -474,9 +494,15 @@ def _title(args: BashInput) -> str:
     return shown_brief(args.command.strip(), LONGEST_TITLE)
 
 
-def _result(args: BashInput, done: _Done, ctx: ToolContext, note: str = "") -> ToolResult:
+def _result(
+    args: BashInput, done: _Done, ctx: ToolContext, note: str = "", *, stopped: bool = False
+) -> ToolResult:
     ended, output, sandbox = done.ended, done.output, done.ready.sandbox
-    if ended.timed_out:
+    if stopped:
+        first = (
+            f"Stopped by the user after {done.seconds:.1f} s, with all its processes; part of it may be done."
+        )
+    elif ended.timed_out:
         first = f"Timed out after {args.timeout} s and was stopped, with all its processes."
     elif ended.exit_code < 0:
         first = f"Killed by signal {-ended.exit_code}."
@@ -508,6 +534,12 @@ def _result(args: BashInput, done: _Done, ctx: ToolContext, note: str = "") -> T
         "exit_code": ended.exit_code,
         "timed_out": ended.timed_out,
     }
+    if stopped:
+        metadata["canceled"] = True
+    if colored := output.colored():
+        metadata["colored"] = colored
+    if text:
+        metadata["output_lines"] = text.count("\n") + 1
     if sandbox is not None:
         metadata["sandbox"] = sandbox.words
     if done.changed:
@@ -515,4 +547,6 @@ def _result(args: BashInput, done: _Done, ctx: ToolContext, note: str = "") -> T
         metadata["files_changed"] = len(done.changed)
     if output.stored:
         metadata["output_file"] = output.path.as_posix()
-    return ToolResult("\n".join(lines), title=_title(args), metadata=metadata, is_error=ended.timed_out)
+    return ToolResult(
+        "\n".join(lines), title=_title(args), metadata=metadata, is_error=stopped or ended.timed_out
+    )

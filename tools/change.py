@@ -51,6 +51,7 @@ BASELINE_TIMEOUT_S = 10.0
 _SHORT_DIFF_LINES = 24
 _ALTERED_DIFF_LINES = 200
 _MAX_NAMED = 60
+NOT_WRITTEN = "Stopped by the user before this change was approved: nothing was written."
 
 # Locks die with their last user, so that the table does not grow. One daemon a workspace: no other writer.
 _locks: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
@@ -239,7 +240,9 @@ async def apply_changes(plan: Sequence[FileChange], ctx: ToolContext) -> ChangeO
     try:
         approval = await ctx.permission.ask(_question(proposal, names.values()))
         run = await baseline
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError):
+            ctx.on_stop(ToolResult(NOT_WRITTEN, metadata={"not_run": True, **_proposed(proposal)}))
         baseline.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await baseline
@@ -314,6 +317,13 @@ def _check_plan(plan: Sequence[FileChange], names: Mapping[Path, str]) -> None:
     for change in plan:
         if change.before == change.after and change.mode is None:
             raise ToolError(f"{names[change.path]} would stay as it is: nothing to change.")
+
+
+def _proposed(proposal: Sequence[ProposedFile]) -> dict[str, object]:
+    """Metadata of a change that was proposed and not written."""
+    added, removed = _counts(proposal)
+    diff = "\n".join(limited(file.diff.text) for file in proposal)
+    return {"diff": diff, "added": added, "removed": removed}
 
 
 def _question(proposal: Sequence[ProposedFile], targets: Iterable[str]) -> PermissionAsk:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class ToolError(Exception):
     """An expected failure, in words the model can act on. It becomes a tool result with ``is_error``."""
@@ -10,11 +12,20 @@ class ToolError(Exception):
 class PermissionDenied(Exception):
     """A rule or the person said no. ``feedback`` is what the person wrote with the refusal, if anything.
 
-    ``by_rule``: nobody was asked, so the model may go on another way; a person's plain no ends the turn.
+    ``reason`` is for the user, but for ``by_rule``: then nobody was asked, and the model may go on another way; a
+    user's plain no ends the turn. ``metadata``: what was rejected and by whom, for the display of the call.
     """
 
-    def __init__(self, reason: str, feedback: str | None = None, *, by_rule: bool = False) -> None:
+    def __init__(
+        self,
+        reason: str,
+        feedback: str | None = None,
+        *,
+        by_rule: bool = False,
+        metadata: Mapping[str, object] | None = None,
+    ) -> None:
         super().__init__(reason)
+        self.metadata = dict(metadata or {})
         self.reason = reason
         self.feedback = feedback
         self.by_rule = by_rule

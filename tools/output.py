@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import BinaryIO
 
+from tools import ansi
 from tools.cutting import head, tail
 from tools.folders import make_folder
 
@@ -56,7 +57,9 @@ class HeadTail:
 
 
 class Output:
-    """See the module. ``whole``: the file is written from the first byte, not only when there is much."""
+    """What a command writes, see the module. ``whole``: the file is written from the first byte, not only when there is
+    much. Escape sequences of terminals are left out, but for colours in what is shown live and in ``colored``.
+    """
 
     def __init__(
         self,
@@ -72,6 +75,8 @@ class Output:
         """What was too much for the file, or could not be written."""
         self._live = live
         self._whole = whole
+        self._escapes = ansi.Whole()
+        self._colored: HeadTail | None = None
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._early: list[str] | None = []
         """What came before the file was begun."""
@@ -105,10 +110,24 @@ class Output:
         stored = f"the whole output is in {self.path.as_posix()}" if self.stored else "it could not be stored"
         return self.shown.text(stored)
 
-    def _add(self, text: str) -> None:
+    def colored(self) -> str:
+        """Return the same as ``text`` with its colours, or nothing where it has none or they could hide a secret."""
+        if self._colored is None or self.shown.cut or self._redact(self.text()) != self.text():
+            return ""
+        return self._colored.text("")
+
+    def _add(self, piece: str) -> None:
+        piece = self._escapes.feed(piece)
+        styled, text = ansi.styled(piece), ansi.plain(piece)
+        if self._colored is None and styled != text:
+            self._colored = HeadTail(4 * MAX_OUTPUT)
+            self._colored.add(self.shown.text(""))
+        if self._colored is not None:
+            self._colored.add(styled)
+        if styled:
+            self._live(styled)
         if not text:
             return
-        self._live(text)
         self.shown.add(text)
         if self._early is not None:
             self._early.append(text)

@@ -46,6 +46,27 @@ def counted(output: str) -> tuple[int | None, int | None]:
     return last.passed, last.failed
 
 
+_MISSING = re.compile(
+    r"^.*(?:No module named '?([\w.]+)'?"  # python -m
+    r"|(?:^|: )([\w./+-]+): (?:command not found|not found|No such file or directory)"
+    r"|npm (?:ERR!|error) Missing script: \"?([\w:-]+)).*$",
+    re.MULTILINE,
+)
+
+
+def not_run(command: str, exit_code: int, output: str) -> str:
+    """Return why a test command could not run at all, e.g. ``No module named pytest``; empty when it ran.
+
+    A module that the tests themselves miss is a failure of the tests: only what the command names counts.
+    """
+    if exit_code in (126, 127) or (exit_code != 0 and counted(output) == (None, None)):
+        for found in _MISSING.finditer(_ANSI.sub("", output)):
+            name = next(filter(None, found.groups()), "")
+            if exit_code in (126, 127) or name in command.split() or found[3]:
+                return found[0].strip()
+    return ""
+
+
 def last_lines(output: str, lines: int = 20, characters: int = 2000) -> str:
     """The end of an output, for people and models."""
     text = _ANSI.sub("", output).replace("\r\n", "\n").rstrip()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.explore.check_command import find_test_command
-from daemon.explore.check_output import counted, last_lines
+from daemon.explore.check_output import counted, last_lines, not_run
 from daemon.explore.copies.base import WorkingCopy
 from daemon.explore.runner import Agreed
 from daemon.loop.services import Services
@@ -197,6 +197,8 @@ def _told(command: str, ended: process.Ended, tail: _Tail, duration: int, timeou
         detail = t(
             "it did not end within {timeout_s:g} s\n{detail}", timeout_s=timeout_s, detail=detail
         ).rstrip()
+    elif why := not_run(command, ended.exit_code, text):
+        return CheckRun(command=command, detail=why)
     return CheckRun(
         command=command,
         exit_code=None if ended.timed_out else ended.exit_code,

@@ -212,7 +212,7 @@ class SessionHooks:
         if said.refusal:
             return ToolResult(
                 f"Permission denied. {said.refusal}",
-                title=t("denied"),
+                title=t("rejected"),
                 metadata={"denied": True, "hook": {"denied_by": said.by}},
                 is_error=True,
             )
@@ -247,7 +247,9 @@ class SessionHooks:
                 words = _in_words(said.changes)
                 self._session.notice("info", f"{call.name}: {words}", _CODE)
                 if isinstance(error, PermissionDenied) and error.by_rule:
-                    raise PermissionDenied(f"{error.reason} {words}", error.feedback, by_rule=True) from error
+                    raise PermissionDenied(
+                        f"{error.reason} {words}", error.feedback, by_rule=True, metadata=error.metadata
+                    ) from error
             raise
 
     async def _ask(self, name: HookName, payload: dict[str, Any], tool: str | None = None) -> Said:

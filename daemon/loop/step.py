@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
@@ -41,8 +41,9 @@ from tools.localization import t
 
 log = logging.getLogger(__name__)
 
-_NOT_RUN = "Not run: canceled by the person."
+_NOT_RUN = "Not run: canceled by the user."
 _AFTER_REFUSAL = "Permission denied: not run after the refusal before it."
+_AFTER = {"after_rejection": True}
 
 
 _LONG_PART = 32_000
@@ -73,6 +74,7 @@ class StepHost(Protocol):
     ) -> Message: ...
     def add_result(self, result: ToolResultPart, stop: StopReason | None = None) -> None: ...
     def begun(self, call_id: str) -> bool: ...
+    def stopped(self, call_id: str) -> ToolResult | None: ...
     def tool_started(self, call: ToolCallPart) -> None: ...
     def repeats(self, call: ToolCallPart) -> Repeat: ...
     def tool_context(self, call: ToolCallPart) -> ToolContext: ...
@@ -158,7 +160,7 @@ async def run_step(host: StepHost, stream: AsyncIterator[ProviderEvent]) -> Step
     try:
         complete = await _receive(host, stream, received)
     except asyncio.CancelledError:
-        _keep_partial(host, received, "canceled", "Canceled by the person.")
+        _keep_partial(host, received, "canceled", "Canceled by the user.")
         raise
     except ProviderError as error:
         if error.kind == "overflow" and not received.parts():
@@ -266,7 +268,7 @@ async def _run_group(
 
     def refused(call: ToolCallPart, no: PermissionDenied) -> ToolResultPart:
         stops[call.id] = _stop(no)
-        return _refused(call, _denial(no), denied=True)
+        return _refused(call, _denial(no), {"denied": True, **no.metadata})
 
     try:
         denied = await run_together(
@@ -284,7 +286,7 @@ async def _run_group(
     if denied is None:
         return StepOutcome("tool_use")
     for call in rest:
-        host.add_result(_refused(call, _AFTER_REFUSAL, denied=True))
+        host.add_result(_refused(call, _AFTER_REFUSAL, {"denied": True, **_AFTER}))
     return _outcome(denied)
 
 
@@ -295,7 +297,8 @@ async def _answer(host: StepHost, call: ToolCallPart, *, again: bool = False) ->
     except PermissionDenied as denied:
         if not denied.by_rule:
             raise
-        result = _refused(call, f"Permission denied. {denied.reason}", denied=True)
+        metadata = {"denied": True, "rule": True, **denied.metadata}
+        result = _refused(call, f"Permission denied. {denied.reason}", metadata)
     return await host.eyes.after(result)
 
 
@@ -342,8 +345,8 @@ def _repeated(call: ToolCallPart) -> str:
 async def _denied(host: StepHost, calls: list[ToolCallPart], denied: PermissionDenied) -> StepOutcome:
     """The person said no: this and the later calls of the step are answered; feedback lets the loop go on."""
     first, *rest = calls
-    answers = [_refused(first, _denial(denied), denied=True)]
-    answers += [_refused(call, _AFTER_REFUSAL, denied=True) for call in rest]
+    answers = [_refused(first, _denial(denied), {"denied": True, **denied.metadata})]
+    answers += [_refused(call, _AFTER_REFUSAL, {"denied": True, **_AFTER}) for call in rest]
     try:
         answers[0] = await host.eyes.after(answers[0], last=True)
     except asyncio.CancelledError:
@@ -358,8 +361,8 @@ async def _denied(host: StepHost, calls: list[ToolCallPart], denied: PermissionD
 
 def _denial(denied: PermissionDenied) -> str:
     if denied.feedback:
-        return f"Permission denied. The person refused and wrote: {denied.feedback}"
-    return "Permission denied. The person refused this call."
+        return f"Permission denied. The user rejected this call and wrote: {denied.feedback}"
+    return "Permission denied. The user rejected this call."
 
 
 def _stop(denied: PermissionDenied) -> StopReason | None:
@@ -372,24 +375,36 @@ def _outcome(denied: PermissionDenied) -> StepOutcome:
 
 
 def _canceled(host: StepHost, call: ToolCallPart) -> ToolResultPart:
-    """The call under way: part of it may have happened, unless it is known that it waited for its turn."""
+    """The call under way: what it has come to where it says so, else part of it may have happened."""
+    if (stopped := host.stopped(call.id)) is not None:
+        return ToolResultPart(
+            tool_call_id=call.id,
+            name=call.name,
+            content=stopped.content,
+            is_error=True,
+            metadata={**stopped.metadata, "canceled": True},
+            title=stopped.title or t("canceled"),
+        )
     how_far = HOW_FAR if call.name != TOGETHER or host.begun(call.id) else NOT_BEGUN
     return ToolResultPart(
         tool_call_id=call.id,
         name=call.name,
-        content=f"Canceled by the person. {how_far}",
+        content=f"Canceled by the user. {how_far}",
         is_error=True,
         metadata={"canceled": True},
         title=t("canceled"),
     )
 
 
-def _refused(call: ToolCallPart, content: str, *, denied: bool = False) -> ToolResultPart:
+def _refused(
+    call: ToolCallPart, content: str, metadata: Mapping[str, object] | None = None
+) -> ToolResultPart:
+    """A call that was not run: rejected, with ``metadata`` about that, or not even asked about."""
     return ToolResultPart(
         tool_call_id=call.id,
         name=call.name,
         content=content,
         is_error=True,
-        metadata={"denied": True} if denied else {"not_run": True},
-        title=t("denied") if denied else t("not run"),
+        metadata=dict(metadata or {"not_run": True}),
+        title=t("rejected") if metadata else t("not run"),
     )

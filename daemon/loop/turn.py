@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from daemon.context.instructions import NestedInstructions, files_at_work, with_instructions
@@ -96,6 +98,8 @@ class Turn:
         self._goal_of_rest = self._current_goal
         self._started = 0.0
         self._times = CallTimes()
+        self._stopped: dict[str, ToolResult] = {}
+        """What canceled calls had come to."""
         self._estimated = 0
         self._asked_for = 0
         """Tokens that the last request allowed for the answer."""
@@ -435,6 +439,10 @@ class Turn:
         """See StepHost. Of a task."""
         return self._state.children.began(call_id)
 
+    def stopped(self, call_id: str) -> ToolResult | None:
+        """See StepHost."""
+        return self._stopped.pop(call_id, None)
+
     def tool_started(self, call: ToolCallPart) -> None:
         """See StepHost."""
         if self._asking:
@@ -465,7 +473,8 @@ class Turn:
             front=self._session.config.settings.plan_front,
             seen=self._seen,
         )
-        return tool_context(self._session, call, permission, plan)
+        context = tool_context(self._session, call, permission, plan)
+        return replace(context, on_stop=partial(self._stopped.__setitem__, call.id))
 
     async def run_tool(self, call: ToolCallPart, context: ToolContext) -> ToolResult:
         """See StepHost."""
@@ -479,9 +488,9 @@ class Turn:
         if not self._session.rules.offered(tool.permission):
             return ToolResult(
                 f"Permission denied. {call.name} cannot be used now: {self._why_not(tool.permission)}",
-                title=t("denied"),
+                title=t("rejected"),
                 is_error=True,
-                metadata={"denied": True},
+                metadata={"denied": True, "rule": True, "mode": self._session.mode},
             )
         result: ToolResult
         if self._session.hooks.around(call.name):
@@ -507,7 +516,7 @@ class Turn:
 
     def _why_not(self, permission: str) -> str:
         rule = self._session.rules.decide(permission, "")
-        return f"{rule_words(rule)}. Go on without it, or tell the person what you would need it for."
+        return f"{rule_words(rule)}. Go on without it, or tell the user what you would need it for."
 
     async def _revert(self, goal: Goal, permission: CallPermission) -> str:
         return await Restorer(self._session).revert_goal(goal.id, permission)

@@ -147,7 +147,8 @@ def trace_status(trace: Trace, *, waiting: bool = False) -> TraceStatus:
         return "idle"
     if stop in ("end_turn", "tool_use"):  # an answer that was cut off is none
         return "completed"
-    return "canceled" if stop == "canceled" else "failed"
+    # What the user rejects is as much stopped by the user as what the user cancels.
+    return "canceled" if stop in ("canceled", "permission_denied") else "failed"
 
 
 class BranchTrace(Trace):

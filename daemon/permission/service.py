@@ -250,9 +250,11 @@ class PermissionService:
                 f"Nobody answered the question within {call.timeout_s:g} s, so it was refused: {ask.title}. Go on "
                 "without it; say at the end what could not be done.",
                 by_rule=True,
+                metadata=_rejected(request, pending.by),
             )
-        reason = f"{pending.by or 'The person'} refused {ask.permission}: {ask.title}."
-        raise PermissionDenied(reason, feedback)
+        raise PermissionDenied(
+            _rejection(request, pending.by), feedback, metadata=_rejected(request, pending.by, feedback)
+        )
 
     async def left(self, request_id: str, answers: Sequence[FileAnswer]) -> Left:
         """What remains of a pending request's proposal when the person accepts only parts of it, or edited it.
@@ -439,6 +441,29 @@ def _grants(suggested: Iterable[Suggestion]) -> tuple[Grant, ...]:
 def _question(question: AskedQuestion) -> Question:
     options = tuple(QuestionOption(label=one.label, description=one.description) for one in question.options)
     return Question(text=question.text, options=options, multiple=question.multiple)
+
+
+def _rejection(request: PermissionRequest, by: str) -> str:
+    """Say what the user rejected, and in which client; for the user, and for who started a sub-agent."""
+    if request.permission == "doom_loop":
+        return t("Stopped: the agent made the same call again and again.")
+    if by:
+        return t("Rejected in {client}: {title}.", client=by, title=request.title)
+    return t("Rejected: {title}.", title=request.title)
+
+
+def _rejected(request: PermissionRequest, by: str, feedback: str | None = None) -> dict[str, object]:
+    """Return what the display of a rejected call shows, also when the request itself is long forgotten."""
+    metadata: dict[str, object] = {"denied": True, "by": by, "title": request.title}
+    if feedback:
+        metadata["feedback"] = feedback
+    if request.files:
+        metadata["diff"] = "\n".join(file.diff for file in request.files)
+        metadata["added"] = sum(file.added for file in request.files)
+        metadata["removed"] = sum(file.removed for file in request.files)
+        if len(request.files) == 1:
+            metadata["path"] = request.files[0].path
+    return metadata
 
 
 def _shown(file: ProposedFile) -> FileDiff:

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import asyncio
 
-from daemon.model.events import Event
+from daemon.model.events import (
+    Event,
+    FilesRestored,
+    GoalAdded,
+    GoalMoved,
+    GoalRemoved,
+    GoalUpdated,
+    MessageAdded,
+    Notice,
+    PermissionForgotten,
+    PermissionReplied,
+    TurnEnded,
+)
 from daemon.store.base import TraceStore
 
 _PAGE = 500
@@ -19,3 +31,74 @@ async def events_after(store: TraceStore, trace_id: str, after: int) -> list[Eve
         if len(page) < _PAGE:
             return found
         after = page[-1].event_id
+
+
+class Told:
+    """Events besides messages that a transcript shows, each with the ``sequence`` of the message before it."""
+
+    def __init__(self, first: int) -> None:
+        """``first``: sequence of the message after which they begin; 0: from the beginning of the session."""
+        self.events: list[tuple[int, Event]] = []
+        self.last_id = 0
+        self._first = first
+        self._after: int | None = None if first else 0
+
+    def add(self, event: Event) -> None:
+        """Take the next event of the log."""
+        self.last_id = event.event_id
+        if isinstance(event, MessageAdded):
+            sequence = event.message.sequence
+            self._after = sequence if sequence >= self._first else None
+        elif self._after is not None and _is_told(event):
+            self.events.append((self._after, event))
+
+
+async def told_events(store: TraceStore, trace_id: str, first: int, before: int | None = None) -> Told:
+    """Return what a transcript tells after the message ``first``, up to the message ``before``. Raises StoreError."""
+    return await asyncio.to_thread(_told, store, trace_id, first, before)
+
+
+def _told(store: TraceStore, trace_id: str, first: int, before: int | None) -> Told:
+    last = store.last_event_id(trace_id)
+    start = 0 if first == 0 else _bisected(store, trace_id, first, last)
+    told = Told(first)
+    while events := store.events(trace_id, after=start, limit=_PAGE):
+        for event in events:
+            if before is not None and isinstance(event, MessageAdded) and event.message.sequence >= before:
+                return told
+            told.add(event)
+        start = events[-1].event_id
+    told.last_id = max(told.last_id, start)
+    return told
+
+
+def _bisected(store: TraceStore, trace_id: str, sequence: int, last: int) -> int:
+    """Return an event id below that of the message with this sequence, and not far below it."""
+    low, high = 0, last
+    while high - low > _PAGE:
+        middle = (low + high) // 2
+        found = _next_sequence(store, trace_id, middle)
+        if found is None or found > sequence:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def _next_sequence(store: TraceStore, trace_id: str, after: int) -> int | None:
+    while page := store.events(trace_id, after=after, limit=_PAGE // 10):
+        for event in page:
+            if isinstance(event, MessageAdded):
+                return event.message.sequence
+        after = page[-1].event_id
+    return None
+
+
+def _is_told(event: Event) -> bool:
+    if isinstance(event, TurnEnded):
+        return event.stop_reason not in ("end_turn", "tool_use")
+    if isinstance(event, PermissionReplied):
+        return event.reply == "always" and bool(event.remembered)
+    if isinstance(event, GoalAdded | GoalUpdated | GoalMoved | GoalRemoved):
+        return event.by != ""
+    return isinstance(event, Notice | FilesRestored | PermissionForgotten)

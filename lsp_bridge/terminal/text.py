@@ -5,22 +5,15 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from tools import ansi
 from tools.cutting import short
 from tools.localization import noted, t
 from tools.visible import shown as shown
 from tools.visible import shown_line as shown_line
 
-_ESCAPE = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
-    r"|\x1b[P\]X^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # strings: window title, links, clipboard
-    r"|\x1b[ -/]*[0-~]"
-    r"|\x9b[0-?]*[ -/]*[@-~]"
-)
-_UNFINISHED = re.compile(r"(?:\x1b(?:[P\]X^_][^\x07\x1b\x9c]*\x1b?|\[?[0-?]*[ -/]*)|\x9b[0-?]*[ -/]*)$")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Characters that reorder what is shown, so that a diff reads differently from what it does.
 _REORDER = re.compile("[\u202a-\u202e\u2066-\u2069]")
-_LONGEST_ESCAPE = 4096
 
 
 def clean(text: str) -> str:
@@ -29,7 +22,7 @@ def clean(text: str) -> str:
     For what models and tools say, which is read and not approved; ``shown`` is for the rest. Characters that
     change the direction of writing are shown by their number.
     """
-    text = _CONTROL.sub("", _ESCAPE.sub("", text))
+    text = _CONTROL.sub("", ansi.plain(text))
     return _REORDER.sub(lambda found: f"<U+{ord(found[0]):04X}>", text)
 
 
@@ -42,16 +35,11 @@ class Cleaner:
     """``clean`` for text that comes in pieces: an escape sequence may be cut between two of them."""
 
     def __init__(self) -> None:
-        self._held = ""
+        self._whole = ansi.Whole()
 
     def feed(self, piece: str) -> str:
         """The safe text that is complete so far; the beginning of an escape sequence is held back."""
-        text = self._held + piece
-        unfinished = _UNFINISHED.search(text)
-        self._held = unfinished[0] if unfinished else ""
-        if len(self._held) > _LONGEST_ESCAPE:
-            self._held = ""  # a sequence that never ends must not swallow the rest
-        return clean(text[: unfinished.start()] if unfinished else text)
+        return clean(self._whole.feed(piece))
 
 
 def fit(text: str, columns: int) -> str:

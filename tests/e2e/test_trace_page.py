@@ -190,7 +190,7 @@ async def test_what_happens_is_seen_at_once_and_after_a_lost_connection_nothing_
                 await expect(row).to_have_count(1)
                 await expect(row).to_have_class(re.compile("in_progress"))
                 bench.end(DESIGN)
-                await expect(page.locator("#facts .pill")).to_have_text("completed")
+                await expect(page.locator("#facts .pill")).to_have_text("ready")
                 ids = await page.locator(".step").evaluate_all("all => all.map(one => one.dataset.id)")
                 assert len(ids) == len(set(ids))
                 await page.locator("#tab-graph").click()

@@ -137,7 +137,7 @@ async def test_the_list_follows_the_trace_that_is_open_before_it_asks_again() ->
         assert bench.states[DESIGN].trace.usage.total == tokens + 100
         await expect(entry).to_contain_text(f"{(tokens + 100) / 1000:.1f}k tokens")
         bench.end(DESIGN)
-        await expect(entry).to_contain_text("completed")
+        await expect(entry).to_contain_text("ready")
         await expect(entry).to_be_focused()
         never.set()
 
@@ -227,7 +227,7 @@ async def test_nobody_is_at_work_on_what_has_ended_and_fit_shows_the_whole() -> 
         await page.goto(page_address(bench.port, DESIGN))
         await expect(page.locator(".dag-node.current").first).to_be_visible()
         bench.end(DESIGN)
-        await expect(page.locator("#facts .pill")).to_have_text("completed")
+        await expect(page.locator("#facts .pill")).to_have_text("ready")
         await expect(page.locator(".dag-node.current")).to_have_count(0)
         await page.locator("#expand-all").click()
         await expect(node(page, "goal:A/2")).to_be_attached()

@@ -133,7 +133,7 @@ async def test_rejecting_with_feedback_lets_the_model_try_again(
         await window.button("Reject with feedback", window.approval).click()
         await window.approval.get_by_role("textbox", name="Feedback").fill("Keep whole cents.")
         await window.button("Send feedback", window.approval).click()
-        await expect(window.tool("edit", "denied")).to_be_visible()
+        await expect(window.tool("edit", "rejected")).to_be_visible()
 
         await expect(window.diff).to_contain_text("// 100")
         assert (workspace / "cart.py").read_text() == task.CART
@@ -155,7 +155,7 @@ async def test_reject_in_the_title_bar_of_the_diff_ends_the_turn_and_writes_noth
         await expect(window.tab("proposed by Goalwright")).to_be_visible()
         await window.title_action("Reject").click()
 
-        await expect(window.tool("edit", "denied")).to_be_visible()
+        await expect(window.tool("edit", "rejected")).to_be_visible()
         await expect(window.button("Stop")).to_be_hidden()
         await expect(window.tab("proposed by Goalwright")).to_have_count(0)
         await expect(window.tab("test_cart.py")).to_be_visible()

@@ -62,3 +62,13 @@ export function readTokens(text: string): number | undefined {
   const value = Math.round(Number(plain) * { k: 1_000, m: 1_000_000, "": 1 }[unit.toLowerCase()]!);
   return value > 0 && Number.isSafeInteger(value) ? value : undefined;
 }
+
+/** `0.4 s`, `12 s`, `3 min 5 s`, `2 h 5 min`. */
+export function duration(milliseconds: number): string {
+  const seconds = milliseconds / 1000;
+  if (seconds < 10) return t("{0} s", seconds.toFixed(1));
+  if (seconds < 90) return t("{0} s", Math.round(seconds));
+  const whole = Math.round(seconds);
+  const minutes = Math.floor(whole / 60);
+  return minutes < 60 ? t("{0} min {1} s", minutes, whole % 60) : t("{0} h {1} min", Math.floor(minutes / 60), minutes % 60);
+}

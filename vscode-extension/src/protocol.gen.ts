@@ -1705,6 +1705,8 @@ export interface SessionLoadResult {
   awaitsChoice: string[];
   /** Not empty: the record of a branch or sub-agent that has ended, which takes no prompts; why, in words. */
   sealed: string;
+  /** What a transcript tells among `messages`, in order. */
+  notices: Told[];
 }
 
 /** Older messages, for scrolling back: those with a `sequence` below `before`. */
@@ -1718,6 +1720,8 @@ export interface SessionMessagesParams {
 export interface SessionMessagesResult {
   messages: Message[];
   hasEarlier: boolean;
+  /** What a transcript tells among `messages`, in order. */
+  notices: Told[];
 }
 
 /** Notification `goalwright/session/meter`: the numbers changed; may be dropped, the next one has all. */
@@ -1883,6 +1887,13 @@ export interface SystemPromptChanged {
 export interface TextPart {
   type: "text";
   text: string;
+}
+
+/** An event that a transcript shows as a line: how a turn stopped, a notice, an undo, a change of the plan. */
+export interface Told {
+  /** `sequence` of the message before it; 0: none. */
+  after: number;
+  event: Event;
 }
 
 /** The model wants a tool run. `input` is the JSON text as the model sent it, valid or not. */

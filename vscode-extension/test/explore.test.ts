@@ -3,7 +3,8 @@ import { test } from "node:test";
 import { agentRow } from "../src/explore/agent_words";
 import { asksFor, childSession } from "../src/explore/children";
 import { Glimpses } from "../src/explore/live";
-import { board, duration, UNKNOWN } from "../src/explore/score";
+import { duration } from "../src/amounts";
+import { board, UNKNOWN } from "../src/explore/score";
 import { sideAddress, sideOf, sideTitle } from "../src/explore/uris";
 import { explorationOf, explorationView, requestsOf, subagentOf } from "../src/explore/view";
 import { agentSpent, askerName, lastLine, requestTitle } from "../src/explore/words";
@@ -72,6 +73,11 @@ test("a card finds its exploration by the result, and before that by the branche
   assert.equal(explorationView(done, asked)?.exploreStartId, "1");
   assert.equal(explorationView(state, call("d", "explore", { select: ["A"] })), undefined);
   assert.equal(explorationView(state, call("e", "explore", { branches: ["Other"] })), undefined);
+  const again = call("f", "explore", { branches: ["JWT", "Session"] });
+  const both = { ...done, results: { ...done.results, g: result("g", { name: "explore", metadata: { explore_start_id: "5" } }) } };
+  assert.equal(explorationView(both, again), undefined, "those of other calls are not shown by one that waits");
+  const rejected = { ...done, results: { ...done.results, f: result("f", { name: "explore", isError: true, metadata: { denied: true } }) } };
+  assert.equal(explorationView(rejected, again), undefined);
 });
 
 test("what was used is marked, wholly or in parts", () => {

@@ -74,7 +74,9 @@ test("what the person did to the plan is one line each", () => {
   assert.deepEqual(lines(updated("4", { status: "in_progress" }, { currentId: "4" })), ["You set the focus on goal 1.2 Goal 4"]);
   assert.deepEqual(lines(moved("4", "5", "6", "VS Code")), ["You moved goal 1.2 Goal 4 to place 2.1"]);
   const removed = event(1, "goal_removed", { goalId: "4", currentId: "2", reason: "", by: "VS Code" });
-  assert.deepEqual(lines(removed), ["You removed goal 1.2 Goal 4: nobody had worked on it yet"]);
+  assert.deepEqual(lines(removed), ["You removed goal 1.2 Goal 4 (not started)"]);
+  const why = event(1, "goal_removed", { goalId: "4", currentId: "2", reason: "too early", by: "VS Code" });
+  assert.deepEqual(lines(why), ["You removed goal 1.2 Goal 4: “too early”"]);
 });
 
 test("what the agent does to its plan is no line", () => {

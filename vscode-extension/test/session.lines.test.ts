@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { compactionWords, lines, readableSummary, type CompactionLine } from "../src/session/lines";
-import { apply, fromLoad, hasUntoldStop, type Update } from "../src/session/state";
+import { compactionWords, goalMarks, lines, readableSummary, type CompactionLine } from "../src/session/lines";
+import { apply, fromLoad, type Update } from "../src/session/state";
 import type { CompactionPart, Message, Part } from "../src/protocol.gen";
-import { event, loaded, message, meter, session, text, UNPAID } from "./fakes/protocol";
+import { call, event, loaded, message, meter, result, session, text, UNPAID } from "./fakes/protocol";
 
 const used = (input: number): Partial<Message> => ({ usage: { input, output: 10, cacheRead: 1_000, cacheWrite: 0 } });
 const part = (kind: CompactionPart["kind"], before = 142_000, after = 38_000): Part =>
@@ -106,7 +106,9 @@ test("a compaction after the end of a turn does not make it told again", () => {
   const stopped = { ...info, trace: { ...info.trace, lastStopReason: "error" as const } };
   const finish: Part = { type: "finish", reason: "error", time: "", detail: "It broke." };
   const messages = [message("user", 1, [text("go")]), message("assistant", 2, [finish]), ...triple];
-  assert.equal(hasUntoldStop(fromLoad(loaded({ session: stopped, messages }))), false);
+  const ended = event(9, "turn_ended", { promptId: "p", stopReason: "error", detail: "It broke." }).event;
+  const state = fromLoad(loaded({ session: stopped, messages, notices: [{ after: 9, event: ended }] }));
+  assert.equal(state.items.some((item) => item.kind === "notice"), false);
 });
 
 test("the meter of a load is kept up to date by notifications", () => {
@@ -121,4 +123,17 @@ test("limits that were set are in the meter at once", () => {
   const state = apply(fromLoad(loaded({ meter: meter() })), set);
   assert.deepEqual(state.meter?.budget, { sessionUsd: 2, sessionTokens: null, goalUsd: null, goalTokens: 1_000 });
   assert.equal(apply(fromLoad(loaded()), set).meter, null);
+});
+
+test("a goal that a message begins has its heading before the calls that belong to it", () => {
+  const told = (id: string, goalId: string | null, sequence: number): Message => ({ ...message("tool", sequence, [result(id)]), goalId });
+  const messages = [
+    message("assistant", 1, [call("focus", "goal", { focus: "1" }), call("look", "read", { file_path: "a.py" })]),
+    told("focus", null, 2),
+    told("look", "1", 3),
+    { ...message("assistant", 4, [text("Seen.")]), goalId: "1" },
+    { ...message("assistant", 5, [text("Next.")]), goalId: "2" },
+  ];
+  const state = fromLoad(loaded({ messages }));
+  assert.deepEqual([...goalMarks(lines(state.items, false), state.results)], [["look", "1"], ["m5", "2"]]);
 });

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { apply, firstSequence, fromLoad, hasUntoldStop, prepend, tellStop, trim, type SessionState, type Update } from "../src/session/state";
+import { apply, firstSequence, fromLoad, prepend, trim, type SessionState, type Update } from "../src/session/state";
 import { toolView } from "../src/session/tools";
-import type { Delta } from "../src/protocol.gen";
-import { call, event, goal, loaded, message, NO_STATS, request, result, session, text, UNPAID } from "./fakes/protocol";
+import type { Delta, Event } from "../src/protocol.gen";
+import { call, event, goal, loaded, message, NO_STATS, request, result, text, UNPAID } from "./fakes/protocol";
 
 const delta = (over: Partial<Delta>): Update => ({
   delta: { traceId: "s1", kind: "text", messageId: "m2", index: 0, toolCallId: null, name: null, text: "", ...over },
@@ -70,17 +70,39 @@ test("what the person undid is a line of its own, and an altered change says so"
   assert.equal(toolView(state, part).altered, true);
 });
 
-test("a refused call is denied, one that broke failed, one that was not run canceled", () => {
-  const part = call("c1", "bash", { command: "ls" });
-  const of = (over: object): string => {
-    const state = fromLoad(loaded({ messages: [message("tool", 1, [result("c1", { isError: true, title: "denied", ...over })])] }));
-    const view = toolView(state, part);
-    assert.equal(view.title, "ls", "the head says what was wanted");
-    return view.state;
+test("a rejected call says by whom, one that was stopped or broke says so, and none shows words for the model", () => {
+  const part = call("c1", "edit", { file_path: "a.py" });
+  const of = (metadata: object, content = "for the model"): ReturnType<typeof toolView> => {
+    const answer = result("c1", { name: "edit", isError: true, title: "rejected", content, metadata: { ...metadata } });
+    return toolView(fromLoad(loaded({ messages: [message("tool", 1, [answer])] })), part);
   };
-  assert.equal(of({ metadata: { denied: true } }), "denied");
-  assert.equal(of({ metadata: { not_run: true } }), "canceled");
-  assert.equal(of({ metadata: {} }), "failed");
+  const rejected = of({ denied: true, by: "VS Code", title: "Edit a.py (+1 -4)", diff: "@@", added: 1, removed: 4 });
+  assert.deepEqual([rejected.state, rejected.title, rejected.diff, rejected.removed, rejected.why], ["denied", "Edit a.py (+1 -4)", "@@", 4, "You rejected this."]);
+  assert.equal(of({ denied: true, by: "Neovim" }).why, "You rejected this in Neovim.");
+  assert.equal(of({ denied: true, by: "VS Code", feedback: "use b" }).why, "You rejected this: “use b”");
+  assert.equal(of({ denied: true, rule: true, mode: "plan" }).why, "Not allowed in the mode Plan.");
+  assert.equal(of({ denied: true, rule: true, by: "timeout" }).why, "Nobody answered in time, so this was rejected.");
+  assert.equal(of({ denied: true, after_rejection: true }).why, "Not run: you rejected the call before it.");
+  assert.equal(of({ not_run: true, canceled: true }).why, "Stopped before you approved it: nothing was done.");
+  assert.deepEqual([of({ not_run: true }).state, of({ canceled: true }).state, of({}).state], ["canceled", "canceled", "failed"]);
+  assert.equal(of({}).title, "a.py", "the head says what was wanted");
+  // As older traces have it.
+  assert.equal(of({ denied: true }, "Permission denied. The person refused this call.").why, "You rejected this.");
+  assert.equal(of({ denied: true }, "Permission denied. The person refused and wrote: no").why, "You rejected this: “no”");
+});
+
+test("a command that failed is no success, and says how it ended and how long it took", () => {
+  const part = call("c1", "bash", { command: "npm test" });
+  const of = (metadata: object, content: string, isError = false): ReturnType<typeof toolView> => {
+    const told = { ...message("tool", 1, [result("c1", { name: "bash", isError, content, metadata: { ...metadata } })]), durationMs: 4200 };
+    return toolView(fromLoad(loaded({ messages: [told] })), part);
+  };
+  const failed = of({ exit_code: 3, output_lines: 2 }, "Exit code: 3\none\ntwo\nA note for the model");
+  assert.deepEqual([failed.state, failed.ended, failed.output, failed.told], ["failed", ["exit 3", "4.2 s"], "one\ntwo", failed.result?.content]);
+  const good = of({ exit_code: 0 }, "Exit code: 0\n(no output)");
+  assert.deepEqual([good.state, good.ended, good.output, good.told], ["done", ["4.2 s"], "", ""]);
+  const stopped = of({ exit_code: -15, canceled: true, output_lines: 1, colored: "\x1b[32mtick" }, "Stopped by the user after 5 s\ntick", true);
+  assert.deepEqual([stopped.state, stopped.ended, stopped.output], ["canceled", ["stopped", "4.2 s"], "\x1b[32mtick"]);
 });
 
 test("arguments show while their JSON is still being received", () => {
@@ -159,16 +181,22 @@ test("an error is told once, by the message's finish or by the turn's end", () =
   assert.equal(untold.session.status, "idle");
 });
 
-test("why the last turn stopped is told after a load too, once", () => {
-  const stopped = session({ trace: { ...session().trace, lastStopReason: "error" } });
-  const ended = event(9, "turn_ended", { promptId: "p", stopReason: "error", detail: "Goalwright was stopped." });
-  const state = fromLoad(loaded({ session: stopped, messages: [message("user", 1, [text("hi")])] }));
-  assert.equal(hasUntoldStop(state), true);
-  const told = tellStop(state, [ended.event]);
-  const notice = told.items.at(-1);
-  assert.ok(notice?.kind === "notice" && notice.text === "Goalwright was stopped.");
-  assert.equal(hasUntoldStop(told), false);
-  assert.equal(hasUntoldStop(fromLoad(loaded())), false);
+test("what was told in earlier turns stands where it was after a load, and in older pages", () => {
+  const stopped = (id: number, stopReason: string, detail: string): Event => event(id, "turn_ended", { promptId: "p", stopReason: stopReason as never, detail }).event;
+  const undone = event(7, "files_restored", { action: "undo", files: [], target: "edit of a.py", changes: [], by: "VS Code" }).event;
+  const said = (state: SessionState): string[] => state.items.map((item) => (item.kind === "notice" ? item.text : item.key));
+  const state = fromLoad(
+    loaded({
+      messages: [message("user", 3, [text("hi")]), message("user", 4, [text("again")]), message("assistant", 5, [text("Hello")])],
+      notices: [{ after: 3, event: stopped(6, "error", "no key") }, { after: 3, event: undone }, { after: 5, event: stopped(9, "canceled", "Canceled.") }],
+      lastEventId: 9,
+      hasEarlier: true,
+    }),
+  );
+  assert.deepEqual(said(state), ["m3", "no key", "You undid edit of a.py", "m4", "m5", "Stopped."]);
+  assert.equal(apply(state, { event: undone }), state, "what the load has told is not told again");
+  const older = prepend(state, { messages: [message("user", 1, [text("first")])], notices: [{ after: 1, event: stopped(2, "error", "offline") }], hasEarlier: false });
+  assert.deepEqual(said(older).slice(0, 3), ["m1", "offline", "m3"]);
 });
 
 test("a retry shows until the answer goes on", () => {
@@ -186,7 +214,7 @@ test("a load in the middle of a stream goes on with the text so far", () => {
 test("older messages come in front, each once, with their results", () => {
   const state = fromLoad(loaded({ messages: [message("user", 5, [text("five")])], hasEarlier: true }));
   assert.equal(firstSequence(state), 5);
-  const earlier = { messages: [message("assistant", 3, [call("c", "ls")]), message("tool", 4, [result("c")]), message("user", 5, [text("five")])], hasEarlier: false };
+  const earlier = { messages: [message("assistant", 3, [call("c", "ls")]), message("tool", 4, [result("c")]), message("user", 5, [text("five")])], hasEarlier: false, notices: [] };
   const all = prepend(state, earlier);
   assert.deepEqual(keys(all), ["m3", "m5"]);
   assert.ok(all.results["c"]);

@@ -2,7 +2,7 @@
 
 import { ApiError } from "./api.js";
 import { h } from "./dom.js";
-import { amount, money, statusIcon, statusWord } from "./words.js";
+import { amount, money, sessionWord, statusIcon } from "./words.js";
 import { t } from "./l10n.js";
 
 /** @import { Api } from "./api.js" */
@@ -122,7 +122,7 @@ export class TraceList {
  */
 function entry(trace, selected) {
   const when = new Date(trace.updated_at ?? trace.created_at ?? "");
-  const facts = [statusWord(trace.status), t("{0} tokens", amount(trace.total_tokens)), money(trace.total_cost)].filter(Boolean).join(" · ");
+  const facts = [sessionWord(trace.status), t("{0} tokens", amount(trace.total_tokens)), money(trace.total_cost)].filter(Boolean).join(" · ");
   return h("li", {}, h("a", { href: `#/${encodeURIComponent(trace.trace_id)}`, "data-trace": trace.trace_id, "aria-current": selected ? "true" : null, class: `trace ${trace.status}` },
     h("span", { class: "icon", "aria-hidden": "true" }, statusIcon(trace.status)),
     h("b", {}, titleOf(trace)),

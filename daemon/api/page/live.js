@@ -115,7 +115,7 @@ const CHANGES = {
   },
   turn_started: (state, _frame, changed) => status(state, "running", changed),
   turn_ended(state, { stop_reason }, changed) {
-    status(state, stop_reason === "canceled" ? "canceled" : FAILED.has(stop_reason) ? "failed" : "completed", changed);
+    status(state, STOPPED.has(stop_reason) ? "canceled" : stop_reason === "error" || stop_reason === "max_tokens" ? "failed" : "completed", changed);
   },
   permission_asked: (state, _frame, changed) => status(state, "waiting", changed),
   permission_replied: (state, _frame, changed) => status(state, "running", changed),
@@ -200,7 +200,8 @@ const CHANGES = {
   },
 };
 
-const FAILED = new Set(["error", "permission_denied"]);
+/** What the user stopped. */
+const STOPPED = new Set(["canceled", "permission_denied"]);
 
 /** @type {Change} */
 function subagent(state, { subagent: one }, changed) {

@@ -5,7 +5,7 @@ import { h } from "./dom.js";
 import { TraceList, titleOf } from "./list.js";
 import { MessagesPane } from "./messages.js";
 import { TraceView } from "./trace.js";
-import { amount, money, plain, statusWord } from "./words.js";
+import { amount, money, plain, sessionWord, statusWord } from "./words.js";
 import { t } from "./l10n.js";
 
 /** @import { DagEdge, DagNode, LiveState, Step } from "./shapes.js" */
@@ -173,7 +173,7 @@ function paintHead(state) {
     return;
   }
   list.heard({ ...trace, last_event_id: state.last_event_id });
-  facts.append(h("span", { class: `pill ${trace.status}` }, statusWord(trace.status)),
+  facts.append(h("span", { class: `pill ${trace.status}` }, sessionWord(trace.status)),
     [
       t("{0} messages", amount(trace.total_messages)), t("{0} tokens", amount(trace.total_tokens)), money(trace.total_cost),
       [plain(trace.agent), plain(trace.model)].filter(Boolean).join(", "), trace.foreign ? t("from elsewhere") : "",

@@ -62,8 +62,14 @@ const STATUS = {
   failed: t("failed"), skipped: t("skipped"), idle: t("not begun"), running: t("running"), waiting: t("waits for an answer"), canceled: t("canceled"),
 };
 
-/** @param {string} status of a goal, step or trace */
+/** @param {string} status of a goal or step */
 export const statusWord = (status) => STATUS[status] ?? status;
+
+/** @type {Record<string, string>} */
+const SESSION = { idle: t("new"), completed: t("ready"), failed: t("stopped by an error"), canceled: t("stopped") };
+
+/** That a turn has ended says nothing about the plan, which has a status for each goal. @param {string} status of a session */
+export const sessionWord = (status) => SESSION[status] ?? statusWord(status);
 
 /** @type {Record<string, string>} */
 const ICON = {

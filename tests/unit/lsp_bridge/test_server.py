@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from daemon.model.messages import TextPart
-from daemon.provider.base import PartStop, TextDelta
+from daemon.provider.base import PartStop, ProviderError, TextDelta
 from daemon.provider.choose import Choice
 from daemon.store.base import StoreError
 from lsp_bridge import protocol, server
@@ -589,6 +589,26 @@ async def test_load_gives_the_state_and_what_follows_continues_it() -> None:
             "goalwright/session/events", {"sessionId": session_id, "afterEventId": 3}
         )
         assert [e["eventId"] for e in events["events"]] == list(range(4, loaded["lastEventId"] + 1))
+
+
+async def test_a_load_tells_how_earlier_turns_stopped() -> None:
+    failure = ProviderError("auth", "no key")
+    async with served(failure, "Well.", "Again.") as door:
+        client = await door.client()
+        session_id = await new_session(client)
+        for words in ("one", "two", "three"):
+            await client.answer(prompt(client, session_id, words))
+        loaded = await client.request("goalwright/session/load", {"sessionId": session_id, "messages": 100})
+        (told,) = loaded["notices"]
+        assert (told["event"]["event"], told["event"]["stopReason"]) == ("turn_ended", "error")
+        assert told["after"] == loaded["messages"][0]["sequence"]
+        part = await client.request("goalwright/session/load", {"sessionId": session_id, "messages": 2})
+        assert part["notices"] == []
+        before = part["messages"][0]["sequence"]
+        older = await client.request(
+            "goalwright/session/messages", {"sessionId": session_id, "before": before, "limit": 100}
+        )
+        assert older["notices"] == [told]
 
 
 async def test_load_in_mid_stream_gives_what_was_received_so_far() -> None:

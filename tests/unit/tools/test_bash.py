@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from tests.fakes.tool_context import FakeToolContext, fake_context
 from tools import process, warded
 from tools.base import ChangeKind, CommandChange, PermissionDenied, ToolError, ToolResult
-from tools.bash import BashInput, BashTool, exact_suggestions
+from tools.bash import NOT_STARTED, BashInput, BashTool, exact_suggestions
 
 
 @pytest.fixture
@@ -361,3 +363,54 @@ async def test_without_permission_nothing_is_watched(ctx: FakeToolContext) -> No
     with pytest.raises(PermissionDenied):
         await bash(ctx, "true")
     assert ctx.history.watched == []
+
+
+async def test_a_stopped_command_reports_what_it_wrote(ctx: FakeToolContext) -> None:
+    stopped: list[ToolResult] = []
+    ctx = replace(ctx, on_stop=stopped.append)
+    task = asyncio.create_task(bash(ctx, "echo tick; echo tock; touch there; sleep 300", grace=0.2))
+    await until((ctx.workspace / "there").exists)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    (result,) = stopped
+    first, *rest = result.content.split("\n")
+    assert re.fullmatch(r"Stopped by the user after \d+\.\d s, .*", first)
+    assert rest == ["tick", "tock", ""]
+    assert result.is_error
+    assert (result.metadata["canceled"], result.metadata["output_lines"]) == (True, 3)
+
+
+async def test_a_command_that_is_stopped_before_its_approval_was_not_started(ctx: FakeToolContext) -> None:
+    stopped: list[ToolResult] = []
+    asked = asyncio.Event()
+
+    async def wait(ask: object) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    ctx.permission.on_ask = wait
+    task = asyncio.create_task(bash(replace(ctx, on_stop=stopped.append), "touch there"))
+    await asked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [(result.content, result.metadata["not_run"]) for result in stopped] == [(NOT_STARTED, True)]
+
+
+async def test_colours_are_kept_for_the_display_and_not_for_the_model(ctx: FakeToolContext) -> None:
+    result = await bash(ctx, r"printf '\033[32mo'; printf 'k\033[0m\033]0;title\007\n\033[2Kend\n'")
+    assert result.content == "Exit code: 0\nok\nend\n"
+    assert result.metadata["colored"] == "\x1b[32mok\x1b[0m\nend\n"
+    assert "".join(ctx.output) == "\x1b[32mok\x1b[0m\nend\n"
+    assert "colored" not in (await bash(ctx, "echo plain")).metadata
+
+
+def _starred(text: str) -> str:
+    return text.replace("secret", "***")
+
+
+async def test_colours_never_hide_a_secret(ctx: FakeToolContext) -> None:
+    ctx = replace(ctx, redact=_starred)
+    result = await bash(ctx, r"printf 'sec\033[1mret\n'")
+    assert "colored" not in result.metadata

@@ -1,5 +1,5 @@
 /** The scoreboard: facts of each branch side by side. What is not known is "–"; nobody is called the winner. Pure. */
-import { money, short } from "../amounts";
+import { duration, money, short } from "../amounts";
 import type { BranchMeta, CheckRun, Score } from "../protocol.gen";
 import { plural, t } from "../l10n";
 
@@ -91,14 +91,4 @@ function plain(text: string, hover: string): Cell {
 
 function unknown(hover: string): Cell {
   return { text: UNKNOWN, hover, tone: "" };
-}
-
-/** `0.4 s`, `12 s`, `3 min 5 s`, `2 h 5 min`. */
-export function duration(milliseconds: number): string {
-  const seconds = milliseconds / 1000;
-  if (seconds < 10) return t("{0} s", seconds.toFixed(1));
-  if (seconds < 90) return t("{0} s", Math.round(seconds));
-  const whole = Math.round(seconds);
-  const minutes = Math.floor(whole / 60);
-  return minutes < 60 ? t("{0} min {1} s", minutes, whole % 60) : t("{0} h {1} min", Math.floor(minutes / 60), minutes % 60);
 }

@@ -69,12 +69,16 @@ function within(state: SessionState, branchId: string | null): string | null {
 
 /** By what the result says, else by the branches themselves: they are what the call asked for. */
 function startOf(state: SessionState, call: ToolCallPart): string | undefined {
-  const said = state.results[call.id]?.metadata["explore_start_id"];
+  const result = state.results[call.id];
+  if (result?.metadata["denied"] === true || result?.metadata["not_run"] === true) return undefined;
+  const said = result?.metadata["explore_start_id"];
   if (typeof said === "string" && branchesOf(state.children, said).length > 0) return said;
   const { branches } = argumentsOf(call.input);
   if (!Array.isArray(branches)) return undefined;
   const wanted = branches.map((one) => oneLine(String(one)));
-  const starts = [...new Set(Object.values(state.children.branches).map((branch) => branch.exploreStartId))];
+  // Those of other calls are not this one's, although it may ask for the same.
+  const taken = new Set(Object.entries(state.results).flatMap(([id, other]) => (id === call.id ? [] : [other.metadata["explore_start_id"]])));
+  const starts = [...new Set(Object.values(state.children.branches).map((branch) => branch.exploreStartId))].filter((start) => !taken.has(start));
   const same = starts.filter((start) => {
     const found = branchesOf(state.children, start).map((branch) => oneLine(branch.description));
     return found.length > 0 && found.every((text, index) => text !== "" && (wanted[index] ?? "").startsWith(text));

@@ -23,9 +23,12 @@ export function goalLine(event: GoalEvent, before: GoalTree, after: GoalTree): s
     case "goal_added":
       return t("You added goal {0}", name(now, after));
     case "goal_moved":
+      // Of the past, which has no tree of its own, nobody knows the place.
+      if (before === after) return undefined;
       return t("You moved goal {0} to place {1}", name(old, before), goalNumbers(after).get(event.goalId) ?? "?");
     case "goal_removed":
-      return old && t("You removed goal {0}: nobody had worked on it yet", name(old, before));
+      if (event.reason) return old ? t("You removed goal {0}: “{1}”", name(old, before), event.reason) : t("You removed a goal: “{0}”", event.reason);
+      return old && t("You removed goal {0} (not started)", name(old, before));
     case "goal_updated": {
       const { updates } = event;
       const number = goalNumbers(before).get(event.goalId);

@@ -13,7 +13,7 @@ import {
   type SessionLoadResult,
   type SessionMessagesResult,
 } from "../protocol.gen";
-import { apply, fromLoad, hasUntoldStop, tellStop, trim, type SessionState, type Update } from "./state";
+import { apply, fromLoad, trim, type SessionState, type Update } from "./state";
 import { t } from "../l10n";
 
 type WhenBusy = "queue" | "steer";
@@ -31,8 +31,6 @@ export type Change = { kind: "reset" } | { kind: "updates"; updates: readonly Up
 
 const LAST_SESSION = "goalwright.session";
 const LOADED_MESSAGES = 200;
-/** Events among which the end of the last turn is looked for. */
-const LOOK_BACK = 20;
 /** Lines the host keeps; older ones are in the store. */
 const MOST_ITEMS = 600;
 const KEPT_ITEMS = 400;
@@ -120,7 +118,6 @@ export class SessionController implements vscode.Disposable {
     this.tellAnswered(before, "");
     await this.memory.update(LAST_SESSION, sessionId);
     this.changed.fire({ kind: "reset" });
-    if (hasUntoldStop(this.state)) await this.tellStop(load, sessionId, loaded.lastEventId);
   }
 
   list(limit: number, before?: string): Promise<{ sessions: SessionInfo[]; more: boolean }> {
@@ -245,15 +242,6 @@ export class SessionController implements vscode.Disposable {
       this.rememberBusy();
     }
     this.changed.fire({ kind: "updates", updates: [update] });
-  }
-
-  /** Why the last turn stopped is in the log only, a few events before its end. */
-  private async tellStop(load: number, sessionId: string, lastEventId: number): Promise<void> {
-    const afterEventId = Math.max(0, lastEventId - LOOK_BACK);
-    const { events } = await this.daemon.request("goalwright/session/events", { sessionId, afterEventId });
-    if (load !== this.loads || !this.state) return;
-    this.state = tellStop(this.state, events);
-    this.changed.fire({ kind: "reset" });
   }
 
   /** Takes out what the daemon has: it waits in the queue, or is a message. */

@@ -1,7 +1,7 @@
 /** The transcript's lines: the messages of a compaction are one of them. Pure. */
 import { short } from "../amounts";
 import type { CompactionPart, Message } from "../protocol.gen";
-import type { Item } from "./state";
+import type { Item, SessionState } from "./state";
 import { t } from "../l10n";
 
 export interface CompactionLine {
@@ -119,4 +119,23 @@ function words(name: string): string {
 function isEmpty(value: unknown): boolean {
   if (value === null || value === undefined || value === "") return true;
   return typeof value === "object" && Object.keys(value).length === 0;
+}
+
+/**
+ * Where work on another goal begins: the goal by the key of a message, or by the id of a call within it. A message may
+ * set the focus and go on with the next goal.
+ */
+export function goalMarks(lines: readonly Line[], results: SessionState["results"]): Map<string, string> {
+  const marks = new Map<string, string>();
+  let current: string | null = null;
+  const mark = (key: string, goalId: string | null | undefined): void => {
+    if (goalId && goalId !== current) marks.set(key, goalId);
+    current = goalId ?? current;
+  };
+  for (const line of lines) {
+    if (line.kind !== "message" || line.message.role !== "assistant") continue;
+    mark(line.key, line.message.goalId);
+    for (const part of line.message.content) if (part.type === "tool_call") mark(part.id, results[part.id]?.goalId);
+  }
+  return marks;
 }

@@ -16,6 +16,7 @@ import type {
   SessionInfo,
   SessionLoadResult,
   SessionMessagesResult,
+  Told,
   ToolResultPart,
   Trace,
   Usage,
@@ -33,7 +34,18 @@ export type Level = "info" | "warning" | "error";
 /** A line of the transcript. Tool messages are no lines: they complete the card of their call. */
 export type Item =
   | { kind: "message"; key: string; message: Message }
-  | { kind: "notice"; key: string; level: Level; text: string; code: string };
+  | Notice;
+
+export interface Notice {
+  kind: "notice";
+  key: string;
+  level: Level;
+  text: string;
+  code: string;
+}
+
+/** What a call answered, how long it took, and the goal that had the focus when it ran. */
+export type ToolResult = ToolResultPart & { durationMs?: number; goalId?: string };
 
 export interface StreamingMessage {
   messageId: string;
@@ -56,7 +68,7 @@ export interface SessionState {
   hasEarlier: boolean;
   streaming: StreamingMessage | null;
   /** By id of the tool call. */
-  results: Readonly<Record<string, ToolResultPart>>;
+  results: Readonly<Record<string, ToolResult>>;
   progress: Readonly<Record<string, ToolProgress>>;
   pending: readonly PermissionRequest[];
   queue: readonly QueuedPrompt[];
@@ -85,7 +97,7 @@ export function fromLoad(loaded: SessionLoadResult): SessionState {
   const { streaming } = loaded;
   return {
     session: loaded.session,
-    ...place(loaded.messages),
+    ...place(loaded.messages, loaded.notices, loaded.goalTree),
     hasEarlier: loaded.hasEarlier,
     streaming: streaming && {
       messageId: streaming.messageId,
@@ -106,20 +118,30 @@ export function fromLoad(loaded: SessionLoadResult): SessionState {
   };
 }
 
-/** Lines and tool results of stored messages. */
-function place(messages: readonly Message[]): Pick<SessionState, "items" | "results"> {
+/** Lines and tool results of stored messages, and of what was told between them. */
+function place(messages: readonly Message[], notices: readonly Told[], tree: GoalTree): Pick<SessionState, "items" | "results"> {
   const items: Item[] = [];
-  const results: Record<string, ToolResultPart> = {};
+  const results: Record<string, ToolResult> = {};
+  let told = 0;
+  const tell = (before: number): void => {
+    for (let one = notices[told]; one && one.after < before; one = notices[++told]) {
+      const line = noticeOf(one.event, items, tree, tree);
+      if (line) items.push(line);
+    }
+  };
   for (const message of messages) {
+    tell(message.sequence);
+    const ran = { ...(message.durationMs === null ? {} : { durationMs: message.durationMs }), ...(message.goalId === null ? {} : { goalId: message.goalId }) };
     if (message.role !== "tool") items.push({ kind: "message", key: message.messageId, message });
-    for (const part of message.content) if (part.type === "tool_result") results[part.toolCallId] = part;
+    for (const part of message.content) if (part.type === "tool_result") results[part.toolCallId] = { ...part, ...ran };
   }
+  tell(Infinity);
   return { items, results };
 }
 
 /** Puts older messages before those that are there. */
 export function prepend(state: SessionState, earlier: SessionMessagesResult): SessionState {
-  const { items, results } = place(earlier.messages);
+  const { items, results } = place(earlier.messages, earlier.notices, state.goalTree);
   const known = new Set(state.items.map((item) => item.key));
   return {
     ...state,
@@ -142,21 +164,6 @@ export function trim(state: SessionState, most: number, keep: number): SessionSt
   const only = <T>(record: Readonly<Record<string, T>>): Record<string, T> =>
     Object.fromEntries(Object.entries(record).filter(([id]) => calls.has(id)));
   return { ...state, items, results: only(state.results), progress: only(state.progress), hasEarlier: true };
-}
-
-/** The last turn ended for a reason that no message tells: only the log knows the words. */
-export function hasUntoldStop(state: SessionState): boolean {
-  const reason = state.session.trace.lastStopReason;
-  if (state.session.status !== "idle" || reason === null || !stopNotice(reason, "")) return false;
-  return lastFinish(state) !== reason && state.items.at(-1)?.kind !== "notice";
-}
-
-/** Tells how the last turn ended, by the newest events of the log. */
-export function tellStop(state: SessionState, events: readonly Event[]): SessionState {
-  const ended = events.filter((event) => event.event === "turn_ended").at(-1);
-  if (!ended || !hasUntoldStop(state)) return state;
-  const notice = stopNotice(ended.stopReason, ended.detail);
-  return notice ? withNotice(state, ended.eventId, notice.level, notice.text, ended.stopReason) : state;
 }
 
 /** The `sequence` before which older messages begin. */
@@ -193,11 +200,9 @@ function applyEvent(state: SessionState, event: Event): SessionState {
     case "turn_started":
       return withStatus({ ...next, turning: true, retry: null }, "running");
     case "turn_ended": {
-      const said = lastFinish(next) === event.stopReason;
-      const notice = said ? undefined : stopNotice(event.stopReason, event.detail);
       const done = withTrace(next, { lastStopReason: event.stopReason });
       const ended = withStatus({ ...done, children: { ...next.children, awaits: [] }, turning: false, streaming: null, retry: null }, next.pending.length > 0 ? "waiting" : "idle");
-      return notice ? withNotice(ended, event.eventId, notice.level, notice.text, event.stopReason) : ended;
+      return withNotice(ended, noticeOf(event, next.items, state.goalTree, next.goalTree));
     }
     case "queue_changed":
       return { ...next, queue: event.queue };
@@ -207,8 +212,6 @@ function applyEvent(state: SessionState, event: Event): SessionState {
       return withStatus(asked(next, event.request), "waiting");
     case "permission_replied":
       return withRemembered(replied(next, event.requestId, event.reply === "reject"), event, state.pending);
-    case "permission_forgotten":
-      return withNotice(next, event.eventId, "info", forgottenLine(event.grants), "granted");
     case "model_retry":
       return { ...next, retry: { attempt: event.attempt, delayS: event.delayS, reason: event.reason } };
     case "notice":
@@ -216,29 +219,45 @@ function applyEvent(state: SessionState, event: Event): SessionState {
       if (event.code === AWAITED) return withStatus({ ...next, children: withAwaited(next.children, event.about, true) }, "waiting");
       if (event.code === MADE) {
         const made = withStatus({ ...next, children: withAwaited(next.children, event.about, false) }, "running");
-        return withNotice(made, event.eventId, event.level, event.text, event.code);
+        return withNotice(made, noticeOf(event, next.items, state.goalTree, next.goalTree));
       }
-      return withNotice(next, event.eventId, event.level, event.text, event.code);
+      return withNotice(next, noticeOf(event, next.items, state.goalTree, next.goalTree));
+    default:
+      return withNotice(next, noticeOf(event, next.items, state.goalTree, next.goalTree));
+  }
+}
+
+/** The line that tells of an event behind `items`, live and of the past; undefined for what needs no line. */
+function noticeOf(event: Event, items: readonly Item[], before: GoalTree, after: GoalTree): Notice | undefined {
+  const line = (level: Level, text: string, code: string): Notice => ({ kind: "notice", key: `notice-${event.eventId || `live-${items.length}`}`, level, text, code });
+  switch (event.event) {
+    case "turn_ended": {
+      const stop = lastFinish(items) === event.stopReason ? undefined : stopNotice(event.stopReason, event.detail);
+      return stop && line(stop.level, stop.text, event.stopReason);
+    }
+    case "notice":
+      // The card asks for a choice among branches.
+      return event.code === AWAITED ? undefined : line(event.level, event.text, event.code);
+    case "permission_replied":
+      return event.remembered ? line("info", rememberedLine(event.remembered, event.scope), "granted") : undefined;
+    case "permission_forgotten":
+      return line("info", forgottenLine(event.grants), "granted");
     case "files_restored":
-      return withNotice(next, event.eventId, "info", restoredLine(event), "files_restored");
+      return line("info", restoredLine(event), "files_restored");
     case "goal_added":
     case "goal_updated":
     case "goal_moved":
     case "goal_removed": {
-      const said = goalLine(event, state.goalTree, next.goalTree);
-      return said ? withNotice(next, event.eventId, "info", said, "goal_changed") : next;
+      const said = goalLine(event, before, after);
+      return said ? line("info", said, "goal_changed") : undefined;
     }
-    case "file_changed":
-    case "context_marked":
-      return next;
     default:
-      // An event of a newer daemon: nothing to show for it here.
-      return next;
+      return undefined;
   }
 }
 
 function messageAdded(state: SessionState, message: Message): SessionState {
-  const placed = place([message]);
+  const placed = place([message], [], state.goalTree);
   const known = state.items.some((item) => item.key === message.messageId);
   const explored = message.content.some((part) => part.type === "tool_result" && part.name === "explore");
   return {
@@ -339,7 +358,7 @@ function withRemembered(state: SessionState, { eventId, requestId, reply, rememb
   const request = before.find((one) => one.requestId === requestId);
   const grants = remembered ?? request?.suggestions ?? [];
   if (reply !== "always" || grants.length === 0 || (request && isBudget(request))) return state;
-  return withNotice(state, eventId, "info", rememberedLine(grants, scope), "granted");
+  return withNotice(state, { kind: "notice", key: `notice-${eventId}`, level: "info", text: rememberedLine(grants, scope), code: "granted" });
 }
 
 /** The user's own doing, which is asked about without a turn: a chosen branch, or a file to be attached. */
@@ -373,12 +392,12 @@ function withBudget(state: SessionState, budget: Budget | null | undefined): Ses
   return budget && state.meter ? { ...state, meter: { ...state.meter, budget } } : state;
 }
 
-function withNotice(state: SessionState, eventId: number, level: Level, text: string, code: string): SessionState {
-  return { ...state, items: [...state.items, { kind: "notice", key: `notice-${eventId || `live-${state.items.length}`}`, level, text, code }] };
+function withNotice(state: SessionState, notice: Notice | undefined): SessionState {
+  return notice ? { ...state, items: [...state.items, notice] } : state;
 }
 
-function lastFinish(state: SessionState): string | undefined {
-  for (const item of [...state.items].reverse()) {
+function lastFinish(items: readonly Item[]): string | undefined {
+  for (const item of [...items].reverse()) {
     // A compaction is no answer, and nothing that was asked.
     if (item.kind === "message" && item.message.content.some((part) => part.type === "compaction")) continue;
     if (item.kind === "message" && item.message.role === "assistant") {

@@ -1,5 +1,7 @@
+import { duration } from "../amounts";
 import type { FileDiff, PermissionRequest, ToolCallPart, ToolResultPart } from "../protocol.gen";
-import type { SessionState } from "./state";
+import { failureWords, rejectionWords, stoppedWords } from "./outcome";
+import type { SessionState, ToolResult } from "./state";
 import { t } from "../l10n";
 
 export type ToolState = "pending" | "running" | "waiting for approval" | "done" | "failed" | "denied" | "canceled";
@@ -31,27 +33,36 @@ export interface ToolView {
   modelSays: string;
   /** A command that goes on after its call. */
   background: boolean;
+  /** How a command ended: its exit code if it is not 0, and how long it ran. */
+  ended: string[];
+  /** Why it was rejected, stopped or did not succeed, in words for the user. */
+  why: string;
+  /** What a command wrote; it may have colours. */
   output: string;
+  /** What the model was told, where that is more than the output. */
+  told: string;
   problems: ProblemLine[];
   /** The language servers' verdict, where there is one. */
   verdict: string | undefined;
 }
 
 
-export function toolView(state: SessionState, call: ToolCallPart): ToolView {
-  const result = state.results[call.id];
-  const progress = state.progress[call.id];
-  const request = state.pending.find((candidate) => candidate.toolCallId === call.id);
+export function toolView(session: SessionState, call: ToolCallPart): ToolView {
+  const result = session.results[call.id];
+  const progress = session.progress[call.id];
+  const request = session.pending.find((candidate) => candidate.toolCallId === call.id);
   const metadata = result?.metadata ?? {};
   const input = argumentsOf(call.input);
   const [file] = request?.files ?? [];
   const verdict = verdictOf(metadata);
+  const state = stateOf(result, request !== undefined, progress?.denied ?? false, progress?.started ?? false);
+  const isCommand = call.name === "bash" && (metadata["exit_code"] !== undefined || metadata["not_run"] !== true);
   return {
     call,
     result,
     request,
-    state: stateOf(result, request !== undefined, progress?.denied ?? false, progress?.started ?? false),
-    title: titleOf(result, request, inside(mainArgument(input), state.session.trace.workspace)),
+    state,
+    title: titleOf(result, request, inside(mainArgument(input), session.session.trace.workspace)),
     path: text(metadata["path"]) ?? file?.path ?? text(input["file_path"]) ?? text(input["path"]),
     added: number(metadata["added"]) ?? total(request, (one) => one.added),
     removed: number(metadata["removed"]) ?? total(request, (one) => one.removed),
@@ -59,7 +70,10 @@ export function toolView(state: SessionState, call: ToolCallPart): ToolView {
     altered: metadata["altered"] === true,
     modelSays: call.name === "bash" ? said(text(input["description"]), text(input["reason"])) : "",
     background: call.name === "bash" && text(metadata["job_id"]) !== undefined,
-    output: result?.content ?? progress?.output ?? "",
+    ended: result && isCommand ? ended(result) : [],
+    why: result ? why(result, state) : "",
+    output: isCommand && result ? outputOf(result) : (progress?.output ?? ""),
+    told: result && !(isCommand && state === "done") ? result.content : "",
     problems: problemsOf(metadata["diagnostics"]),
     verdict,
   };
@@ -76,9 +90,10 @@ function stateOf(
   started: boolean,
 ): ToolState {
   if (result) {
-    if (!result.isError) return "done";
-    if (denied || result.metadata["denied"] === true) return "denied";
-    return result.metadata["not_run"] === true ? "canceled" : "failed";
+    const { metadata } = result;
+    if (denied || metadata["denied"] === true) return "denied";
+    if (metadata["not_run"] === true || metadata["canceled"] === true) return "canceled";
+    return result.isError || exitCode(metadata) !== 0 ? "failed" : "done";
   }
   if (waiting) return "waiting for approval";
   return started ? "running" : "pending";
@@ -89,9 +104,39 @@ function total(request: PermissionRequest | undefined, count: (file: FileDiff) =
   return request.files.reduce((sum, file) => sum + count(file), 0);
 }
 
+/** Zero also of what is no command. */
+function exitCode(metadata: ToolResultPart["metadata"]): number {
+  return number(metadata["exit_code"]) ?? 0;
+}
+
+function ended(result: ToolResult): string[] {
+  const { metadata, durationMs } = result;
+  const code = exitCode(metadata);
+  const how = metadata["canceled"] === true ? t("stopped") : metadata["timed_out"] === true ? t("timed out") : code > 0 ? t("exit {0}", code) : code < 0 ? t("signal {0}", -code) : "";
+  const ran = metadata["exit_code"] !== undefined && durationMs !== undefined;
+  return [how, ran ? duration(durationMs) : ""].filter(Boolean);
+}
+
+function why(result: ToolResult, state: ToolState): string {
+  if (state === "denied") return rejectionWords(result);
+  if (state === "canceled") return result.name === "bash" && result.metadata["exit_code"] !== undefined ? "" : stoppedWords(result);
+  return state === "failed" ? failureWords(result.name, result.metadata) : "";
+}
+
+/** The output alone: lines before and after it are for the model. */
+function outputOf({ content, metadata }: ToolResult): string {
+  const colored = text(metadata["colored"]);
+  if (colored !== undefined) return colored;
+  if (metadata["exit_code"] === undefined) return metadata["denied"] === true ? "" : content;
+  const lines = content.split("\n").slice(1);
+  const count = number(metadata["output_lines"]);
+  if (count === undefined) return lines.join("\n") === "(no output)" ? "" : lines.join("\n");
+  return lines.slice(0, count).join("\n");
+}
+
 /** An error's title says what went wrong; the card's head says what was wanted. */
 function titleOf(result: ToolResultPart | undefined, request: PermissionRequest | undefined, wanted: string): string {
-  if (result?.isError) return wanted || result.title;
+  if (result?.isError) return text(result.metadata["title"]) ?? (wanted || result.title);
   return result?.title || request?.title || wanted;
 }
 
@@ -122,6 +167,8 @@ function inside(path: string, workspace: string): string {
 
 /** The argument that tells most, on one line. What the model calls its call comes last: it is no fact. */
 export function mainArgument(input: Record<string, unknown>): string {
+  const files = [...(text(input["patch_text"]) ?? "").matchAll(/^(?:\*\*\* (?:Add|Update|Delete) File:|\+\+\+ (?:b\/)?) ?(\S+)/gm)].map((match) => match[1] ?? "");
+  if (files.length > 0) return files.join(", ");
   for (const name of ["command", "file_path", "path", "pattern", "query", "add", "done", "focus", "prompt", "branches", "select", "description"]) {
     const value = input[name];
     if (typeof value === "string" && value) return value.split("\n", 1)[0] ?? "";

@@ -67,6 +67,7 @@ export function loaded(over: Partial<SessionLoadResult> = {}): SessionLoadResult
     subagents: {},
     awaitsChoice: [],
     sealed: "",
+    notices: [],
     ...over,
   };
 }

@@ -117,7 +117,7 @@ async def test_a_refusal_ends_the_subagent_and_its_parent_goes_on_with_that(tmp_
         assert (await finish(turn)).stop == "end_turn"
         (result,) = results(session)
         assert result.is_error
-        assert "s1 (general) did not finish: test refused edit" in result.content
+        assert "s1 (general) did not finish: Rejected in test: Create a.txt" in result.content
         assert "not have it done in another way" in result.content
         assert subagents(session)["s1"].stop_reason == "permission_denied"
         assert not (bench.workspace / "a.txt").exists()
@@ -318,7 +318,7 @@ async def test_of_a_task_that_waited_for_a_place_it_is_told_that_nothing_was_don
         assert (await finish(turn)).stop == "canceled"
         one, two = (result.content for result in results(session))
         assert "not known how far" in one
-        assert two == "Canceled by the person. It had not begun: nothing of it was done."
+        assert two == "Canceled by the user. It had not begun: nothing of it was done."
 
 
 async def test_questions_of_several_wait_side_by_side_and_a_no_to_one_leaves_the_other(
@@ -355,7 +355,7 @@ async def test_cancel_gives_each_of_several_calls_its_one_result(tmp_path: Path)
         session.cancel()
         assert (await finish(turn)).stop == "canceled"
         said = [result.content.split(".")[0] for result in results(session)]
-        assert said == ["First", "Canceled by the person", "Third", "Not run: canceled by the person"]
+        assert said == ["First", "Canceled by the user", "Third", "Not run: canceled by the user"]
 
 
 async def test_the_person_may_be_asked_about_tasks_and_a_no_ends_the_turn_when_the_others_are_done(
@@ -370,7 +370,7 @@ async def test_the_person_may_be_asked_about_tasks_and_a_no_ends_the_turn_when_t
         assert (request.permission, request.targets, request.branch_id) == ("task", ("general",), None)
         await bench.answer("reject")
         assert (await finish(turn)).stop == "permission_denied"
-        assert [result.title for result in results(session)] == ["explore: Look.", "denied", "denied"]
+        assert [result.title for result in results(session)] == ["explore: Look.", "rejected", "rejected"]
         said = [m.stop_reason() for m in session.state.messages if m.role == "tool"]
         assert said == [None, "permission_denied", None]
 

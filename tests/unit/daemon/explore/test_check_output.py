@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.explore.check_output import counted, last_lines
+from daemon.explore.check_output import counted, last_lines, not_run
 
 JEST = """Test Suites: 1 failed, 2 passed, 3 total
 Tests:       1 failed, 2 skipped, 12 passed, 15 total
@@ -105,3 +105,23 @@ def test_the_last_lines_are_the_end() -> None:
     text = "\n".join(str(n) for n in range(100)) + "\n\n"
     assert last_lines(text, lines=2) == "98\n99"
     assert last_lines("a" * 3000) == "…" + "a" * 1999
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "output", "why"),
+    [
+        ("python3 -m pytest -q", 1, "/usr/bin/python3: No module named pytest\n", "No module named pytest"),
+        ("pytest", 127, "bash: line 1: pytest: command not found\n", "pytest: command not found"),
+        ("npm test", 1, 'npm error Missing script: "test"\nnpm error\n', "Missing script"),
+        ("python3 -m pytest -q", 1, "E   ModuleNotFoundError: No module named 'shop'\n1 error in 0.1s\n", ""),
+        ("python3 -m unittest", 1, "ModuleNotFoundError: No module named 'shop'\n", ""),
+        ("python3 -m pytest -q", 0, "1 passed in 0.1s\n", ""),
+        ("make test", 2, "FAIL\n", ""),
+    ],
+)
+def test_a_command_that_could_not_run_is_no_failure_of_the_tests(
+    command: str, code: int, output: str, why: str
+) -> None:
+    found = not_run(command, code, output)
+    assert why in found
+    assert bool(found) == bool(why)

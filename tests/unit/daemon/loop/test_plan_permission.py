@@ -75,7 +75,7 @@ async def test_what_the_person_writes_with_a_no_is_told_to_the_model(tmp_path: P
         assert (await turn).stop == "end_turn"
         (result,) = results(session)
         assert result.is_error
-        assert "The person refused and wrote: no plan for this, please" in result.content
+        assert "The user rejected this call and wrote: no plan for this, please" in result.content
         assert not goals(session)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import pytest
 
 from daemon.api.limits import Limits
-from daemon.model.events import Event
+from daemon.model.events import Event, ModelRetry
 from daemon.store.memory import MemoryTraceStore
-from daemon.store.paging import events_after
+from daemon.store.paging import events_after, told_events
 from tests.fakes.watched import TRACE, Watched
 
 
@@ -32,3 +32,22 @@ async def test_a_log_is_read_in_pages_beside_the_event_loop(count: int) -> None:
     found = await events_after(store, TRACE, 1)
     assert [event.event_id for event in found] == list(range(2, count + 2))
     assert all(thread != threading.get_ident() and size <= 500 for thread, size in store.read)
+
+
+@pytest.mark.parametrize("between", [0, 3, 700])
+async def test_what_a_transcript_tells_comes_with_the_message_before_it(between: int) -> None:
+    store = Noting()
+    bench = Watched(store, Limits())
+    bench.begin()
+    for _ in range(4):
+        bench.emit(bench.message())
+        bench.notices(1)
+        retry = ModelRetry(trace_id=TRACE, time=bench.time(), attempt=1, delay_s=1, reason="x")
+        bench.emit(*[retry] * between)
+    sequences = [message.sequence for message in store.messages(TRACE)]
+    told = await told_events(store, TRACE, 0)
+    assert [after for after, _ in told.events] == sequences
+    assert told.last_id == store.last_event_id(TRACE)
+    assert [after for after, _ in (await told_events(store, TRACE, sequences[2])).events] == sequences[2:]
+    page = await told_events(store, TRACE, sequences[1], before=sequences[3])
+    assert [after for after, _ in page.events] == sequences[1:3]

@@ -1,6 +1,7 @@
-import type { JSX } from "preact";
-import type { Part, ReasoningPart, Role, ToolCallPart } from "../../protocol.gen";
+import { Fragment, type JSX } from "preact";
+import type { GoalTree, Part, ReasoningPart, Role, ToolCallPart } from "../../protocol.gen";
 import { compactionWords, type CompactionLine } from "../../session/lines";
+import { goalNumbers, goalOf } from "../../session/numbers";
 import { plannedParts } from "../../session/plan";
 import { stopNotice } from "../../session/read";
 import type { Level, SessionState } from "../../session/state";
@@ -32,6 +33,8 @@ interface MessageProps {
   streaming: boolean;
   /** It answers the question for a plan. */
   plans?: boolean;
+  /** Goals, by the calls with which work on them begins. */
+  marks?: ReadonlyMap<string, string> | undefined;
 }
 
 /**
@@ -46,7 +49,7 @@ export const MessageView = memo(
       <AssistantMessage {...props} />
     ),
   (a, b) =>
-    a.parts === b.parts && a.streaming === b.streaming && a.plans === b.plans && sameCalls(b.parts, a.session, b.session) && sameChanges(a, b) && sameChildren(a, b),
+    a.parts === b.parts && a.streaming === b.streaming && a.plans === b.plans && (a.marks === undefined) === (b.marks === undefined) && sameCalls(b.parts, a.session, b.session) && sameChanges(a, b) && sameChildren(a, b),
 );
 
 function hasChanges(changes: Changes): boolean {
@@ -196,7 +199,7 @@ export function UserText({ id, text }: { id: string; text: string }): JSX.Elemen
   );
 }
 
-function AssistantMessage({ id, parts, session, changes, explored, streaming, plans }: MessageProps): JSX.Element {
+function AssistantMessage({ id, parts, session, changes, explored, streaming, plans, marks }: MessageProps): JSX.Element {
   const last = parts.length - 1;
   const steps = plans && !streaming ? plannedParts(parts) : undefined;
   return (
@@ -213,9 +216,12 @@ function AssistantMessage({ id, parts, session, changes, explored, streaming, pl
             return <Reasoning key={index} id={`${id}-${index}`} part={part} growing={growing} />;
           case "tool_call":
             return (
-              <ToolCard key={index} view={toolView(session, part)} change={changes[part.id]}>
-                <Work session={session} call={part} explored={explored} />
-              </ToolCard>
+              <Fragment key={index}>
+                {marks?.has(part.id) && <GoalMark goalId={marks.get(part.id) ?? ""} tree={session.goalTree} />}
+                <ToolCard view={toolView(session, part)} change={changes[part.id]}>
+                  <Work session={session} call={part} explored={explored} />
+                </ToolCard>
+              </Fragment>
             );
           case "finish": {
             const notice = stopNotice(part.reason, part.detail);
@@ -258,13 +264,26 @@ function Reasoning({ id, part, growing }: { id: string; part: ReasoningPart; gro
 
 const ICONS: Record<string, IconName> = { files_restored: "undo", goal_changed: "goal", granted: "shield" };
 
-/** An error is announced at once, everything else when the reader has a moment. */
-export function NoticeLine({ level, text, code = "" }: { level: Level; text: string; code?: string }): JSX.Element {
+/** A new error is announced at once, everything else when the reader has a moment; what is `past` is not announced. */
+export function NoticeLine({ level, text, code = "", past = false }: { level: Level; text: string; code?: string; past?: boolean }): JSX.Element {
   const icon = ICONS[code] ?? (level === "info" ? "info" : "warning");
   return (
-    <div class={`notice notice-${level}`} role={level === "error" ? "alert" : "status"}>
+    <div class={`notice notice-${level}`} role={past ? "note" : level === "error" ? "alert" : "status"}>
       <Icon name={icon} />
       <span>{text}</span>
     </div>
   );
 }
+
+/** Where work on a goal begins. */
+export const GoalMark = memo(({ goalId, tree }: { goalId: string; tree: GoalTree }): JSX.Element | null => {
+  const goal = goalOf(tree, goalId);
+  if (!goal) return null;
+  const number = goalNumbers(tree).get(goalId);
+  return (
+    <p class="goal-mark" data-goal={goalId} title={goal.description}>
+      <Icon name="goal" />
+      <span>{number ? `${number} ${goal.description}` : goal.description}</span>
+    </p>
+  );
+});

@@ -2,6 +2,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { changeLabel } from "../../history/words";
 import type { HistoryChange } from "../../protocol.gen";
 import { argumentsOf, type ProblemLine, type ToolState, type ToolView } from "../../session/tools";
+import { spans } from "./ansi";
 import { Counts, Diff } from "./diff";
 import { useOpen } from "./hooks";
 import { post } from "./host";
@@ -25,8 +26,8 @@ const STATES: Record<ToolState, string> = {
   "waiting for approval": t("waiting for approval"),
   done: t("done"),
   failed: t("failed"),
-  denied: t("denied"),
-  canceled: t("canceled"),
+  denied: t("rejected"),
+  canceled: t("stopped"),
 };
 const VERBS: Record<string, string> = {
   read: t("Read"),
@@ -56,20 +57,22 @@ const WRITERS = new Set(["edit", "write", "patch"]);
 /** Words beside the title for the states that an icon alone does not make clear. */
 const REMARKS: Partial<Record<ToolState, string>> = {
   "waiting for approval": t("waiting"),
-  denied: t("denied"),
+  denied: t("rejected"),
+  failed: t("failed"),
 };
 const FIRST_PROBLEMS = 5;
 
 /** One tool call: a line, and below it on demand what went in and came out. `children`: what it has to show of its own. */
 export function ToolCard({ view, change, children }: { view: ToolView; change: HistoryChange | undefined; children?: ComponentChildren }): JSX.Element {
   const [open, toggle] = useOpen(`tool-${view.call.id}`);
-  const live = view.state === "running" && view.output !== "";
+  const { call, state } = view;
+  const showsTail = call.name === "bash" && view.output !== "" && (state === "running" || state === "failed" || state === "canceled");
   const undone = change?.state === "undone";
   const light = LIGHT.has(view.call.name) && view.state !== "waiting for approval";
   return (
     <article
       class={`tool tool-${view.state.split(" ", 1)[0]} ${light ? "tool-light" : ""} ${undone ? "tool-undone" : ""}`}
-      aria-label={t("Tool {0}: {1}", view.call.name, STATES[view.state])}
+      aria-label={[t("Tool {0}: {1}", call.name, STATES[state]), ...view.ended].join(", ")}
     >
       <div class="tool-row">
         <button type="button" class="tool-head" aria-expanded={open} onClick={toggle} title={visibleLine(view.path ?? view.title)}>
@@ -86,9 +89,12 @@ export function ToolCard({ view, change, children }: { view: ToolView; change: H
         </button>
         {change && <StepButton change={change} />}
       </div>
-      {live && !open && <pre class="tail">{view.output.trimEnd().split("\n").slice(-4).join("\n")}</pre>}
-      {view.state === "failed" && !open && <p class="failure">{firstLine(view.output)}</p>}
-      {view.state === "denied" && !open && <Refusal output={view.output} />}
+      {showsTail && !open && (
+        <pre class="tail">
+          <Ansi text={view.output.trimEnd().split("\n").slice(-4).join("\n")} />
+        </pre>
+      )}
+      {view.why && <p class="verdict">{visible(view.why)}</p>}
       {!undone && <Problems view={view} />}
       {children}
       {open && <Details view={view} />}
@@ -97,8 +103,9 @@ export function ToolCard({ view, change, children }: { view: ToolView; change: H
 }
 
 function remarks(view: ToolView, undone: boolean): string[] {
-  const state = view.state === "canceled" ? view.result?.title || t("not run") : REMARKS[view.state];
-  return [state, view.altered ? t("altered by you") : "", view.background ? t("in the background") : "", undone ? t("undone") : ""].filter((remark) => remark !== undefined && remark !== "") as string[];
+  const state = view.state === "canceled" ? (view.result?.metadata["canceled"] === true ? t("stopped") : view.result?.title || t("not run")) : REMARKS[view.state];
+  const ended = view.ended.length > 1 || view.state === "done" ? view.ended : [state, ...view.ended];
+  return [...ended, view.altered ? t("altered by you") : "", view.background ? t("in the background") : "", undone ? t("undone") : ""].filter((remark) => remark !== undefined && remark !== "") as string[];
 }
 
 /** Takes the change of this call back, or makes it again. */
@@ -129,12 +136,6 @@ function bare({ title, call, added }: ToolView): string {
   const first = counted.split(" ", 1)[0]?.toLowerCase() ?? "";
   const said = first === verb.toLowerCase() || first === SAID[call.name] || first === call.name || (WRITERS.has(call.name) && WRITERS.has(first));
   return said ? counted.slice(first.length).trimStart() : counted;
-}
-
-/** Why it was refused, when there is more to say than that it was. */
-function Refusal({ output }: { output: string }): JSX.Element | null {
-  const why = output.replace(/^Permission denied[.:]?\s*/i, "").trim();
-  return why && !/^the person refused this call\.$/i.test(why) ? <p class="verdict">{why}</p> : null;
 }
 
 function Problems({ view }: { view: ToolView }): JSX.Element | null {
@@ -183,7 +184,9 @@ function ProblemButton({ problem }: { problem: ProblemLine }): JSX.Element {
 }
 
 function Details({ view }: { view: ToolView }): JSX.Element {
-  const { call, diff, output, result, path } = view;
+  const { call, diff, output, told, path, result } = view;
+  // What a command wrote is what the user asked for; the words around it, and all errors, are for the model.
+  const shown = call.name === "bash" ? output : result?.isError ? "" : (result?.content ?? output);
   return (
     <div class="details">
       {path && (
@@ -194,7 +197,8 @@ function Details({ view }: { view: ToolView }): JSX.Element {
       {diff && <Diff diff={diff} />}
       <Section title={t("Input")} text={visible(input(call.input))} folded={diff ? `input-${call.id}` : undefined} />
       <ModelSays words={view.modelSays} />
-      <Section title={result ? t("Result") : t("Output")} text={output} folded={diff ? `result-${call.id}` : undefined} />
+      <Section title={call.name === "bash" || !result ? t("Output") : t("Result")} text={shown} folded={diff ? `result-${call.id}` : undefined} />
+      {told !== shown && <Section title={t("Sent to the model")} text={told} folded={`told-${call.id}`} />}
     </div>
   );
 }
@@ -213,7 +217,7 @@ function Section({ title, text, folded }: { title: string; text: string; folded:
       )}
       {(open || folded === undefined) && (
         <pre class="io" tabIndex={0}>
-          {text}
+          <Ansi text={text} />
         </pre>
       )}
     </section>
@@ -236,6 +240,7 @@ function input(json: string): string {
     .join("\n");
 }
 
-function firstLine(text: string): string {
-  return text.trim().split("\n", 1)[0] ?? "";
+/** Output of a command in the colours of the theme's terminal. */
+function Ansi({ text }: { text: string }): JSX.Element {
+  return <>{spans(text).map(({ text: piece, style }, index) => (style ? <span key={index} class={style}>{piece}</span> : piece))}</>;
 }

@@ -1,15 +1,12 @@
 import type { JSX } from "preact";
-import type { GoalTree } from "../../protocol.gen";
-import { goalNumbers, goalOf } from "../../session/numbers";
-import { lines, type Line } from "../../session/lines";
+import type { GoalTree, Part } from "../../protocol.gen";
+import { goalMarks, lines } from "../../session/lines";
 import { planAnswers } from "../../session/plan";
 import type { SessionState } from "../../session/state";
 import type { Outgoing } from "../../session/controller";
 import type { Explored } from "../../explore/shown";
 import type { Changes } from "../messages";
-import { memo } from "./hooks";
-import { Icon } from "./icons";
-import { Compaction, MessageView, NoticeLine, UserText } from "./message";
+import { Compaction, GoalMark, MessageView, NoticeLine, UserText } from "./message";
 import { t } from "../../l10n";
 
 interface TranscriptProps {
@@ -28,7 +25,7 @@ export function Transcript({ session, outbox, changes, explored }: TranscriptPro
   // A summary that is being written is no answer.
   const streaming = compacting ? null : session.streaming;
   const busy = session.session.status === "running";
-  const marks = goalMarks(shown);
+  const marks = goalMarks(shown, session.results);
   const plans = planAnswers(items);
   const own = firstOwn(session);
   return (
@@ -49,9 +46,10 @@ export function Transcript({ session, outbox, changes, explored }: TranscriptPro
               explored={explored}
               streaming={false}
               plans={plans.keys.has(item.key)}
+              marks={marksIn(item.message.content, marks)}
             />
           ) : (
-            <NoticeLine level={item.level} text={item.text} code={item.code} />
+            <NoticeLine level={item.level} text={item.text} code={item.code} past={item !== last} />
           )}
         </div>
       ))}
@@ -110,31 +108,11 @@ function isTelling(session: SessionState): boolean {
   return last.message.content.some((part) => part.type === "tool_call" && !session.results[part.id]);
 }
 
-/** Goal of each line at which the goal changes, by the line's key. */
-function goalMarks(items: readonly Line[]): Map<string, string> {
-  const marks = new Map<string, string>();
-  let current: string | null = null;
-  for (const item of items) {
-    if (item.kind !== "message" || item.message.role !== "assistant") continue;
-    const { goalId } = item.message;
-    if (goalId && goalId !== current) marks.set(item.key, goalId);
-    current = goalId;
-  }
-  return marks;
+/** The calls of a message at which work on another goal begins; the same nothing for most, so that they are not drawn again. */
+function marksIn(parts: readonly Part[], marks: ReadonlyMap<string, string>): ReadonlyMap<string, string> | undefined {
+  return parts.some((part) => part.type === "tool_call" && marks.has(part.id)) ? marks : undefined;
 }
 
 function mark(goalId: string | undefined, tree: GoalTree): JSX.Element | null {
   return goalId === undefined ? null : <GoalMark goalId={goalId} tree={tree} />;
 }
-
-const GoalMark = memo(({ goalId, tree }: { goalId: string; tree: GoalTree }): JSX.Element | null => {
-  const goal = goalOf(tree, goalId);
-  if (!goal) return null;
-  const number = goalNumbers(tree).get(goalId);
-  return (
-    <p class="goal-mark" data-goal={goalId} title={goal.description}>
-      <Icon name="goal" />
-      <span>{number ? `${number} ${goal.description}` : goal.description}</span>
-    </p>
-  );
-});

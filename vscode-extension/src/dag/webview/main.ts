@@ -4,7 +4,7 @@ import "./graph.css";
 import { h } from "../../../../daemon/api/page/dom.js";
 import { MessagesPane } from "../../../../daemon/api/page/messages.js";
 import type { DagEdge, DagNode, LiveState } from "../../../../daemon/api/page/shapes";
-import { goalsWord, messagesWord, money, statusWord, tokensWord } from "../../../../daemon/api/page/words.js";
+import { goalsWord, messagesWord, money, sessionWord, statusWord, tokensWord } from "../../../../daemon/api/page/words.js";
 import type { ToGraph } from "../messages";
 import { Graph } from "./graph";
 import { HostApi, post, save, saved } from "./host";
@@ -70,7 +70,7 @@ function page(root: HTMLElement): void {
     const { trace } = state;
     const { goals } = state.goal_tree;
     const words = [goalsWord(goals.length), messagesWord(trace.total_messages), tokensWord(trace.total_tokens), money(trace.total_cost)];
-    facts.append(h("span", { class: `pill ${trace.status}` }, statusWord(trace.status)), words.filter(Boolean).join(" · "));
+    facts.append(h("span", { class: `pill ${trace.status}` }, sessionWord(trace.status)), words.filter(Boolean).join(" · "));
   }
 
   function receive(message: ToGraph): void {

@@ -1,0 +1,35 @@
+/** What became of a tool call, in words for the user: the result's own text is written for the model. Pure. */
+import { modeWords } from "../permission/words";
+import type { Mode, ToolResultPart } from "../protocol.gen";
+import { t } from "../l10n";
+
+/** Why a call was rejected, and by whom. */
+export function rejectionWords({ metadata, content }: ToolResultPart): string {
+  const { by, feedback, mode, hook } = metadata;
+  if (metadata["after_rejection"] === true || /^Permission denied: not run after/.test(content)) return t("Not run: you rejected the call before it.");
+  if (by === "timeout") return t("Nobody answered in time, so this was rejected.");
+  if (typeof hook === "object" && hook !== null) return content.replace(/^Permission denied\.\s*/, "");
+  if (typeof mode === "string" && mode === "plan") return t("Not allowed in the mode {0}.", modeWords(mode as Mode).label);
+  const words = said(feedback) ?? /(?:refused|rejected this call) and wrote: ([\s\S]+)$/.exec(content)?.[1];
+  if (words) return t("You rejected this: “{0}”", words);
+  if (metadata["rule"] === true || !(typeof by === "string" || /(?:refused|rejected) this call\.$/.test(content))) return t("Rejected by a rule.");
+  return !by || by === "VS Code" ? t("You rejected this.") : t("You rejected this in {0}.", String(by));
+}
+
+/** Why a call did not come to its end. */
+export function stoppedWords({ metadata }: ToolResultPart): string {
+  if (metadata["not_run"] === true) return metadata["canceled"] === true ? t("Stopped before you approved it: nothing was done.") : "";
+  return t("Stopped. Part of it may have been done.");
+}
+
+const NOT_CHANGED = new Set(["edit", "write", "patch"]);
+
+/** Why a call failed: the agent is told the details, and goes on. */
+export function failureWords(name: string, metadata: ToolResultPart["metadata"]): string {
+  if (NOT_CHANGED.has(name) && metadata["diff"] === undefined) return t("Nothing was changed: the agent is told what does not fit.");
+  return "";
+}
+
+function said(value: unknown): string | undefined {
+  return typeof value === "string" && value.trim() ? value.trim() : undefined;
+}

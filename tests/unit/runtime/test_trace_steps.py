@@ -101,7 +101,7 @@ def test_show_draws_the_tree_with_what_each_step_took(tmp_path: Path, store: Fil
     assert lines[0] == f"修改配置文件  {TRACE}"
     assert lines[1].startswith("running 10 messages, 440 tokens, $0.02")
     assert lines[3:8] == [
-        "├─ [✓] goal: 探索代码库  550 ms · 440 tokens · $0.0200",
+        "├─ [✓] goal: 探索代码库  450 ms · 330 tokens · $0.0150",
         "│  ├─ [✓] thought: 需要先了解项目结构。  100 ms · 110 tokens · $0.0050",
         "│  ├─ [✓] action: glob_files(**/*.py)  50 ms",
         "│  │  └─ [✓] result: 找到 15 个文件",

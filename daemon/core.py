@@ -43,6 +43,7 @@ from daemon.permission.grants import GrantStore
 from daemon.permission.service import CallPermission, PermissionService
 from daemon.store.base import StoreError
 from daemon.store.beginning import beginning_lost
+from daemon.store.left_out import never_begun
 from daemon.store.own import OwnSessions
 from daemon.store.place import open_store
 from daemon.store.pruning import Limits, limits_of
@@ -325,8 +326,13 @@ class Daemon:
         return session_id not in self._own
 
     async def traces(self, *, limit: int, before: str | None = None) -> list[Trace]:
-        """Stored sessions, newest first; open ones as they are now."""
-        stored = await asyncio.to_thread(self.store.traces, limit=limit, before=before)
+        """Stored sessions, newest first; open ones as they are now. Of those never begun only what clients look at."""
+        looked_at = self.bus.heard()
+
+        def listed(trace: Trace) -> bool:
+            return trace.trace_id in looked_at or not never_begun(self.store, trace)
+
+        stored = await asyncio.to_thread(self.store.traces, limit=limit, before=before, matches=listed)
         return [self._sessions[t.trace_id].state.trace if t.trace_id in self._sessions else t for t in stored]
 
     def used(self, session_id: str) -> None:

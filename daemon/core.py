@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from daemon.agents.left_children import LeftChildren
 from daemon.agents.loader import AgentProfile, Agents, Found, UnknownAgent
@@ -28,10 +29,10 @@ from daemon.files.watch import FileWatch
 from daemon.hooks.service import Hooks
 from daemon.keeping import Keeping
 from daemon.loop.budget import withdraw_question
-from daemon.loop.recovery import close_what_is_open, read_state, waits_for_answer
+from daemon.loop.recovery import close_what_is_open, highest_sequence, read_state, waits_for_answer
 from daemon.loop.services import Models, Services
 from daemon.loop.session import Session
-from daemon.loop.state import SessionState
+from daemon.loop.state import Order, SessionState
 from daemon.loop.watchdog import UNBOUNDED, WorkspaceGuard, watched
 from daemon.model.branches import branch_of, root_of
 from daemon.model.events import SessionCreated, SessionUpdated
@@ -42,6 +43,7 @@ from daemon.permission.grants import GrantStore
 from daemon.permission.service import CallPermission, PermissionService
 from daemon.store.base import StoreError
 from daemon.store.beginning import beginning_lost
+from daemon.store.left_out import never_begun
 from daemon.store.own import OwnSessions
 from daemon.store.place import open_store
 from daemon.store.pruning import Limits, limits_of
@@ -113,6 +115,8 @@ class Daemon:
         """What the files say, with the workspace's own trusted or not."""
         self._sessions: dict[str, Session] = {}
         self._opening: dict[str, asyncio.Task[Session]] = {}
+        self._orders: WeakValueDictionary[str, Order] = WeakValueDictionary()
+        """How far the messages of each main session that is at hand, or a child of it, are numbered."""
         self._watch = FileWatch(self._changed_outside)
         self._tasks: set[asyncio.Task[None]] = set()
         self._quiet_since = time.monotonic()
@@ -283,6 +287,7 @@ class Daemon:
             self._guard_workspace()
             session = Session(SessionState(trace), profile, self._services)
             self._sessions[trace.trace_id] = session
+            self._orders[trace.trace_id] = session.state.order
             session.emit(SessionCreated(trace_id=trace.trace_id, time=now, trace=trace))
         except StoreError:
             self.keeping.never_began(trace.trace_id)
@@ -321,8 +326,13 @@ class Daemon:
         return session_id not in self._own
 
     async def traces(self, *, limit: int, before: str | None = None) -> list[Trace]:
-        """Stored sessions, newest first; open ones as they are now."""
-        stored = await asyncio.to_thread(self.store.traces, limit=limit, before=before)
+        """Stored sessions, newest first; open ones as they are now. Of those never begun only what clients look at."""
+        looked_at = self.bus.heard()
+
+        def listed(trace: Trace) -> bool:
+            return trace.trace_id in looked_at or not never_begun(self.store, trace)
+
+        stored = await asyncio.to_thread(self.store.traces, limit=limit, before=before, matches=listed)
         return [self._sessions[t.trace_id].state.trace if t.trace_id in self._sessions else t for t in stored]
 
     def used(self, session_id: str) -> None:
@@ -436,6 +446,7 @@ class Daemon:
             state.disown()
         # Another one only until a client with more trust prompts, or its file is back.
         agent = await asyncio.to_thread(self._agents.find_or_stand_in, state.trace.agent, self.trust())
+        state.share_order(await self._order(root_of(session_id)))
         session = Session(state, agent, self._services, foreign=foreign)
         below: list[str] = []
         if not foreign:
@@ -467,6 +478,14 @@ class Daemon:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return session
+
+    async def _order(self, trace_id: str) -> Order:
+        """Return what numbers the messages of a main session and of all its children."""
+        known = self._orders.get(trace_id)
+        if known is not None:
+            return known
+        order = Order(await asyncio.to_thread(highest_sequence, self.store, trace_id))
+        return self._orders.setdefault(trace_id, order)  # another one of them may have been opened meanwhile
 
     def dump(self, session: Session) -> None:
         """Write the step tree of a session while it works, if its settings say so."""

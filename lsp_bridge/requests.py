@@ -280,11 +280,12 @@ class Requests:
         self._tell_once(session, choice)
         prompt_id = params.prompt_id or f"prompt_{uuid.uuid4().hex[:12]}"
         self._client.there.begins(session.session_id, prompt_id)
-        self._core.used(session.session_id)
         try:
+            attachments = await attached(session, params.attachments, prompt_id)
+            self._core.used(session.session_id)
             result = await session.prompt(
                 params.text,
-                await attached(session, params.attachments, prompt_id),
+                attachments,
                 prompt_id=prompt_id,
                 when_busy=params.when_busy,
                 planner=params.planner,

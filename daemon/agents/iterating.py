@@ -176,6 +176,7 @@ async def _carried_out(
         agent=EXECUTE,
         prompt=report,
         tool_call_id=call_id,
+        goal_id=state.plan.current_id or "",
         iteration=number,
         started_at=now(),
     )

@@ -41,7 +41,7 @@ class LeftChildren:
         names += [agent.id for agent in children.subagents.values() if agent.status == "running"]
         found: dict[str, Took] = {}
         for name in names:
-            took = await self._close(child_id(state.trace.trace_id, name), state)
+            took = await self._close(child_id(state.trace.trace_id, name))
             if took is not None:
                 found[name] = took
         return found
@@ -59,15 +59,13 @@ class LeftChildren:
             for left in unfinished:
                 await self._close(left)
 
-    async def _close(self, session_id: str, above: SessionState | None = None) -> Took | None:
+    async def _close(self, session_id: str) -> Took | None:
         services = self._services
         if (live := services.sessions.get(session_id)) is not None:
             # Somebody looks at it, or it works: it was opened by this daemon, and that closed it.
             return None if live.state.trace.running else Took.of(live.state.trace)
         try:
             child = await self._open(session_id)
-            if above is not None:
-                child.state.share_order(above)
             if child.state.trace.running or child.running:
                 return None
             child.snapshot()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from daemon.agents.interrupted import NOTHING_SAID, metadata_of, title_of
 from daemon.agents.loader import AgentProfile, UnknownAgent
 from daemon.agents.shared_history import SharedHistory
+from daemon.loop.call_ids import goal_of_step
 from daemon.loop.children import close_child, open_child
 from daemon.loop.offered import depth, serving
 from daemon.loop.recording import Recorder
@@ -98,6 +99,7 @@ class SessionSubagents:
             agent=profile.name,
             prompt=prompt,
             tool_call_id=self.call_id,
+            goal_id=goal_of_step(self.call_id) or session.state.plan.current_id or "",
             started_at=session.services.now(),
         )
         session.emit(SubagentStarted(trace_id=session.session_id, time=session.services.now(), subagent=meta))

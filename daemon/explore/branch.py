@@ -134,7 +134,7 @@ class _Branch:
             inherited=len(task.conversation),
         )
         await self._begin_with(child, copy.root)
-        child.state.share_order(parent.state)
+        child.state.share_order(parent.state.order)
         self._mirror = Mirror(parent, child, task.branch_id)
         self._host.began(task, child)
         prompt = task_text(

@@ -65,7 +65,7 @@ def open_child(
     services.store.create(trace)
     child = Session(SessionState(trace), agent, services, foreign=parent.foreign, parent=parent)
     if explore_start_id is None:
-        child.state.share_order(parent.state)  # a branch does so when it has what it begins with
+        child.state.share_order(parent.state.order)  # a branch does so when it has what it begins with
     child.config, child.env, child.trust = parent.config, parent.env, parent.trust
     child.default_model = parent.model
     services.sessions[session_id] = child

@@ -7,7 +7,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from daemon.loop.goal_events import goal_event
-from daemon.loop.spending import goal_of_call
+from daemon.loop.spending import goal_of_subagent
 from daemon.model.branches import SubagentMeta
 from daemon.model.events import MessageAdded, SubagentCompleted
 from daemon.model.goals import GoalStats
@@ -110,7 +110,7 @@ class Recorder:
             SubagentCompleted(trace_id=session.session_id, time=self._services.now(), subagent=subagent)
         )
         took = GoalStats(total_tokens=subagent.usage.total, total_cost=subagent.cost)
-        goal_id = goal_of_call(subagent.tool_call_id, self._state.messages)
+        goal_id = goal_of_subagent(subagent, self._state.messages)
         for change in plan_counted(self._state.plan, goal_id or "", took):
             self.goal(change)
 

@@ -21,7 +21,7 @@ from daemon.loop.recording import Recorder
 from daemon.loop.state import SessionState
 from daemon.loop.together import HOW_FAR, NOT_BEGUN, TOGETHER
 from daemon.loop.turn import Turn
-from daemon.model.events import QueueChanged, TurnEnded
+from daemon.model.events import MessageAdded, MessagePartAdded, MessageTextAdded, QueueChanged, TurnEnded
 from daemon.model.messages import TextPart, ToolCallPart, ToolResultPart
 from daemon.permission.service import CANCELED
 from daemon.plan.tree import PlanTree
@@ -29,6 +29,7 @@ from daemon.planner.together import plan_step_done
 from daemon.redaction import is_redacted
 from daemon.store.base import NewerFormat, StoreError, TraceStore, UnknownTrace
 from daemon.store.beginning import MixedUp, begun, check_id
+from daemon.store.ids import MESSAGE_ID, sequence_of
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ log = logging.getLogger(__name__)
 
 _PAGE = 1000
 """Events read from a log at once."""
+_RECENT = 32
+"""Events at the end of a log among which the numbers of its newest messages are looked for."""
 STOPPED = "Goalwright was stopped in the middle of this."
 LEFT_WAITING = (
     "Goalwright was stopped while this waited for an answer; it asks again when the session is opened."
@@ -102,6 +105,28 @@ def replay(store: TraceStore, trace_id: str) -> SessionState:
     state = replayed(store, trace_id)
     store.restore_messages(trace_id, state.messages)
     return state
+
+
+def highest_sequence(store: TraceStore, session_id: str) -> int:
+    """Return the highest number of a message in a session and all below it; a message that was coming in counts.
+
+    Reads the ends of their logs: call it in a thread. A record that cannot be read counts for nothing.
+    """
+    try:
+        recent = store.events(session_id, after=max(0, store.last_event_id(session_id) - _RECENT))
+        known = [event.message.sequence for event in recent if isinstance(event, MessageAdded)]
+        known = known or [message.sequence for message in store.messages(session_id, limit=1)]
+        unfinished = [
+            sequence_of(event.message_id)
+            for event in recent
+            if isinstance(event, MessagePartAdded | MessageTextAdded)
+            and MESSAGE_ID.fullmatch(event.message_id)
+        ]
+        below = [highest_sequence(store, child) for child in store.children(session_id)]
+    except StoreError as error:
+        log.warning("the messages of %s are not numbered on: %s", session_id, error)
+        return 0
+    return max([0, *known, *unfinished, *below])
 
 
 def waits_for_answer(state: SessionState) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from daemon.loop.call_ids import goal_of_step
 from daemon.loop.state_of_children import Children, Spent
+from daemon.model.branches import SubagentMeta
 from daemon.model.events import BranchCompleted, BranchMessageAdded, Event, SubagentCompleted
 from daemon.model.messages import Message, Usage, added
 from daemon.model.traces import BranchTrace, Budget
@@ -63,14 +64,12 @@ class Spending:
         for branch in children.branches.values():
             usage, cost = children.usage.get(branch.id, Usage()), children.cost.get(branch.id, 0.0)
             self.add_spent(branch.explore_start_id, usage, cost, plan)
-        if children.subagents:
-            goals = {
-                call.id: goal_of_step(call.id) or message.goal_id
-                for message in messages
-                for call in message.tool_calls()
-            }
-            for agent in children.subagents.values():
-                self.add_spent(goals.get(agent.tool_call_id), agent.usage, agent.cost, plan)
+        known = children.subagents.values()
+        # Only older records do not say it; all calls are read once for them.
+        older = any(agent.goal_id is None for agent in known)
+        calls = [message for message in messages if message.tool_calls()] if older else []
+        for agent in known:
+            self.add_spent(goal_of_subagent(agent, calls), agent.usage, agent.cost, plan)
 
     def add_child(
         self, event: Event, spent: Spent, messages: Sequence[Message], plan: PlanTree, children: Children
@@ -80,17 +79,22 @@ class Spending:
             branch = children.branches.get(event.branch_id)
             goal_id = None if branch is None else branch.explore_start_id
         elif isinstance(event, SubagentCompleted):
-            goal_id = goal_of_call(event.subagent.tool_call_id, messages)
+            goal_id = goal_of_subagent(event.subagent, messages)
         else:
             return
         self.add_spent(goal_id, *spent, plan)
 
 
-def goal_of_call(call_id: str, messages: Sequence[Message]) -> str | None:
-    """The goal in focus when a call was made, which is among the newest messages; of a step of the plan, its goal."""
-    if (step := goal_of_step(call_id)) is not None:
+def goal_of_subagent(meta: SubagentMeta, messages: Sequence[Message]) -> str | None:
+    """Return the goal that had the focus when the call of a sub-agent ran; of a step of the plan, its goal.
+
+    Older records do not say it: there it is the goal of the message with the call, which is among the newest.
+    """
+    if meta.goal_id is not None:
+        return meta.goal_id or None
+    if (step := goal_of_step(meta.tool_call_id)) is not None:
         return step
-    found = (m.goal_id for m in reversed(messages) if any(call.id == call_id for call in m.tool_calls()))
+    found = (m.goal_id for m in reversed(messages) if any(c.id == meta.tool_call_id for c in m.tool_calls()))
     return next(found, None)
 
 

@@ -55,7 +55,7 @@ _NAMES = ("title", "titled_by", "summary", "summarized_by", "model", "agent")
 """What events change of the metadata; its numbers are counted, and its id and place never change."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Order:
     """The sequence of the newest message of a session and all that it started."""
 
@@ -261,10 +261,10 @@ class SessionState:
         self.order.last += 1
         return self.order.last
 
-    def share_order(self, above: SessionState) -> None:
-        """Number messages together with the session that started this one."""
-        above.order.last = max(above.order.last, self.order.last)
-        self.order = above.order
+    def share_order(self, order: Order) -> None:
+        """Number messages together with all sessions that have ``order``: a main session and its children."""
+        order.last = max(order.last, self.order.last)
+        self.order = order
 
     def _note_call(self, event: Event) -> None:
         """How far the tool call under way has come, before ``event`` counts."""

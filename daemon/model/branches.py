@@ -148,6 +148,8 @@ class SubagentMeta(Model):
     agent: str
     prompt: str
     tool_call_id: str
+    goal_id: str | None = None
+    """Internal id of the goal that had the focus when the call ran; empty for none, None in older records."""
     status: Literal["running", "completed", "failed"] = "running"
     summary: str = ""
     """What it answered."""

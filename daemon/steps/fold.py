@@ -104,7 +104,10 @@ class StepFold:
         self._response: str | None = None
         """Said last in this turn, if nothing has followed from it."""
         self.unplaced = NOTHING
-        """What an answer took that begins with planning, while no goal had the focus: the goal's that comes of it."""
+        """What a wordless answer took that begins with planning while no goal has the focus, until it is known what
+        came of it."""
+        self.unshown = NOTHING
+        """What such answers took, and empty ones without a focus: no step shows them, and they are no goal's."""
         self._changes: list[StepChange] = []
 
     def apply(self, event: Event) -> list[StepChange]:
@@ -119,13 +122,13 @@ class StepFold:
         elif isinstance(event, GoalAdded):
             self._plan.apply(Added(event.goal, event.index))
             self._sync(event.goal.id, event.time)
-            self._planned(event.goal.id, event.by)
+            self._planned(event.by)
         elif isinstance(event, GoalUpdated):
             change = Updated(event.goal_id, event.updates, event.current_id, event.affected_goals)
             self._plan.apply(change)
             self._sync(event.goal_id, event.time)
             self._sync_all(event.affected_goals, event.time)
-            self._planned(event.goal_id, event.by)
+            self._planned(event.by)
         elif isinstance(event, GoalMoved):
             self._plan.apply(Moved(event.goal_id, event.parent_id, event.before_id, event.affected_goals))
             self._move_goal(event.goal_id)
@@ -140,7 +143,7 @@ class StepFold:
             self._add(self._free(step_id), "action", parent, event.time, failed_request(event))
         elif isinstance(event, TurnStarted | TurnEnded):
             self._response = None
-            self._put_rest()
+            self._planned()
         elif isinstance(event, SessionCreated):
             self._workspace = event.trace.workspace
             if isinstance(event.trace, BranchTrace):
@@ -178,7 +181,7 @@ class StepFold:
         twin.last_event_id, twin._sequence = self.last_event_id, self._sequence
         twin._workspace, twin._inherited, twin._response = self._workspace, self._inherited, self._response
         twin._calls, twin._actions = dict(self._calls), dict(self._actions)
-        twin.unplaced = self.unplaced
+        twin.unplaced, twin.unshown = self.unplaced, self.unshown
         return twin
 
     # -- goals --
@@ -251,17 +254,10 @@ class StepFold:
             for above in list(itertools.islice(self.tree.line(step_id), _MOST_ABOVE)):
                 self._update(above.step_id, spent.added_to(above))
 
-    def _planned(self, goal_id: str, by: str) -> None:
-        """What planning took is the goal's that came of it first (source: seed 003, the call *is* the goal's step)."""
-        if self.unplaced != NOTHING and not by and self.tree.get(goal_step_id(goal_id)) is not None:
-            spent, self.unplaced = self.unplaced, NOTHING
-            self._spend(goal_step_id(goal_id), spent)
-
-    def _put_rest(self) -> None:
-        """What no goal came of by the end of a turn is the last step's: all that was taken is at the top."""
-        if self.unplaced != NOTHING and (top := self.tree.children(None)):
-            spent, self.unplaced = self.unplaced, NOTHING
-            self._spend(top[-1].step_id, spent)
+    def _planned(self, by: str = "") -> None:
+        """What planning without a focus took stays where it was made: the goals that came of it did not work yet."""
+        if not by:
+            self.unshown, self.unplaced = self.unshown.and_also(self.unplaced), NOTHING
 
     # -- messages --
 
@@ -348,12 +344,13 @@ class StepFold:
             self._place(known, self._parent(goal_id))
 
     def _place(self, step_id: str, parent: str | None) -> None:
-        """A call belongs to the goal that had the focus when it ran, with what it took."""
+        """A call belongs to the goal that had the focus when it ran; the request for it to the one that had it then."""
         step = self.tree.get(step_id)
         if step is not None and step.parent_id != parent:
-            spent = Spent.of_step(step)
-            self._spend(step.parent_id, spent.taken_back())
-            self._spend(parent, spent)
+            if step.parent_id is None:
+                self.unshown = self.unshown.and_also(Spent.of_step(step))
+            self._update(step_id, {"tokens": None, "cost": None})
+            step = self.tree.get(step_id) or step
             self.tree.move(step.model_copy(update={"parent_id": parent}))
             self._changes.append(StepUpdated(step_id, {"parent_id": parent, "before_id": None}))
 

@@ -1,8 +1,7 @@
 """What steps took. Pure.
 
 One unit everywhere: tokens are those that went to the model and came back, as its provider counted them (source: seed
-003, "tokens: API 返回"). So what the steps took adds up to the totals of the trace, and a goal's to what
-``goalwright goals`` says.
+003, "tokens: API 返回"). So what a goal took is what ``goalwright goals`` says.
 """
 
 from __future__ import annotations

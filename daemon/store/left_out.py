@@ -1,6 +1,6 @@
-"""Sessions of this person's that lists leave out, because what is stored of them cannot be read.
+"""Sessions that lists leave out: those that cannot be read, and those in which nothing was ever begun.
 
-Whoever goes on with "the newest" must know of them: else another conversation would silently be gone on with.
+Whoever goes on with "the newest" must know of the first: else another conversation would silently be gone on with.
 """
 
 from __future__ import annotations
@@ -8,10 +8,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from daemon.model.events import Notice, PermissionAsked, PermissionReplied, SessionCreated, SessionUpdated
+from daemon.model.traces import Trace
 from daemon.store.base import StoreError, TraceStore, UnknownTrace
 
 _MOST = 50
 """Sessions that are looked at; the newest ones count."""
+_BEFORE_A_PROMPT = (SessionCreated, SessionUpdated, Notice, PermissionAsked, PermissionReplied)
+"""Events that a session has before its first prompt counts: questions are those about files to be attached."""
+_FEW = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +46,28 @@ def left_out(
 
 
 def last_used(store: TraceStore, by_use: Sequence[str]) -> tuple[str, Unreadable | None]:
-    """The first of ``by_use`` that is there, and why it cannot be read when it cannot. Blocking."""
+    """The first of ``by_use`` that was begun, and why it cannot be read when it cannot. Blocking."""
     for trace_id in by_use[:_MOST]:
         try:
-            store.trace(trace_id)
+            if never_begun(store, store.trace(trace_id)):
+                continue
         except UnknownTrace:
             continue  # deleted by hand, or it never began
         except StoreError as error:
             return trace_id, Unreadable(trace_id, str(error))
         return trace_id, None
     return "", None
+
+
+def never_begun(store: TraceStore, trace: Trace) -> bool:
+    """Whether a stored session has no prompt, no goal and no title of the user's, e.g. as its only prompt was refused.
+
+    Blocking; reads the beginning of the log of a session without messages.
+    """
+    if trace.message_count or trace.running or trace.titled_by == "user":
+        return False
+    try:
+        events = store.events(trace.trace_id, limit=_FEW)
+    except StoreError:
+        return False  # it is told as damaged
+    return 0 < len(events) < _FEW and all(isinstance(event, _BEFORE_A_PROMPT) for event in events)

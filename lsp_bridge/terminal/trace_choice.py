@@ -6,8 +6,9 @@ from pathlib import Path
 
 from daemon.model.branches import BRANCH_ID, session_of
 from daemon.runtime import state_dir
-from daemon.store.base import UnknownTrace
+from daemon.store.base import StoreError, UnknownTrace
 from daemon.store.files import FileTraceStore
+from daemon.store.left_out import never_begun
 from daemon.store.leftovers import holds_trace
 from daemon.store.place import stored
 from tools.localization import t
@@ -37,7 +38,7 @@ def chosen(store: FileTraceStore, wanted: str, branch: str | None = None) -> str
     if not ids:
         raise UnknownTrace(t("There are no traces in {root}.", root=store.root))
     if wanted in ("", "latest"):
-        found = ids[:1]
+        found = [next((name for name in ids if _begun(store, name)), ids[0])]
     else:
         found = [wanted] if wanted in ids else [name for name in ids if name.startswith(wanted)]
     if not found:
@@ -56,6 +57,13 @@ def chosen(store: FileTraceStore, wanted: str, branch: str | None = None) -> str
             )
         )
     return found[0] if branch is None else _child(store, found[0], branch)
+
+
+def _begun(store: FileTraceStore, name: str) -> bool:
+    try:
+        return not never_begun(store, store.trace(name))
+    except StoreError:
+        return True  # whoever asks for it is told what is wrong
 
 
 def _child(store: FileTraceStore, trace_id: str, branch: str) -> str:

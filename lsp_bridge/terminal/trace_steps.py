@@ -24,6 +24,7 @@ from daemon.steps.fold import StepFold
 from daemon.store.base import NewerFormat, StoreError, UnknownTrace
 from daemon.store.encoding import json_bytes
 from daemon.store.files import FileTraceStore
+from daemon.store.left_out import never_begun
 from daemon.store.own import OwnSessions
 from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.run import EXIT_FAILED, EXIT_OK, EXIT_USAGE
@@ -57,7 +58,7 @@ def list_traces(
 def _list(workspace: Path, console: Console, limit: int, *, as_json: bool) -> None:
     store = store_of(workspace)
     own = OwnSessions(state_dir(), workspace.resolve())
-    traces = store.traces(limit=limit)
+    traces = store.traces(limit=limit, matches=lambda trace: not never_begun(store, trace))
     since = _daemon_since(workspace)
     for trace in traces:
         broke_off = trace.running and not _works_on(store, trace.trace_id, since)

@@ -53,6 +53,23 @@ async def test_each_endpoint_answers_to_the_letter_of_a_live_trace_and_of_a_stor
         assert later.core.live(trace_id) is None, "reading opened the session"
 
 
+async def test_a_goal_took_the_same_in_the_step_tree_and_in_the_plan(place: Path) -> None:
+    async with story(place) as (bench, session):
+        async with client_of(await bench.core.api.open(0)) as client:
+            trace = (await client.get(f"/api/traces/{session.session_id}")).json()
+            waiting = (await client.get(f"/api/traces/{session.session_id}/tree")).json()["root_nodes"]
+        told: dict[str, int] = {}
+        while waiting:
+            step = waiting.pop()
+            waiting += step["children"]
+            if step["step_type"] == "goal":
+                told[step["data"]["goal_id"]] = step["tokens"] or 0
+        counted = {one["id"]: one["cumulative_stats"]["total_tokens"] for one in trace["goal_tree"]["goals"]}
+        assert told == counted
+        assert any(counted.values())
+        assert {goal_id: session.state.spending.usage(goal_id).total for goal_id in told} == told
+
+
 async def test_a_session_its_branches_and_sub_agents_number_their_messages_together(place: Path) -> None:
     async with story(place) as (bench, session):
         address = await bench.core.api.open(0)

@@ -16,7 +16,7 @@ from daemon.model.events import ExploreCompleted
 from daemon.store.files import FileTraceStore
 from tests.fakes import explore_child
 from tests.fakes.branches import BranchModels, left_over, repository, state_of
-from tests.fakes.children_at_rest import check_children, check_told_as_ended
+from tests.fakes.children_at_rest import check_children, check_numbers, check_told_as_ended
 from tests.fakes.core import daemon
 from tests.fakes.waiting import until
 
@@ -75,6 +75,7 @@ async def nothing_is_left(folder: Path, before: object, *, kept: tuple[str, ...]
         assert [event.explore_merge_id for event in ended if event.explore_merge_id] == merges
         assert len(merges) <= len(starts)
         assert (await session.prompt("go on")).stop == "end_turn"
+        check_numbers(bench.core.store, session_id)
     assert state_of(folder / "workspace") == before
 
 

@@ -18,7 +18,7 @@ from daemon.loop.session import Sealed
 from daemon.store.files import FileTraceStore
 from tests.examples import in_full
 from tests.fakes import subagents_child
-from tests.fakes.children_at_rest import check_children, check_told_as_ended
+from tests.fakes.children_at_rest import check_children, check_numbers, check_told_as_ended
 from tests.fakes.core import check_pairs, check_record, daemon
 from tests.fakes.waiting import until
 
@@ -106,6 +106,7 @@ async def reopened(folder: Path) -> int:
             await Restorer(session).undo(by="test")
         assert not list((folder / "workspace").glob("*o*.txt"))
         assert (await session.prompt("go on")).stop == "end_turn"
+        check_numbers(bench.core.store, session_id)
     return broken
 
 

@@ -157,6 +157,22 @@ def test_the_session_used_last_is_gone_on_with_not_the_newest(goalwright: Comman
     assert f"session {first}" in goalwright.run("run", "four", "--continue", "--model", model).stdout
 
 
+def test_a_session_whose_first_prompt_was_refused_is_not_gone_on_with(goalwright: CommandLine) -> None:
+    model = goalwright.script([{"text": "Hello."}], repeat=True)
+    first = json_lines(goalwright.run("run", "one", "--json", "--model", model).stdout)[-1]["sessionId"]
+    (goalwright.workspace / "data.bin").write_bytes(b"\x00\x01\x02" * 50)
+    for more in ((), ("--continue",)):
+        refused = goalwright.run("run", "look", "--file", "data.bin", "--model", model, *more)
+        assert refused.returncode == 1
+        assert "data.bin is a binary file" in refused.stdout + refused.stderr
+        went_on = goalwright.run("run", "two", "--continue", "--model", model)
+        assert f"session {first}" in went_on.stdout
+    listed = json.loads(goalwright.run("sessions", "--json").stdout)["sessions"]
+    assert [one["trace"]["traceId"] for one in listed] == [first]
+    assert goalwright.run("trace", "list").stdout.count("\n") == 1
+    assert first in goalwright.run("trace", "show").stdout
+
+
 async def test_keys_are_those_of_the_client_and_are_never_logged(goalwright: CommandLine) -> None:
     goalwright.start()  # with no key in its environment
     async with ModelServer([{"text": "Hello from the wire."}], api_key="sk-secret-1") as server:

@@ -74,3 +74,16 @@ async def check_told_as_ended(store: TraceStore, session_id: str) -> None:
             assert shown["status"] == child["status"]
             for below in (*shown["branches"].values(), *shown["subagents"].values()):
                 assert below["status"] not in ("exploring", "running")
+
+
+def check_numbers(store: TraceStore, session_id: str) -> None:
+    """No two messages of a session and its children have the same number, but for what a branch began with."""
+    numbers: list[int] = []
+    waiting = [session_id]
+    while waiting:
+        name = waiting.pop()
+        waiting += store.children(name)
+        trace = store.trace(name)
+        inherited = trace.inherited if isinstance(trace, BranchTrace) else 0
+        numbers += [one.sequence for one in store.messages(name) if one.sequence > inherited]
+    assert len(numbers) == len(set(numbers)), sorted(numbers)

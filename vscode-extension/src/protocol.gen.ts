@@ -1838,6 +1838,8 @@ export interface SubagentMeta {
   agent: string;
   prompt: string;
   toolCallId: string;
+  /** Internal id of the goal that had the focus when the call ran; empty for none, None in older records. */
+  goalId: string | null;
   status: "running" | "completed" | "failed";
   /** What it answered. */
   summary: string;

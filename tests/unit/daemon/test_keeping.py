@@ -287,6 +287,22 @@ async def test_the_session_used_last_is_known_whatever_the_clock_says(tmp_path: 
     assert (last, broken and broken.trace_id) == (ID, ID)
 
 
+async def test_a_session_in_which_nothing_was_begun_is_not_the_one_used_last(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "Done.") as bench:
+        worked_on = await worked(bench)
+        bench.core.used(worked_on)
+        empty = bench.core.new_session()
+        empty.notice("info", "told")
+        keeping = bench.core.keeping
+        assert await keeping.last_used() == (worked_on, None)
+        assert [trace.trace_id for trace in await bench.core.traces(limit=9)] == [worked_on]
+        bench.core.bus.subscribe(empty.session_id, lambda _: None)
+        assert len(await bench.core.traces(limit=9)) == 2, "a client looks at it"
+        bench.core.update_session(empty, {"title": "Mine", "titled_by": "user"})
+        empty.snapshot()
+        assert await keeping.last_used() == (empty.session_id, None)
+
+
 async def test_the_session_used_last_is_not_pruned(tmp_path: Path) -> None:
     store = FileTraceStore(tmp_path / ".trace")
     own = OwnSessions(tmp_path / "home", tmp_path)

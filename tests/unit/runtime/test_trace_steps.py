@@ -67,7 +67,9 @@ def store(tmp_path: Path) -> FileTraceStore:
 def test_the_list_is_newest_first_and_for_programs_has_the_fields_of_the_api(
     tmp_path: Path, store: FileTraceStore
 ) -> None:
-    for log in (configuration_change(), Recorded(OTHER)):
+    other = Recorded(OTHER)
+    other.begin("another task")
+    for log in (configuration_change(), other, Recorded("20240117-090000-000000eeee")):
         log.into(store)
     screen = Screen()
     assert list_traces(tmp_path, console=screen.console) == 0
@@ -79,7 +81,7 @@ def test_the_list_is_newest_first_and_for_programs_has_the_fields_of_the_api(
         "trace_id", "title", "summary", "task", "status", "agent", "model", "mode", "workspace", "created_at",
         "updated_at", "total_messages", "total_tokens", "total_cost", "last_event_id", "foreign",
     }  # fmt: skip
-    assert (meta["trace_id"], meta["status"], meta["foreign"]) == (OTHER, "idle", True)
+    assert (meta["trace_id"], meta["status"], meta["foreign"]) == (OTHER, "failed", True)
 
 
 def test_an_empty_folder_has_no_traces_and_none_is_made_in_it(tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_show_draws_the_tree_with_what_each_step_took(tmp_path: Path, store: Fil
     assert lines[0] == f"修改配置文件  {TRACE}"
     assert lines[1].startswith("running 10 messages, 440 tokens, $0.02")
     assert lines[3:8] == [
-        "├─ [✓] goal: 探索代码库  550 ms · 440 tokens · $0.0200",
+        "├─ [✓] goal: 探索代码库  450 ms · 330 tokens · $0.0150",
         "│  ├─ [✓] thought: 需要先了解项目结构。  100 ms · 110 tokens · $0.0050",
         "│  ├─ [✓] action: glob_files(**/*.py)  50 ms",
         "│  │  └─ [✓] result: 找到 15 个文件",

@@ -275,17 +275,28 @@ def test_what_a_branch_took_belongs_to_the_goal_of_its_exploration() -> None:
     assert (goal.tokens, goal.cost) == (25, 0.01)
 
 
-def test_a_call_that_only_planned_is_counted_for_the_goal_that_came_of_it() -> None:
+def test_a_call_that_planned_without_a_focus_is_no_goals() -> None:
     log = Recorded()
     log.begin()
     log.say("", ("g1", "goal", '{"add": "One, Two"}'))
     log.add("One", "Two")
     log.answer("g1", "goal", "Added")
+    fold = folded(log.events)
+    assert [(goal.tokens, goal.cost) for goal in fold.tree.filter("goal")] == [(None, None)] * 2
+    assert (fold.unshown.tokens, fold.head.total_tokens) == (110, 110)
+
+
+def test_a_call_that_moves_the_focus_is_of_the_goal_that_had_it() -> None:
+    log = Recorded()
+    log.begin()
+    log.add("One", "Two")
+    log.focus("1")
+    log.say("", ("g1", "goal", '{"done": "it is", "focus": 2}'))
+    log.done("it is")
+    log.focus("2")
+    log.answer("g1", "goal", "Two has the focus")
     tree = folded(log.events).tree
-    assert [(goal.tokens, goal.cost, goal.duration_ms) for goal in tree.filter("goal")] == [
-        (110, 0.005, 100),
-        (None, None, None),
-    ]
+    assert [goal.tokens for goal in tree.filter("goal")] == [110, None]
 
 
 def test_calls_that_ran_at_the_same_time_take_their_goal_as_long_as_the_longest() -> None:

@@ -357,6 +357,7 @@ class Session(LiveSession):
             await self.hooks.begin()
         turn, self.leaves = Turn(self, prompt.planner), False
         self.run_limits, out_of_time = limits_of(self), ""
+        error_kind = ""
         if goes_on:
             self._turn = asyncio.create_task(turn.resume())
         elif self.hooks.wants("prompt.submit"):
@@ -376,6 +377,7 @@ class Session(LiveSession):
                 self._turn.cancel()
                 await asyncio.wait({self._turn})
             stop, detail = self._turn.result()
+            error_kind = turn.error_kind if stop == "error" else ""
         except asyncio.CancelledError:
             if self._failure:
                 stop, detail = "error", self._failure
@@ -400,7 +402,7 @@ class Session(LiveSession):
             self._turn = None
             self._canceling = False
         if self.state.turn is not None:
-            self._finish(prompt.prompt_id, stop, detail)
+            self._finish(prompt.prompt_id, stop, detail, error_kind)
         return stop, detail
 
     def _started(self, prompt: QueuedPrompt) -> None:
@@ -431,14 +433,19 @@ class Session(LiveSession):
         self._begin(turn, waiting, said.context)
         return await turn.run()
 
-    def _finish(self, prompt_id: str, stop: StopReason, detail: str) -> None:
+    def _finish(self, prompt_id: str, stop: StopReason, detail: str, error_kind: str = "") -> None:
         now = self.services.now()
         summary = self._namer.summary()
         if summary and summary != self.state.trace.summary:
             self.emit(SessionUpdated(trace_id=self.session_id, time=now, updates={"summary": summary}))
         self.emit(
             TurnEnded(
-                trace_id=self.session_id, time=now, prompt_id=prompt_id, stop_reason=stop, detail=detail
+                trace_id=self.session_id,
+                time=now,
+                prompt_id=prompt_id,
+                stop_reason=stop,
+                detail=detail,
+                error_kind=error_kind,
             )
         )
         self.completed()

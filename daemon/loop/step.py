@@ -87,6 +87,8 @@ class StepOutcome:
 
     stop: StopReason
     detail: str = ""
+    error_kind: str = ""
+    """Of a ``ProviderError`` that ended it."""
 
 
 @dataclass(slots=True)
@@ -166,7 +168,7 @@ async def run_step(host: StepHost, stream: AsyncIterator[ProviderEvent]) -> Step
         if error.kind == "overflow" and not received.parts():
             raise
         _keep_partial(host, received, "error", str(error))
-        return StepOutcome("error", str(error))
+        return StepOutcome("error", str(error), error.kind)
     finally:
         host.receiving(None)
     calls = [part for part in complete.parts if isinstance(part, ToolCallPart)]

@@ -123,6 +123,8 @@ class Turn:
         """Ids of the calls that were made for them."""
         self._asking = False
         """A plan is asked for: calls are answered, and not run."""
+        self.error_kind = ""
+        """What kind of error of the provider ended the last step."""
 
     def begin(self, text: str, attachments: Sequence[FilePart], context: str = "") -> None:
         """Store the prompt: from now on it is part of the conversation, whatever comes.
@@ -172,6 +174,7 @@ class Turn:
             outcome = self._checked(await self._step())
             if outcome is None:
                 continue
+            self.error_kind = outcome.error_kind
             if outcome.stop != "tool_use" or self._session.leaves:
                 if self._session.eyes.owed:
                     await self._tell_late()
@@ -278,9 +281,11 @@ class Turn:
                 return await run_step(self, self._stream())
             except ProviderError as error:
                 if error.kind != "overflow":
-                    return StepOutcome("error", str(error))
+                    return StepOutcome("error", str(error), error.kind)
                 if not await self._compactor.overflowed(self._asked_for):
-                    return StepOutcome("error", f"{error} {what_fills(self._session, self._assembly)}")
+                    return StepOutcome(
+                        "error", f"{error} {what_fills(self._session, self._assembly)}", error.kind
+                    )
         said = t("The conversation does not fit into the model's window even when compacted.")
         return StepOutcome("error", f"{said} {what_fills(self._session, self._assembly)}")
 

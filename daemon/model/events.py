@@ -181,6 +181,9 @@ class TurnEnded(_Event):
     prompt_id: str
     stop_reason: StopReason
     detail: str = ""
+    error_kind: str = ""
+    """For ``error``, when the model's provider caused it: ``no_key``, ``auth``, ``rate_limit``, ``overloaded``,
+    ``server``, ``network``, ``malformed``, ``overflow``, ``bad_request``."""
 
 
 class TraceCompleted(_Event):

@@ -62,6 +62,8 @@ async def test_a_wrong_key_is_told_in_the_chat_and_the_session_lives_on(
             await window.show_chat()
             await window.say("Hello?")
             await expect(window.chat.get_by_role("alert")).to_contain_text(re.compile("key", re.IGNORECASE))
+            await expect(window.button("Change Key…")).to_be_visible()
+            await expect(window.button("Change Model…")).to_be_visible()
             await expect(window.button("Stop")).to_be_hidden()
             await expect(window.composer).to_be_editable()
 

@@ -2069,6 +2069,11 @@ export interface TurnEnded {
   promptId: string;
   stopReason: StopReason;
   detail: string;
+  /**
+   * For `error`, when the model's provider caused it: `no_key`, `auth`, `rate_limit`, `overloaded`,
+   * `server`, `network`, `malformed`, `overflow`, `bad_request`.
+   */
+  errorKind: string;
 }
 
 /** A prompt is being worked on. */

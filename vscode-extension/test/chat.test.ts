@@ -32,7 +32,7 @@ test("deltas of the same part join, others keep their order", () => {
     delta: { traceId: "s", kind: "text", messageId: "m", index, toolCallId: null, name: null, text },
   });
   const updates: Update[] = [];
-  const ended = event(1, "turn_ended", { promptId: "p", stopReason: "end_turn", detail: "" });
+  const ended = event(1, "turn_ended", { promptId: "p", stopReason: "end_turn", detail: "", errorKind: "" });
   for (const update of [delta(0, "a"), delta(0, "b"), delta(1, "c"), ended, delta(1, "d")]) add(updates, update);
   assert.deepEqual(updates.map((one) => ("delta" in one ? one.delta.text : "event" in one ? one.event.event : "meter")), ["ab", "c", "turn_ended", "d"]);
 });

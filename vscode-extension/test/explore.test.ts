@@ -102,7 +102,7 @@ test("that the daemon waits for a choice is told by notices, and ends with the t
   const made = apply(state, notice(4, "explore_choice_made"));
   assert.equal(explorationOf(made, "1").awaits, false);
   assert.equal(made.session.status, "running");
-  const over = apply(state, event(4, "turn_ended", { promptId: "p", stopReason: "end_turn", detail: "" }));
+  const over = apply(state, event(4, "turn_ended", { promptId: "p", stopReason: "end_turn", detail: "", errorKind: "" }));
   assert.equal(explorationOf(over, "1").awaits, false);
 });
 

@@ -240,7 +240,7 @@ test("a running turn is remembered for the next window, until it ends", async ()
   await sessions.open("s1");
   daemon.tell(event(1, "turn_started", { promptId: "p" }));
   assert.equal(sessions.wasBusy, true);
-  daemon.tell(event(2, "turn_ended", { promptId: "p", stopReason: "end_turn", detail: "" }));
+  daemon.tell(event(2, "turn_ended", { promptId: "p", stopReason: "end_turn", detail: "", errorKind: "" }));
   assert.equal(sessions.wasBusy, false);
 });
 

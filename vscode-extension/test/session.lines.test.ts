@@ -75,7 +75,7 @@ test("a compaction that failed, or was stopped, leaves what was said about that"
   const begins = notice(1, "The context has 150,123 tokens: the model is asked to sum up the work so far (as you asked).", "compaction_begins");
   const failed = live(begins, notice(2, "The context was not compacted: no credit.", "compaction", "warning"));
   assert.deepEqual(failed.slice(2).map((line) => line.kind === "notice" && line.text), ["The context was not compacted: no credit."]);
-  const stopped = live(begins, event(2, "turn_ended", { promptId: "p", stopReason: "canceled", detail: "" }));
+  const stopped = live(begins, event(2, "turn_ended", { promptId: "p", stopReason: "canceled", detail: "", errorKind: "" }));
   assert.deepEqual(stopped.slice(2).map((line) => line.kind === "notice" && line.text), ["Stopped."]);
 });
 
@@ -106,7 +106,7 @@ test("a compaction after the end of a turn does not make it told again", () => {
   const stopped = { ...info, trace: { ...info.trace, lastStopReason: "error" as const } };
   const finish: Part = { type: "finish", reason: "error", time: "", detail: "It broke." };
   const messages = [message("user", 1, [text("go")]), message("assistant", 2, [finish]), ...triple];
-  const ended = event(9, "turn_ended", { promptId: "p", stopReason: "error", detail: "It broke." }).event;
+  const ended = event(9, "turn_ended", { promptId: "p", stopReason: "error", detail: "It broke.", errorKind: "" }).event;
   const state = fromLoad(loaded({ session: stopped, messages, notices: [{ after: 9, event: ended }] }));
   assert.equal(state.items.some((item) => item.kind === "notice"), false);
 });

@@ -171,18 +171,22 @@ test("goal events change the tree, the cascade and the focus", () => {
 
 test("an error is told once, by the message's finish or by the turn's end", () => {
   const finish = { type: "finish", reason: "error", time: "t", detail: "no key" } as const;
-  const ended = event(2, "turn_ended", { promptId: "p", stopReason: "error", detail: "no key" });
+  const ended = event(2, "turn_ended", { promptId: "p", stopReason: "error", detail: "no key", errorKind: "" });
   const told = play([event(1, "message_added", { message: message("assistant", 2, [finish]), affectedGoals: [] }), ended]);
   assert.deepEqual(keys(told), ["m2"]);
   const untold = play([event(1, "message_added", { message: message("user", 2, [text("hi")]), affectedGoals: [] }), ended]);
   const [, notice] = untold.items;
   assert.ok(notice?.kind === "notice");
   assert.deepEqual([notice.level, notice.text], ["error", "no key"]);
+  assert.equal(untold.errorKind, "");
+  const refused = play([event(1, "turn_ended", { promptId: "p", stopReason: "error", detail: "no key", errorKind: "no_key" })]);
+  assert.equal(refused.errorKind, "no_key", "the chat offers what helps");
+  assert.equal(apply(refused, { event: event(2, "turn_started", { promptId: "q" }).event }).errorKind, "");
   assert.equal(untold.session.status, "idle");
 });
 
 test("what was told in earlier turns stands where it was after a load, and in older pages", () => {
-  const stopped = (id: number, stopReason: string, detail: string): Event => event(id, "turn_ended", { promptId: "p", stopReason: stopReason as never, detail }).event;
+  const stopped = (id: number, stopReason: string, detail: string): Event => event(id, "turn_ended", { promptId: "p", stopReason: stopReason as never, detail, errorKind: "" }).event;
   const undone = event(7, "files_restored", { action: "undo", files: [], target: "edit of a.py", changes: [], by: "VS Code" }).event;
   const said = (state: SessionState): string[] => state.items.map((item) => (item.kind === "notice" ? item.text : item.key));
   const state = fromLoad(

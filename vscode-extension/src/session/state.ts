@@ -81,6 +81,8 @@ export interface SessionState {
   turning: boolean;
   /** Why it takes no prompts, in words; empty when it does. */
   sealed: string;
+  /** The model's provider ended the last turn with an error of this kind; empty: it did not. */
+  errorKind: string;
   /** What the session holds and costs; null when the daemon did not tell. */
   meter: Meter | null;
   lastEventId: number;
@@ -113,9 +115,16 @@ export function fromLoad(loaded: SessionLoadResult): SessionState {
     children: childrenOfLoad(loaded),
     turning: loaded.session.status !== "idle" && (loaded.pending.length === 0 || loaded.pending.some((request) => !isOwnChoice(request))),
     sealed: loaded.sealed ?? "",
+    errorKind: loaded.session.status === "idle" ? errorOf(loaded.notices) : "",
     meter: loaded.meter,
     lastEventId: loaded.lastEventId,
   };
+}
+
+/** The kind of error that ended the newest turn. */
+function errorOf(notices: SessionLoadResult["notices"]): string {
+  const last = notices.map(({ event }) => event).findLast((event) => event.event === "turn_ended");
+  return last?.errorKind ?? "";
 }
 
 /** Lines and tool results of stored messages, and of what was told between them. */
@@ -198,10 +207,10 @@ function applyEvent(state: SessionState, event: Event): SessionState {
     case "message_discarded":
       return next.streaming?.messageId === event.messageId ? { ...next, streaming: null } : next;
     case "turn_started":
-      return withStatus({ ...next, turning: true, retry: null }, "running");
+      return withStatus({ ...next, turning: true, retry: null, errorKind: "" }, "running");
     case "turn_ended": {
       const done = withTrace(next, { lastStopReason: event.stopReason });
-      const ended = withStatus({ ...done, children: { ...next.children, awaits: [] }, turning: false, streaming: null, retry: null }, next.pending.length > 0 ? "waiting" : "idle");
+      const ended = withStatus({ ...done, children: { ...next.children, awaits: [] }, turning: false, streaming: null, retry: null, errorKind: event.errorKind }, next.pending.length > 0 ? "waiting" : "idle");
       return withNotice(ended, noticeOf(event, next.items, state.goalTree, next.goalTree));
     }
     case "queue_changed":

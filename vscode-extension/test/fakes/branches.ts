@@ -30,6 +30,7 @@ export function subagent(id: string, over: Partial<SubagentMeta> = {}): Subagent
     agent: "explore",
     prompt: "Look",
     toolCallId: `call-${id}`,
+    goalId: null,
     status: "running",
     summary: "",
     stopReason: null,

@@ -50,6 +50,15 @@ def roles(messages: list[Message]) -> list[str]:
 # -- a turn --
 
 
+async def test_the_end_of_a_turn_says_what_kind_of_error_of_the_model_it_was(tmp_path: Path) -> None:
+    async with daemon(tmp_path, Fail("auth", "The key was rejected."), "Fine.") as bench:
+        session = bench.session()
+        for _ in range(2):
+            await session.prompt("hello")
+        ended = [(event.stop_reason, event.error_kind) for event in bench.events(TurnEnded)]
+        assert ended == [("error", "auth"), ("end_turn", "")]
+
+
 async def test_a_prompt_is_answered_and_the_turn_ends(tmp_path: Path) -> None:
     async with daemon(tmp_path, [Think("hm"), "Hello there."]) as bench:
         session = bench.session()

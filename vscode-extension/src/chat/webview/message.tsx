@@ -1,4 +1,5 @@
 import { Fragment, type JSX } from "preact";
+import { PROVIDER_NAMES } from "../../models/words";
 import type { GoalTree, Part, ReasoningPart, Role, ToolCallPart } from "../../protocol.gen";
 import { compactionWords, type CompactionLine } from "../../session/lines";
 import { goalNumbers, goalOf } from "../../session/numbers";
@@ -271,6 +272,23 @@ export function NoticeLine({ level, text, code = "", past = false }: { level: Le
     <div class={`notice notice-${level}`} role={past ? "note" : level === "error" ? "alert" : "status"}>
       <Icon name={icon} />
       <span>{text}</span>
+    </div>
+  );
+}
+
+/** What helps against an error of the model's provider. */
+export function Fixes({ errorKind, provider }: { errorKind: string; provider: string }): JSX.Element {
+  const key = errorKind === "auth" || errorKind === "no_key";
+  return (
+    <div class="buttons">
+      {key && (
+        <button type="button" class="primary" onClick={() => post({ type: "connectModel", provider: Object.hasOwn(PROVIDER_NAMES, provider) || provider === "custom" ? provider : "" })}>
+          {t("Change Key…")}
+        </button>
+      )}
+      <button type="button" onClick={() => post({ type: "command", command: "chooseModel" })}>
+        {t("Change Model…")}
+      </button>
     </div>
   );
 }

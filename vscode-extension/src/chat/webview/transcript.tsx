@@ -6,7 +6,7 @@ import type { SessionState } from "../../session/state";
 import type { Outgoing } from "../../session/controller";
 import type { Explored } from "../../explore/shown";
 import type { Changes } from "../messages";
-import { Compaction, GoalMark, MessageView, NoticeLine, UserText } from "./message";
+import { Compaction, Fixes, GoalMark, MessageView, NoticeLine, UserText } from "./message";
 import { t } from "../../l10n";
 
 interface TranscriptProps {
@@ -68,6 +68,7 @@ export function Transcript({ session, outbox, changes, explored }: TranscriptPro
           />
         </div>
       )}
+      {session.errorKind && outbox.length === 0 && <Fixes errorKind={session.errorKind} provider={session.session.model.split("/", 1)[0] ?? ""} />}
       {outbox.map((one) => (
         <article key={one.promptId} class="message user unsent" aria-label={t("You")}>
           <UserText id={one.promptId} text={one.text} />

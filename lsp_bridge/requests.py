@@ -15,6 +15,7 @@ from daemon.config import Config
 from daemon.core import Daemon, memory_mb
 from daemon.demo import prompt_for
 from daemon.loop.attaching import attached
+from daemon.loop.mentions import switch_alone
 from daemon.loop.session import Busy, Sealed, Session
 from daemon.model.base import Model
 from daemon.model.branches import root_of
@@ -281,7 +282,10 @@ class Requests:
         prompt_id = params.prompt_id or f"prompt_{uuid.uuid4().hex[:12]}"
         self._client.there.begins(session.session_id, prompt_id)
         try:
-            attachments = await attached(session, params.attachments, prompt_id)
+            if not params.attachments and switch_alone(session, params.text):
+                self._core.used(session.session_id)
+                return p.SessionPromptResult(prompt_id=prompt_id, stop_reason="end_turn")
+            attachments = await attached(session, params.attachments, prompt_id, params.text)
             self._core.used(session.session_id)
             result = await session.prompt(
                 params.text,

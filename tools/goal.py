@@ -17,6 +17,11 @@ from tools.goal_lines import split_goals
 
 _NUMBER = re.compile(r"(?:goal\s*|step\s*|no\.?\s*|#)?\d+(?:\.\d+)*\.?|g\d+", re.IGNORECASE)
 """A goal's number or id, and no summary."""
+_ENDS = {
+    "done": ("the summary of the goal", "what came of it", "done"),
+    "abandon": ("the reason", "why", "given up"),
+}
+"""What an end takes, what it is to say, and what it makes of a goal."""
 
 
 def number_as_text(value: object) -> object:
@@ -65,7 +70,9 @@ class GoalInput(ToolInput):
     )
     summary: SkipJsonSchema[str | None] = None
     """Of ``done``: not offered, and understood when a model gives it."""
-    abandon: str | None = Field(default=None, description="Gives up the current goal; the value says why.")
+    abandon: Annotated[str | None, BeforeValidator(_done_as_text)] = Field(
+        default=None, description="Gives up the current goal; the value says why."
+    )
     focus: Annotated[str | None, BeforeValidator(number_as_text)] = Field(
         default=None, description="Number of the goal to work on, e.g. 2.1."
     )
@@ -132,32 +139,33 @@ def _ending(args: GoalInput) -> tuple[str | None, str | None, str | None]:
     """Summary, reason and goal of a call that ends a goal; the goal also of other calls. Raises ToolError.
 
     Some models give each argument a value, an empty one where they mean none; an empty end alone is a mistake. Others
-    give the goal's number or ``true`` as ``done``, and what came of it as ``summary``.
+    give the goal's number or ``true`` as ``done`` or ``abandon``, and what came of it as ``summary`` or ``reason``.
     """
     done, abandon, goal, summary = args.done, args.abandon, meant(args.goal), meant(args.summary)
     if done is not None and abandon is not None:
         done, abandon = meant(done), meant(abandon)
     if done is not None and abandon is not None:
         raise ToolError("A goal is either done or abandoned: give one of the two.")
-    number = done.strip() if done is not None and _NUMBER.fullmatch(done.strip()) else None
-    if number is not None and summary is None:
-        raise ToolError(
-            f"done takes the summary of the goal, and {number} is a number: say what came of it. "
-            "goal says which goal is done, when it is not the current one."
-        )
-    if summary is not None:
-        if done is None and abandon is None:
+    ends, value = ("done", done) if done is not None else ("abandon", abandon)
+    if value is None:
+        if summary is not None:
             raise ToolError("summary goes with done: it says what came of the goal.")
-        if abandon is not None:
-            abandon = _both(abandon, summary)
-        elif number is not None:
-            done, goal = summary, goal or number
-        else:
-            done = _both(done or "", summary)
-    for name, value in (("done", done), ("abandon", abandon)):
-        if value is not None and not value.strip():
-            raise ToolError(f"{name} must say something: it replaces the details of the goal in the context.")
-    return done, abandon, goal
+        return None, None, goal
+    if ends == "abandon" and summary is None and not args.add:
+        summary = meant(args.reason)  # with add it is the reason of what is added
+    if not _NUMBER.fullmatch(value.strip()):
+        value = value if summary is None else _both(value, summary)
+    elif summary is not None:
+        value, goal = summary, goal or value.strip()
+    else:
+        takes, says, ended = _ENDS[ends]
+        raise ToolError(
+            f"{ends} takes {takes}, and {value.strip()} is a number: say {says}. "
+            f"goal says which goal is {ended}, when it is not the current one."
+        )
+    if not value.strip():
+        raise ToolError(f"{ends} must say something: it replaces the details of the goal in the context.")
+    return (value, None, goal) if ends == "done" else (None, value, goal)
 
 
 def _both(first: str, second: str) -> str:

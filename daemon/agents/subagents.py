@@ -19,6 +19,7 @@ from daemon.agents.loader import AgentProfile, UnknownAgent
 from daemon.agents.shared_history import SharedHistory
 from daemon.loop.call_ids import goal_of_step
 from daemon.loop.children import close_child, open_child
+from daemon.loop.mentions import attachments_of
 from daemon.loop.offered import depth, serving
 from daemon.loop.recording import Recorder
 from daemon.loop.spending import spent
@@ -141,7 +142,8 @@ class SessionSubagents:
         child.emit(
             SessionUpdated(trace_id=child.session_id, time=now, updates={"mission": head(prompt, 2_000)})
         )
-        working = asyncio.ensure_future(child.prompt(prompt, planner="in_loop"))
+        attachments = attachments_of(self.call_id, prompt, self.session.state.messages)
+        working = asyncio.ensure_future(child.prompt(prompt, attachments, planner="in_loop"))
         await asyncio.sleep(0)  # now it has its task
         child.sealed = t(_SEALED)
         result = await working

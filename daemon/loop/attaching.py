@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.files.seen import SessionFiles
+from daemon.loop.mentions import mentioned
 from daemon.loop.tool_context import call_permission
 from daemon.model.messages import FilePart, ToolCallPart
 from daemon.provider.attachable import refusal
@@ -44,11 +45,14 @@ class _Place:
     permission: Permission
 
 
-async def attached(session: Session, files: Sequence[FilePart], prompt_id: str) -> tuple[FilePart, ...]:
+async def attached(
+    session: Session, files: Sequence[FilePart], prompt_id: str, text: str = ""
+) -> tuple[FilePart, ...]:
     """Return the attachments of a prompt with their contents.
 
     A file without ``data`` is read, its unsaved text in an editor included, once rules or the user allow it. Raises
-    ToolError, with what to do, when one of them cannot be attached: then none is.
+    ToolError, with what to do, when one of them cannot be attached: then none is. ``text``: of the prompt, whose
+    agent's model is to take them, too.
     """
     if not files:
         return ()
@@ -64,6 +68,7 @@ async def attached(session: Session, files: Sequence[FilePart], prompt_id: str) 
     services = session.services
     scratch = services.trace_folder(session.session_id) / "output"
     place = _Place(services.workspace, scratch, call_permission(session, call))
+    models = await asyncio.to_thread(_models, session, text)
     found: list[FilePart] = []
     size = 0
     for file in files:
@@ -80,10 +85,25 @@ async def attached(session: Session, files: Sequence[FilePart], prompt_id: str) 
                 )
             )
         part = _part(name, data)
-        if problem := refusal(session.model, part.media_type):
-            raise ToolError(t("{name} cannot be attached. {problem}", name=name, problem=problem))
+        for model in models:
+            if problem := refusal(model, part.media_type):
+                raise ToolError(t("{name} cannot be attached. {problem}", name=name, problem=problem))
         found.append(part)
     return tuple(found)
+
+
+def _models(session: Session, text: str) -> tuple[str, ...]:
+    """Return the models that are sent the attachments of a prompt: the session's, and that of a sub-agent it starts.
+
+    Reads the file of the agent.
+    """
+    to = mentioned(session, text)
+    if to is None:
+        return (session.model,)
+    models = session.config.settings.models
+    if to.agent.serves:
+        return tuple(dict.fromkeys((session.model, to.agent.model_by(models) or session.model)))
+    return (session.state.trace.model or models.get(to.agent.name) or session.default_model,)
 
 
 async def _read(session: Session, place: _Place, path: str) -> tuple[str, bytes]:

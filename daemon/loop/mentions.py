@@ -5,16 +5,20 @@ An agent that takes tasks gets the rest of the prompt as its task. One that only
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from daemon.agents.loader import AgentProfile, UnknownAgent
 from daemon.loop.offered import TASK
 from daemon.model.events import SessionUpdated
-from daemon.model.messages import AgentPart, Part, SubtaskPart, TextPart, ToolCallPart
+from daemon.model.messages import AgentPart, FilePart, Message, Part, SubtaskPart, TextPart, ToolCallPart
+from tools.base import ToolError
+from tools.localization import t
 
 if TYPE_CHECKING:
     from daemon.loop.live import LiveSession
@@ -23,24 +27,100 @@ if TYPE_CHECKING:
 EXECUTED = "The following tool was executed by the user."
 """What the model is told in front of a call that it did not make."""
 NOT_DONE = "The task for the sub-agent was refused."
-_MENTION = re.compile(r"\s*@([a-z0-9][a-z0-9-]{0,63})\s+(\S.*)", re.DOTALL)
+AGENT = "agent"
+"""Code of the notices about agents that prompts name."""
+_MENTION = re.compile(r"\s*@([A-Za-z0-9][A-Za-z0-9-]{0,63})[,:]?(?:\s+(.*))?", re.DOTALL)
+_USER_TASK = "user_task_"
+_ALIKE = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Mentioned:
+    """An agent that a prompt begins with, and what the prompt says to it; ``text`` is empty for the name alone."""
+
+    agent: AgentProfile
+    text: str
+
+
+def mentioned(session: Session, text: str) -> Mentioned | None:
+    """Return the agent that a user's prompt names first; None for a name that no agent has. Reads the agent's file.
+
+    No name counts in the task of a child: models write those.
+    """
+    match = _MENTION.fullmatch(text) if session.parent is None else None
+    agent = None if match is None else _agent(session, match[1].lower())
+    return None if match is None or agent is None else Mentioned(agent, (match[2] or "").strip())
 
 
 def prompt_parts(session: Session, text: str) -> tuple[Part, ...]:
     """Return the parts of a user message for a prompt, and switch the session's agent when the prompt says so.
 
-    A name that no agent has is text like any other, and so is every name in the task of a child: models write those.
-    Reads the file of the agent. Raises StoreError.
+    Tells the user of a switch, and of a name that is like an agent's. Reads the file of the agent. Raises StoreError.
     """
-    match = _MENTION.fullmatch(text) if session.parent is None else None
-    agent = None if match is None else _agent(session, match[1])
-    if match is None or agent is None or agent.name == session.agent.name:
+    to = mentioned(session, text)
+    if to is None:
+        _tell_of_the_like(session, text)
+    if to is None or to.agent.name == session.agent.name or (to.agent.serves and not to.text):
         return (TextPart(text=text),) if text else ()
-    rest = match[2].rstrip()
-    if agent.serves:
-        return (SubtaskPart(agent=agent.name, prompt=rest),)
+    if to.agent.serves:
+        return (SubtaskPart(agent=to.agent.name, prompt=to.text),)
+    switch(session, to.agent)
+    said = AgentPart(agent=to.agent.name)
+    return (said, TextPart(text=to.text)) if to.text else (said,)
+
+
+def switch_alone(session: Session, text: str) -> bool:
+    """Switch the agent when a prompt is nothing but its name; return False for any other prompt.
+
+    Raises ToolError, with what to do, for an agent that needs a task and while a turn is under way.
+    """
+    to = mentioned(session, text)
+    if to is None or to.text:
+        return False
+    name = to.agent.name
+    if to.agent.serves:
+        raise ToolError(
+            t("The agent {name} needs a task: write it after the name, `@{name} TASK`.", name=name)
+        )
+    if session.running or session.state.turn is not None:
+        raise ToolError(
+            t(
+                "The agent cannot be switched in the middle of a turn. Wait for its end, or write `@{name}` "
+                "and what it is to do.",
+                name=name,
+            )
+        )
+    session.check_sealed()
+    if name == session.agent.name:
+        session.notice("info", t("The agent {name} is at work here already.", name=name), AGENT)
+    else:
+        switch(session, to.agent)
+    return True
+
+
+def switch(session: Session, agent: AgentProfile) -> None:
+    """Have another agent go on with a session because the user said so, and tell it. Raises StoreError."""
     become(session, agent)
-    return AgentPart(agent=agent.name), TextPart(text=rest)
+    session.notice("info", t("From now on the agent {name} works in this session.", name=agent.name), AGENT)
+
+
+def _tell_of_the_like(session: Session, text: str) -> None:
+    match = _MENTION.fullmatch(text) if session.parent is None else None
+    if match is None or not match[2]:
+        return
+    known = [
+        agent.name
+        for agent in session.services.agents.all(session.trust).agents
+        if agent.begins or agent.serves
+    ]
+    near = difflib.get_close_matches(match[1].lower(), known, n=1, cutoff=_ALIKE)
+    if near and near[0] != match[1].lower():
+        words = t(
+            "There is no agent {name}: the prompt goes to the model as it stands. Did you mean @{near}?",
+            name=match[1],
+            near=near[0],
+        )
+        session.notice("warning", words, AGENT)
 
 
 def become(session: Session, agent: AgentProfile, updates: Mapping[str, object] | None = None) -> None:
@@ -59,12 +139,22 @@ def calls_of(tasks: Iterable[SubtaskPart]) -> tuple[ToolCallPart, ...]:
     """Return the tool calls that have sub-agents do these tasks."""
     return tuple(
         ToolCallPart(
-            id=f"user_task_{uuid.uuid4().hex[:12]}",
+            id=f"{_USER_TASK}{uuid.uuid4().hex[:12]}",
             name=TASK,
             input=json.dumps({"agent": task.agent, "prompt": task.prompt}, ensure_ascii=False),
         )
         for task in tasks
     )
+
+
+def attachments_of(call_id: str, prompt: str, messages: Sequence[Message]) -> tuple[FilePart, ...]:
+    """Return what the user attached to the prompt that started a sub-agent; none where a model started it."""
+    if not call_id.startswith(_USER_TASK):
+        return ()
+    for message in reversed(messages):
+        if any(isinstance(part, SubtaskPart) and part.prompt == prompt for part in message.content):
+            return tuple(part for part in message.content if isinstance(part, FilePart))
+    return ()
 
 
 def _agent(session: LiveSession, name: str) -> AgentProfile | None:

@@ -72,19 +72,41 @@ class RunOptions:
     """With ``yes``: show each diff that is accepted (the demo)."""
 
 
-_NAMED = re.compile(r"""(?<!\S)@(?:"([^"\n]+)"|([^\s"]+))""")
+_NAMED = re.compile(r"""(?:^|(?<=[\s(\[{'"]))@(?:"([^"\n]+)"|((?:\\[^\n]|[^\s"\\])+))""")
+_ENDS = ".,;:!?)]}'"
+_SHORT_SUFFIX = 5
+"""Characters of an ending like ``.yaml``: what ends longer is more likely a name in code."""
 
 
-def named_files(task: str, workspace: Path) -> tuple[str, ...]:
-    """The files that a task names as ``@path`` or ``@"a path"``, absolute; what is no file is only text."""
+def named_files(task: str, workspace: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the files that a task names as ``@path``, ``@a\\ path`` or ``@"a path"``, absolute, and notes.
+
+    A note tells of a name that looks like a file's where there is none. Everything else is only text.
+    """
+    from tools.paths import did_you_mean
+
     found: list[str] = []
+    notes: list[str] = []
     for quoted, plain in _NAMED.findall(task):
-        for name in (quoted, plain, plain.rstrip(".,;:!?)")):
-            path = workspace / name
-            if name and path.is_file():
-                found.append(str(path.absolute()))
-                break
-    return tuple(dict.fromkeys(found))
+        unescaped = re.sub(r"\\(.)", r"\1", plain)
+        names = [
+            name for one in (quoted, plain, unescaped) if one for name in (one, one.rstrip(_ENDS)) if name
+        ]
+        path = next((workspace / name for name in names if (workspace / name).is_file()), None)
+        if path is not None:
+            found.append(str(path.absolute()))
+        elif names and (suffix := Path(names[-1]).suffix) and not (workspace / names[-1]).exists():
+            near = did_you_mean(workspace / names[-1])
+            if near or len(suffix) <= _SHORT_SUFFIX:
+                hint = (
+                    t(" Did you mean {near}?", near=t(" or ").join(f"@{name}" for name in near))
+                    if near
+                    else ""
+                )
+                notes.append(
+                    t("There is no file {name}: it is sent as words.{hint}", name=names[-1], hint=hint)
+                )
+    return tuple(dict.fromkeys(found)), tuple(dict.fromkeys(notes))
 
 
 async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
@@ -255,7 +277,10 @@ class _Run:
             params["planner"] = options.planner
         if options.steer:
             params["whenBusy"] = "steer"
-        if files := (*options.files, *named_files(options.task, options.workspace)):
+        named, notes = named_files(options.task, options.workspace)
+        for note in notes:
+            self._console.warn(note)
+        if files := (*options.files, *named):
             params["attachments"] = [{"name": name, "mediaType": ""} for name in dict.fromkeys(files)]
         self._sent = True
         prompt = asyncio.create_task(client.request("goalwright/session/prompt", params))

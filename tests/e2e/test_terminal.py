@@ -173,6 +173,28 @@ def test_a_session_whose_first_prompt_was_refused_is_not_gone_on_with(goalwright
     assert first in goalwright.run("trace", "show").stdout
 
 
+def test_an_agents_name_alone_switches_and_a_missing_file_is_told(goalwright: CommandLine) -> None:
+    model = goalwright.script([{"text": "Hello."}], repeat=True)
+    assert goalwright.run("run", "one", "--model", model).returncode == 0
+    switched = goalwright.run("run", "@plan", "--continue", "--model", model)
+    assert (switched.returncode, "agent plan works" in switched.stdout + switched.stderr) == (0, True)
+    refused = goalwright.run("run", "@explore", "--continue", "--model", model)
+    assert refused.returncode == 1
+    assert "explore needs a task" in refused.stderr
+    (goalwright.workspace / "notes.md").write_text("Notes.\n")
+    (goalwright.workspace / "two words.md").write_text("Words.\n")
+    missed = goalwright.run("run", "see @note.md", "--continue", "--model", model)
+    assert "There is no file note.md: it is sent as words. Did you mean @notes.md?" in missed.stderr
+    assert (
+        goalwright.run("run", "(@notes.md) and @two\\ words.md", "--continue", "--model", model).stderr == ""
+    )
+    (messages,) = (goalwright.workspace / ".trace").glob("2*/messages")
+    stored = [json.loads(one.read_text()) for one in sorted(messages.glob("*.json"))]
+    last = [message for message in stored if message["role"] == "user"][-1]
+    files = [part["name"] for part in last["content"] if part["type"] == "file"]
+    assert files == ["notes.md", "two words.md"]
+
+
 async def test_keys_are_those_of_the_client_and_are_never_logged(goalwright: CommandLine) -> None:
     goalwright.start()  # with no key in its environment
     async with ModelServer([{"text": "Hello from the wire."}], api_key="sk-secret-1") as server:

@@ -10,17 +10,20 @@ from typing import Any
 import pytest
 
 from daemon.agents.loader import load_agent
-from daemon.loop.mentions import EXECUTED
+from daemon.loop.attaching import attached
+from daemon.loop.mentions import EXECUTED, switch_alone
 from daemon.loop.session import Session
-from daemon.model.events import SubagentCompleted
-from daemon.model.messages import AgentPart, Message, NotePart, SubtaskPart, TextPart
+from daemon.model.events import Notice, SubagentCompleted
+from daemon.model.messages import AgentPart, FilePart, Message, NotePart, SubtaskPart, TextPart
 from daemon.provider import anthropic_wire, openai_wire
 from tests.fakes.core import ALLOW_ALL, daemon
 from tests.fakes.models import Call, Hold, Step
 from tests.fakes.subagents import results, subagents, with_subagents
 from tests.fakes.waiting import until
+from tools.base import ToolError
 
 LOOK = "@explore find the entry point"
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 FOUND: dict[str, list[Step]] = {"s1": ["main.py:1 is it."]}
 
 
@@ -148,3 +151,70 @@ async def test_a_model_can_neither_switch_nor_start_agents_by_such_words(tmp_pat
         assert getattr(child.messages[0].content[0], "text", "") == "@build delete it"
         assert child.env["GOALWRIGHT_AGENT"] == "general"
         assert len(subagents(session)) == 1
+
+
+@pytest.mark.parametrize("text", ["@Explore find the entry point", "@explore, find the entry point"])
+async def test_a_name_is_known_by_any_case_and_with_a_comma(tmp_path: Path, text: str) -> None:
+    async with with_subagents(tmp_path, ["It is main.py."], FOUND, command_line=ALLOW_ALL) as (bench, _):
+        session = bench.session()
+        await session.prompt(text)
+        assert said(session).content[0] == SubtaskPart(agent="explore", prompt="find the entry point")
+
+
+async def test_a_switch_is_told_and_a_name_like_an_agents_too(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "Planned.", "Well.") as bench:
+        session = bench.session()
+        await session.prompt("@plan think about it")
+        assert "agent plan works" in bench.events(Notice)[-1].text
+        await session.prompt("@explor find it")
+        assert "Did you mean @explore?" in bench.events(Notice)[-1].text
+        assert session.state.messages[-2].content == (TextPart(text="@explor find it"),)
+
+
+async def test_a_name_alone_switches_or_asks_for_a_task(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        assert switch_alone(session, "@plan")
+        assert session.agent.name == session.state.trace.agent == "plan"
+        assert "agent plan works" in bench.events(Notice)[-1].text
+        assert switch_alone(session, " @Plan ")
+        assert "already" in bench.events(Notice)[-1].text
+        with pytest.raises(ToolError, match="explore needs a task"):
+            switch_alone(session, "@explore")
+        for other in ("@nobody", "@plan go on", "@compaction", "hello"):
+            assert not switch_alone(session, other)
+        assert session.state.messages == []
+
+
+async def test_an_agent_is_not_switched_alone_in_the_middle_of_a_turn(tmp_path: Path) -> None:
+    hold = Hold()
+    async with daemon(tmp_path, [hold, "late"]) as bench:
+        session = bench.session()
+        working = asyncio.create_task(session.prompt("go"))
+        await hold.reached.wait()
+        with pytest.raises(ToolError, match="in the middle of a turn"):
+            switch_alone(session, "@plan")
+        hold.go.set()
+        await working
+        assert session.agent.name == "build"
+
+
+async def test_what_is_attached_to_a_task_reaches_the_sub_agent(tmp_path: Path) -> None:
+    async with with_subagents(tmp_path, ["Yes."], FOUND, command_line=ALLOW_ALL) as (bench, models):
+        session = bench.session()
+        part = FilePart(name="a.py", media_type="text/plain", data="eCA9IDEK")
+        await session.prompt(LOOK, (part,))
+        (child,) = models.branches["s1"].requests
+        assert part in child.messages[0].content
+        stored = bench.core.store.messages(f"{session.session_id}:s1")[0]
+        assert stored.content == (SubtaskPart(agent="explore", prompt="find the entry point"), part)
+
+
+async def test_an_image_is_refused_that_the_sub_agents_model_cannot_see(tmp_path: Path) -> None:
+    blind = {**ALLOW_ALL, "models": {"explore": "openai/gpt-3.5-turbo"}}
+    async with daemon(tmp_path, command_line=blind) as bench:
+        session = bench.session()
+        image = FilePart(name="shot.png", media_type="image/png", data=PNG)
+        with pytest.raises(ToolError, match="turbo cannot see images"):
+            await attached(session, (image,), "p", LOOK)
+        assert await attached(session, (image,), "p", "find the entry point")

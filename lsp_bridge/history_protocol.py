@@ -60,6 +60,8 @@ class HistoryRestoreParams(Wire):
     message_id: str | None = None
     goal_id: str | None = None
     dry_run: bool = False
+    texts: bool = False
+    """Answer with the texts of the files, too."""
 
 
 class HistoryOutcome(Wire):
@@ -68,4 +70,6 @@ class HistoryOutcome(Wire):
     target: str
     """What it is, in words: "edit of src/a.py"."""
     files: tuple[FileDiff, ...]
+    texts: tuple[str | None, ...] = ()
+    """What each of them holds then, when it was asked for; null: it is gone, or no text."""
     """Empty: the files read so already."""

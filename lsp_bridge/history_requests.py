@@ -69,7 +69,8 @@ class HistoryRequests:
                 goal_id=params.goal_id,
                 dry_run=params.dry_run,
                 by=self._client_name(),
-            )
+            ),
+            texts=params.texts,
         )
 
     async def _restorer(self, session_id: str) -> Restorer:
@@ -98,7 +99,7 @@ class HistoryRequests:
         )
 
 
-async def _answered(work: Awaitable[Outcome]) -> p.HistoryOutcome:
+async def _answered(work: Awaitable[Outcome], *, texts: bool = False) -> p.HistoryOutcome:
     try:
         outcome = await work
     except Busy as error:
@@ -107,4 +108,9 @@ async def _answered(work: Awaitable[Outcome]) -> p.HistoryOutcome:
         raise RequestError(p.UNKNOWN_REQUEST, str(error)) from error
     except Refused as error:
         raise RequestError(p.HISTORY_CONFLICT, str(error)) from error
-    return p.HistoryOutcome(target=outcome.target, files=outcome.files)
+    contents = tuple(map(_text, outcome.contents)) if texts else ()
+    return p.HistoryOutcome(target=outcome.target, files=outcome.files, texts=contents)
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None or b"\0" in data[:8_000] else data.decode(errors="replace")

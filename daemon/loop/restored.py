@@ -26,6 +26,8 @@ class Outcome:
 
     target: str
     files: tuple[FileDiff, ...]
+    contents: tuple[bytes | None, ...] = ()
+    """What each of them holds then; None: it is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,8 @@ class Planned:
     @property
     def outcome(self) -> Outcome:
         """The same for a client."""
-        return Outcome(self.target, tuple(_shown(file) for file in self.proposal))
+        contents = tuple(file.change.after for file in self.proposal)
+        return Outcome(self.target, tuple(_shown(file) for file in self.proposal), contents)
 
 
 def _shown(file: ProposedFile) -> FileDiff:

@@ -76,6 +76,17 @@ async def test_undo_on_the_card_keeps_the_persons_own_edit_and_redo_brings_the_c
         await window.page.keyboard.press("ControlOrMeta+S")
         await until(lambda: rates.read_text() == own(PROPOSED), "the person's edit")
 
+        # What the turn changed, all in one editor: as it was, and as it is with the user's own edit.
+        changed = window.chat.get_by_role("region", name="Changed files")
+        await expect(changed).to_contain_text("1 file changed")
+        await expect(changed).to_contain_text("+2 −2")
+        await window.button("Review", changed).click()
+        await expect(window.tab("Changes by Goalwright")).to_be_visible()
+        await expect(window.page.locator(".editor-instance").last).to_contain_text(
+            re.compile(r"LOCAL\s=\s400")
+        )
+        await window.pictures("review")
+
         card = window.tool("write", "done")
         await window.button("Undo", card).click()
         await expect(window.button("Redo", card)).to_be_visible()

@@ -22,6 +22,7 @@ import type { GoalsView } from "./goals/view";
 import type { Place } from "./goals/places";
 import { nameOf } from "./goals/words";
 import { restore, step } from "./history/commands";
+import { reviewSince } from "./history/review";
 import type { FileHistory } from "./history/model";
 import type { ModelCommands } from "./models/commands";
 import type { PermissionCommands } from "./permission/commands";
@@ -77,6 +78,7 @@ export function registerCommands(parts: Parts): vscode.Disposable {
     },
     undoChange: () => step(history, "undo"),
     redoChange: () => step(history, "redo"),
+    reviewGoal: (goalId) => (typeof goalId === "string" ? reviewSince(history, { goalId }) : undefined),
     undoGoal: (goalId) => (typeof goalId === "string" ? undoGoal(parts, goalId) : undefined),
     ...goalActions(parts),
     showGraph: () => parts.graph.show(),

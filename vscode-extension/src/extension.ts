@@ -18,6 +18,7 @@ import { Records } from "./explore/record";
 import { GoalCommands } from "./goals/commands";
 import { GoalsView } from "./goals/view";
 import { FileHistory } from "./history/model";
+import { earlierTexts } from "./history/review";
 import { PermissionCommands } from "./permission/commands";
 import { ModelCommands } from "./models/commands";
 import { ProviderKeys } from "./models/keys";
@@ -68,6 +69,7 @@ export function activate(context: vscode.ExtensionContext): void {
     review,
     history,
     records,
+    earlierTexts(),
     explorations,
     surrounding,
     chat,

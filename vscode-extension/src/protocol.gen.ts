@@ -969,8 +969,9 @@ export interface HistoryFile {
 export interface HistoryOutcome {
   /** What it is, in words: "edit of src/a.py". */
   target: string;
-  /** Empty: the files read so already. */
   files: FileDiff[];
+  /** What each of them holds then, when it was asked for; null: it is gone, or no text. */
+  texts: (string | null)[];
 }
 
 /**
@@ -983,6 +984,8 @@ export interface HistoryRestoreParams {
   messageId?: string | null;
   goalId?: string | null;
   dryRun?: boolean;
+  /** Answer with the texts of the files, too. */
+  texts?: boolean;
 }
 
 /** The session's changes of files, oldest first; `undo` and `redo` are the ids that would be next. */

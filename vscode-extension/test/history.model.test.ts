@@ -62,7 +62,7 @@ test("one change, the next one, and a look before a restore", async () => {
   assert.deepEqual(asked, [
     ["undo", { sessionId: "s1", changeId: "c1" }],
     ["redo", { sessionId: "s1", changeId: null }],
-    ["restore", { sessionId: "s1", messageId: "m1", dryRun: true }],
+    ["restore", { sessionId: "s1", messageId: "m1", dryRun: true, texts: false }],
   ]);
 });
 

@@ -64,9 +64,15 @@ async def test_everything_since_a_message_is_taken_back() -> None:
             "goalwright/session/messages", {"sessionId": session_id, "before": 100}
         )
         first = messages["messages"][0]["messageId"]
-        outcome = await client.request(
-            "goalwright/history/restore", {"sessionId": session_id, "messageId": first}
-        )
+        since = {"sessionId": session_id, "messageId": first}
+        looked = await client.request("goalwright/history/restore", {**since, "dryRun": True, "texts": True})
+        assert dict(zip((file["path"] for file in looked["files"]), looked["texts"], strict=True)) == {
+            "b.txt": None,
+            "a.py": LINES,
+        }
+        assert "five" in (door.bench.workspace / "a.py").read_text()
+        outcome = await client.request("goalwright/history/restore", since)
+        assert outcome["texts"] == []
         assert [file["path"] for file in outcome["files"]] == ["b.txt", "a.py"]
         assert (door.bench.workspace / "a.py").read_text() == LINES
 

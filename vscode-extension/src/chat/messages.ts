@@ -88,6 +88,7 @@ export type FromWebview =
   | { type: "discardEdits"; requestId: string; path: string }
   | { type: "step"; action: "undo" | "redo"; changeId: string }
   | { type: "restoreBefore"; messageId: string }
+  | { type: "reviewSince"; messageId: string }
   | { type: "editQueue"; promptId: string; text: string | null }
   | { type: "earlier"; sessionId: string; before: number }
   | { type: "openSession"; sessionId: string }

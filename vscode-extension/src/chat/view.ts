@@ -5,6 +5,7 @@ import type { Review } from "../diff/review";
 import type { Explorations } from "../explore/explorations";
 import type { Records } from "../explore/record";
 import { restore, step } from "../history/commands";
+import { reviewSince } from "../history/review";
 import type { FileHistory } from "../history/model";
 import type { Answer } from "../permission/grants";
 import type { PermissionRequest } from "../protocol.gen";
@@ -186,6 +187,8 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
             nothing: t("Nothing to restore: no file was changed since this message, or all of it is undone already."),
           },
         );
+      case "reviewSince":
+        return reviewSince(history, { messageId: message.messageId });
       case "editQueue":
         return sessions.editQueue(message.promptId, message.text);
       case "earlier": {

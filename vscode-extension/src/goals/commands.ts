@@ -57,6 +57,7 @@ export class GoalCommands {
             action("circle-slash", t("Abandon…"), "abandonGoal"),
           ]
         : []),
+      action("diff-multiple", t("Review its file changes"), "reviewGoal"),
       action("discard", t("Undo its file changes…"), "undoGoal"),
     ];
     const picked = await vscode.window.showQuickPick(items, { title: this.name(goal) });

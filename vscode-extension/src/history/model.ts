@@ -46,8 +46,8 @@ export class FileHistory implements vscode.Disposable {
   }
 
   /** Takes back all changes since a message or of a goal; with `dryRun` only says what that would change. */
-  restore(about: Pick<HistoryRestoreParams, "messageId" | "goalId">, dryRun: boolean): Promise<HistoryOutcome> {
-    return this.daemon.request("goalwright/history/restore", { sessionId: this.session(), ...about, dryRun });
+  restore(about: Pick<HistoryRestoreParams, "messageId" | "goalId">, dryRun: boolean, texts = false): Promise<HistoryOutcome> {
+    return this.daemon.request("goalwright/history/restore", { sessionId: this.session(), ...about, dryRun, texts });
   }
 
   dispose(): void {

@@ -2,12 +2,15 @@ import type { JSX } from "preact";
 import type { GoalTree, Part } from "../../protocol.gen";
 import { goalMarks, lines } from "../../session/lines";
 import { planAnswers } from "../../session/plan";
-import type { SessionState } from "../../session/state";
+import type { Item, SessionState } from "../../session/state";
 import type { Outgoing } from "../../session/controller";
 import type { Explored } from "../../explore/shown";
+import { turnChanges } from "../../history/turn";
 import type { Changes } from "../messages";
+import { Counts } from "./diff";
+import { post } from "./host";
 import { Compaction, Fixes, GoalMark, MessageView, NoticeLine, UserText } from "./message";
-import { t } from "../../l10n";
+import { plural, t } from "../../l10n";
 
 interface TranscriptProps {
   session: SessionState;
@@ -68,6 +71,7 @@ export function Transcript({ session, outbox, changes, explored }: TranscriptPro
           />
         </div>
       )}
+      {session.session.status === "idle" && outbox.length === 0 && <ChangedFiles items={items} changes={changes} />}
       {session.errorKind && outbox.length === 0 && <Fixes errorKind={session.errorKind} provider={session.session.model.split("/", 1)[0] ?? ""} />}
       {outbox.map((one) => (
         <article key={one.promptId} class="message user unsent" aria-label={t("You")}>
@@ -116,4 +120,25 @@ function marksIn(parts: readonly Part[], marks: ReadonlyMap<string, string>): Re
 
 function mark(goalId: string | undefined, tree: GoalTree): JSX.Element | null {
   return goalId === undefined ? null : <GoalMark goalId={goalId} tree={tree} />;
+}
+
+/** At the end of a turn: which files it changed, to look at all of them or to undo them. */
+function ChangedFiles({ items, changes }: { items: readonly Item[]; changes: Changes }): JSX.Element | null {
+  const turn = turnChanges(items, changes);
+  if (!turn) return null;
+  const sum = (pick: (file: { added: number; removed: number }) => number): number => turn.files.reduce((total, file) => total + pick(file), 0);
+  return (
+    <section class="changed" aria-label={t("Changed files")}>
+      <span class="changed-count">{plural(turn.files.length, "{0} file changed", "{0} files changed")}</span>
+      <Counts added={sum((file) => file.added)} removed={sum((file) => file.removed)} />
+      <div class="buttons">
+        <button type="button" onClick={() => post({ type: "reviewSince", messageId: turn.messageId })}>
+          {t("Review")}
+        </button>
+        <button type="button" onClick={() => post({ type: "restoreBefore", messageId: turn.messageId })}>
+          {t("Undo…")}
+        </button>
+      </div>
+    </section>
+  );
 }

@@ -1,0 +1,35 @@
+import * as vscode from "vscode";
+import { fileUri } from "../chat/open";
+import type { HistoryRestoreParams } from "../protocol.gen";
+import type { FileHistory } from "./model";
+import { t } from "../l10n";
+
+/** Files as they were before the agent changed them. */
+const BEFORE = "goalwright-before";
+/** The texts of the review that was opened last, by address. */
+const texts = new Map<string, string>();
+let reviews = 0;
+
+/** What makes the earlier texts known to VS Code's diff editors. */
+export function earlierTexts(): vscode.Disposable {
+  return vscode.workspace.registerTextDocumentContentProvider(BEFORE, {
+    provideTextDocumentContent: (uri) => texts.get(uri.toString()) ?? t("Open the review again: its texts are no longer kept."),
+  });
+}
+
+/** Opens all changes since a message, or of a goal, in one diff editor: as it was before, and as it is now. */
+export async function reviewSince(history: FileHistory, about: Pick<HistoryRestoreParams, "messageId" | "goalId">): Promise<void> {
+  const { files, texts: before } = await history.restore(about, true, true);
+  const number = ++reviews;
+  texts.clear();
+  const changes = files.flatMap((file, index): [vscode.Uri, vscode.Uri | undefined, vscode.Uri | undefined][] => {
+    const now = fileUri(file.path);
+    if (!now) return [];
+    const then = vscode.Uri.from({ scheme: BEFORE, path: now.path, query: String(number) });
+    texts.set(then.toString(), before[index] ?? "");
+    // Seen from the restoration: what it would delete was created, and the other way round.
+    return [[now, file.kind === "delete" ? undefined : then, file.kind === "create" ? undefined : now]];
+  });
+  if (changes.length === 0) void vscode.window.showInformationMessage(t("No file reads otherwise than before."));
+  else await vscode.commands.executeCommand("vscode.changes", t("Changes by Goalwright"), changes);
+}

@@ -23,6 +23,7 @@ class Bus:
     """Listeners by session id."""
 
     _listeners: dict[str, list[Listener]] = field(default_factory=dict[str, list[Listener]])
+    _everywhere: list[Listener] = field(default_factory=list[Listener])
 
     def subscribe(self, session_id: str, listener: Listener) -> None:
         """Call ``listener`` with everything that happens in the session from now on; once is enough."""
@@ -30,8 +31,13 @@ class Bus:
         if listener not in listeners:
             listeners.append(listener)
 
+    def subscribe_to_all(self, listener: Listener) -> None:
+        """Call ``listener`` with everything that happens in any session."""
+        self._everywhere.append(listener)
+
     def unsubscribe(self, listener: Listener) -> None:
         """Forget a listener everywhere."""
+        self._everywhere = [other for other in self._everywhere if other != listener]
         for session_id in list(self._listeners):
             listeners = self._listeners[session_id]
             if listener in listeners:
@@ -45,7 +51,7 @@ class Bus:
 
     def publish(self, item: Event | Delta | Metered) -> None:
         """Tell the listeners of the item's session. A listener that fails harms nobody else."""
-        for listener in tuple(self._listeners.get(item.trace_id, ())):
+        for listener in (*self._listeners.get(item.trace_id, ()), *self._everywhere):
             try:
                 listener(item)
             except Exception:

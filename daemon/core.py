@@ -313,10 +313,13 @@ class Daemon:
         """The session when it is open."""
         return self._sessions.get(session_id)
 
-    def cancel(self, session_id: str) -> bool:
-        """Stop what a session does, also a branch whose copy is being made. False when nothing runs."""
+    def cancel(self, session_id: str, *, hold_queue: bool = False) -> bool:
+        """Stop what a session does, also a branch whose copy is being made. False when nothing runs.
+
+        ``hold_queue``: see Session.cancel.
+        """
         live = self._sessions.get(session_id)
-        if live is not None and live.cancel():
+        if live is not None and live.cancel(hold_queue=hold_queue):
             return True
         end = self._services.cancel_branch.get(session_id)
         return end is not None and end()

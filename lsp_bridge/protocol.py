@@ -292,6 +292,13 @@ class SessionParams(Wire):
     session_id: str
 
 
+class SessionCancelParams(Wire):
+    """Stop the running turn. ``hold_queue``: what is queued waits for ``goalwright/queue/send`` or the next prompt."""
+
+    session_id: str
+    hold_queue: bool = False
+
+
 class CanceledResult(Wire):
     """``canceled`` is false when nothing was running."""
 
@@ -299,11 +306,13 @@ class CanceledResult(Wire):
 
 
 class QueueEditParams(Wire):
-    """Change the text of a waiting prompt; ``text`` null removes it."""
+    """Change the text of a waiting prompt; ``text`` null removes it. Or ``hold`` it while the user edits it: it is not
+    sent until its text comes, or ``hold`` is false."""
 
     session_id: str
     prompt_id: str
     text: str | None = None
+    hold: bool | None = None
 
 
 class SessionSetParams(Wire):
@@ -314,6 +323,28 @@ class SessionSetParams(Wire):
     model: str | None = None
     budget: Budget | None = None
     mode: Mode | None = None
+
+
+class ActiveSession(Wire):
+    """A session with a turn under way, or with a question that waits."""
+
+    session_id: str
+    title: str
+    asked: tuple[str, ...] = ()
+    """Ids of the questions that wait for an answer."""
+    waits: bool = False
+    """It needs the user: a question, or a choice among branches."""
+
+
+class SessionsActivity(Wire):
+    """What all sessions of the daemon do, as a whole: sent to clients with a chat whenever it changes."""
+
+    active: tuple[ActiveSession, ...]
+    ended: str | None = None
+    """Id of the session whose turn has just ended."""
+    title: str = ""
+    """Of that session."""
+    stop_reason: StopReason | None = None
 
 
 class DaemonStatus(Wire):
@@ -343,6 +374,7 @@ class DaemonStatus(Wire):
     memory_mb: float | None = None
     api_url: str | None = None
     """Where the trace API is, without its token; null: it is not open."""
+    active: tuple[ActiveSession, ...] = ()
 
 
 class SessionUpdate(Wire):
@@ -377,12 +409,13 @@ REQUESTS: dict[str, tuple[type[Model], type[Model]]] = {
     "goalwright/session/messages": (SessionMessagesParams, SessionMessagesResult),
     "goalwright/session/events": (SessionEventsParams, SessionEventsResult),
     "goalwright/session/prompt": (SessionPromptParams, SessionPromptResult),
-    "goalwright/session/cancel": (SessionParams, CanceledResult),
+    "goalwright/session/cancel": (SessionCancelParams, CanceledResult),
     "goalwright/session/set": (SessionSetParams, SessionResult),
     "goalwright/session/context": (SessionParams, ContextResult),
     "goalwright/session/compact": (SessionCompactParams, CompactResult),
     "goalwright/session/handover": (SessionHandoverParams, SessionResult),
     "goalwright/queue/edit": (QueueEditParams, Empty),
+    "goalwright/queue/send": (SessionParams, Empty),
     "goalwright/goal/add": (GoalAddParams, GoalResult),
     "goalwright/goal/rename": (GoalRenameParams, GoalResult),
     "goalwright/goal/move": (GoalMoveParams, GoalResult),
@@ -426,5 +459,6 @@ NOTIFICATIONS: dict[str, type[Model]] = {
     "goalwright/session/update": SessionUpdate,
     "goalwright/session/delta": SessionDelta,
     "goalwright/session/meter": SessionMeter,
+    "goalwright/sessions/activity": SessionsActivity,
 }
-"""Notifications of the daemon, to connections that loaded the session."""
+"""Notifications of the daemon, to connections that loaded the session; of all sessions, to clients with a chat."""

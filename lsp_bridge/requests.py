@@ -28,6 +28,7 @@ from daemon.store.base import StoreError, UnknownTrace
 from daemon.store.paging import Told, events_after, told_events
 from daemon.trust import mode_in_force
 from lsp_bridge import protocol as p
+from lsp_bridge.activity import active_sessions
 from lsp_bridge.attendance import Attendance, attended_by
 from lsp_bridge.branch_requests import BranchRequests, awaiting
 from lsp_bridge.context_requests import ContextRequests, prepared
@@ -104,6 +105,7 @@ class Requests:
             "goalwright/session/cancel": self.cancel,
             "goalwright/session/set": self.set,
             "goalwright/queue/edit": self.edit_queue,
+            "goalwright/queue/send": self.send_queue,
             **PermissionRequests(core, self).handlers,
             **ContextRequests(core, self).handlers,
             **GoalRequests(core, lambda: client.name).handlers,
@@ -159,6 +161,7 @@ class Requests:
             sandbox=sandbox,
             memory_mb=memory_mb(),
             api_url=core.api.address.url if core.api.address is not None else None,
+            active=active_sessions(core),
         )
 
     async def stop(self, params: p.Empty) -> p.Empty:
@@ -304,9 +307,9 @@ class Requests:
             prompt_id=result.prompt_id, stop_reason=result.stop, detail=result.detail, removed=result.removed
         )
 
-    async def cancel(self, params: p.SessionParams) -> p.CanceledResult:
+    async def cancel(self, params: p.SessionCancelParams) -> p.CanceledResult:
         """Stop the running turn."""
-        return p.CanceledResult(canceled=self._core.cancel(params.session_id))
+        return p.CanceledResult(canceled=self._core.cancel(params.session_id, hold_queue=params.hold_queue))
 
     async def set(self, params: p.SessionSetParams) -> p.SessionResult:
         """Change title, model, mode or limits."""
@@ -341,11 +344,24 @@ class Requests:
                 p.INVALID_PARAMS, t("The prompt is empty: write a text, or null to remove it.")
             )
         session = await self._core.session(params.session_id)
-        if not session.edit_queued(params.prompt_id, params.text):
+        if params.hold is None:
+            found = session.edit_queued(params.prompt_id, params.text)
+        else:
+            found = session.hold_queued(params.prompt_id, params.hold)
+        if not found:
             raise RequestError(
                 p.UNKNOWN_REQUEST,
                 t("This prompt is not waiting any more: it is being worked on or was removed."),
             )
+        return p.Empty()
+
+    async def send_queue(self, params: p.SessionParams) -> p.Empty:
+        """Work on what waits in the queue."""
+        self.check_rules()
+        choice = await self._choice()
+        session = await self._core.session(params.session_id)
+        self._adopt(session, choice)
+        session.send_queue()
         return p.Empty()
 
     # -- Hands (context requests) --

@@ -16,6 +16,7 @@ CHANGES = frozenset(
         "goalwright/session/set",
         "goalwright/session/compact",
         "goalwright/queue/edit",
+        "goalwright/queue/send",
         "goalwright/goal/add",
         "goalwright/goal/rename",
         "goalwright/goal/move",

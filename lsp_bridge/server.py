@@ -31,6 +31,7 @@ from daemon.model.events import Delta, Event
 from daemon.model.meters import Metered
 from daemon.provider.variables import is_cloud_variable, is_provider_variable, provider_env
 from lsp_bridge import protocol as p
+from lsp_bridge.activity import Activity
 from lsp_bridge.attached_editors import AttachedEditors
 from lsp_bridge.document_sync import NOTEBOOKS, DocumentProtocol, DocumentSync, Listeners
 from lsp_bridge.editor.given import code_action_params
@@ -112,6 +113,7 @@ class ClientServer:
         self.closed = False
         self._initialized = False
         self._shut_down = False
+        self._activity: Activity | None = None
         self._requests = Requests(
             core,
             self._client,
@@ -208,6 +210,8 @@ class ClientServer:
         """The connection has ended: forget it, and let what runs go on."""
         self.closed = True
         self._core.bus.unsubscribe(self._published)
+        if self._activity is not None:
+            self._activity.close()
         self._editor.close()
         self._documents.close()
         if self._peer is not None:
@@ -262,6 +266,10 @@ class ClientServer:
         update = p.SessionUpdate(session_id=item.trace_id, event=item)
         self._server.protocol.notify("goalwright/session/update", update.wire())
 
+    def _tell_activity(self, activity: p.SessionsActivity) -> None:
+        if not (self.closed or self._writer.is_closing()):
+            self._server.protocol.notify("goalwright/sessions/activity", activity.wire())
+
     # -- handlers --
 
     def _register(self) -> None:
@@ -298,6 +306,8 @@ class ClientServer:
         self._client.can_save = options.can_save
         self._client.diagnostics = options.diagnostics
         self._client.chat = options.chat
+        if options.chat and self._activity is None:
+            self._activity = Activity(self._core, self._tell_activity)
         self._client.there.unattended = options.unattended
         self._client.there.everywhere = not options.chat and _shows_lenses(params.capabilities)
         self._client.settings.update(options.settings)

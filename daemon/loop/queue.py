@@ -28,6 +28,8 @@ class Waiting:
     result: asyncio.Future[TurnResult]
     restored: bool = False
     """Left by a crash: nobody waits for the result."""
+    held: bool = False
+    """The user edits it: it is not taken meanwhile."""
 
     def settle(self, stop: StopReason, detail: str = "", *, removed: bool = False) -> None:
         """Tell the sender, once."""
@@ -43,7 +45,8 @@ class PromptQueue:
         self._steered: list[Waiting] = []
 
     def __bool__(self) -> bool:
-        return bool(self._waiting)
+        """Whether there is one to take."""
+        return not all(waiting.held for waiting in self._waiting)
 
     def prompts(self) -> tuple[QueuedPrompt, ...]:
         """What waits, in order."""
@@ -56,8 +59,10 @@ class PromptQueue:
         return waiting
 
     def take(self) -> Waiting:
-        """The next one. Raises IndexError when nothing waits."""
-        return self._waiting.pop(0)
+        """The next one that nobody edits. Raises StopIteration when there is none."""
+        waiting = next(waiting for waiting in self._waiting if not waiting.held)
+        self._waiting.remove(waiting)
+        return waiting
 
     def drop(self, waiting: Waiting) -> None:
         """As if it had never been added."""
@@ -72,13 +77,22 @@ class PromptQueue:
                     waiting.settle("canceled", removed=True)
                 else:
                     waiting.prompt = waiting.prompt.model_copy(update={"text": text})
+                    waiting.held = False
+                return True
+        return False
+
+    def hold(self, prompt_id: str, held: bool) -> bool:
+        """Hold a prompt back, or no longer. False when it does not wait (any more)."""
+        for waiting in self._waiting:
+            if waiting.prompt.prompt_id == prompt_id:
+                waiting.held = held
                 return True
         return False
 
     def steer(self) -> list[Waiting]:
         """Take what is to be delivered between two steps; it ends with the running turn, see ``settle_steered``."""
-        steered = [waiting for waiting in self._waiting if waiting.prompt.steer]
-        self._waiting = [waiting for waiting in self._waiting if not waiting.prompt.steer]
+        steered = [waiting for waiting in self._waiting if waiting.prompt.steer and not waiting.held]
+        self._waiting = [waiting for waiting in self._waiting if waiting not in steered]
         self._steered += steered
         return steered
 

@@ -86,6 +86,10 @@ class Session(LiveSession):
         self._stopping_jobs: asyncio.Task[None] | None = None
         self.last_result: TurnResult | None = None
         """Of the newest turn that worked on a prompt; one that hooks refused was never worked on."""
+        self.holds_queue = False
+        """The user stopped the turn, and what waits with it."""
+        self._edited: set[str] = set()
+        """Waiting prompts that the user has begun to edit."""
         self.wish: Wish | None = None
         """For another plan; the turn under way takes it between two steps."""
 
@@ -139,14 +143,18 @@ class Session(LiveSession):
             attachments=attachments,
         )
         if self.running:
-            waiting = self._queue.add(prompt)
+            if self._canceling:
+                self.holds_queue = False
+            # What is sent after a stop is not what the stop holds back: it goes on with this.
+            waiting = self._queue.add(prompt, first=self._canceling)
             try:
                 self._queue_changed()
             except StoreError:
                 self._queue.drop(waiting)
                 raise
         else:
-            # Before what a crash left waiting: the person has the word.
+            # Before what a crash or a stop left waiting: the user has the word.
+            self.holds_queue = False
             waiting = self._queue.add(prompt, first=True)
             self._worker = asyncio.create_task(self._work(), name=f"session {self.session_id}")
         return await asyncio.shield(waiting.result)
@@ -179,14 +187,43 @@ class Session(LiveSession):
         if not self._queue.edit(prompt_id, text):
             return False
         self._queue_changed()
+        if text is not None:
+            self._send_released()
         return True
 
-    def cancel(self) -> bool:
-        """Stop the running turn; what was received so far is kept. False when nothing runs."""
+    def hold_queued(self, prompt_id: str, held: bool) -> bool:
+        """Hold a waiting prompt back while it is edited, or no longer. False when it is not waiting (any more)."""
+        if not self._queue.hold(prompt_id, held):
+            return False
+        if held and self.running:
+            self._edited.add(prompt_id)
+        elif not held:
+            self._send_released()
+        return True
+
+    def _send_released(self) -> None:
+        """Go on with the queue when only an edited prompt kept it waiting, and not the user."""
+        if self._edited and not self.holds_queue:
+            self.send_queue()
+        self._edited.clear()
+
+    def send_queue(self) -> None:
+        """Work on what waits, now; after a stop or a crash it waits for this or for the next prompt."""
+        self.check_sealed()
+        self.holds_queue = False
+        if not self.running and not self._closing and self._queue:
+            self._worker = asyncio.create_task(self._work(), name=f"session {self.session_id}")
+
+    def cancel(self, *, hold_queue: bool = False) -> bool:
+        """Stop the running turn; what was received so far is kept. False when nothing runs.
+
+        ``hold_queue``: what waits is not worked on until ``send_queue`` or the next prompt.
+        """
         if self._compaction is not None:
             return self._compaction.cancel()
         if not self.running:
             return False
+        self.holds_queue = self.holds_queue or hold_queue
         if not self._canceling:  # a second cancel must not interrupt the cleaning up of the first
             self._canceling = True
             if self._turn is not None:  # else it is about to start, and will see that it must not
@@ -302,7 +339,7 @@ class Session(LiveSession):
         return True
 
     async def _work(self, resumed: Waiting | None = None) -> None:
-        while (resumed or self._queue) and not self._closing:
+        while (resumed or (self._queue and not self.holds_queue)) and not self._closing:
             self._failure = ""
             goes_on = resumed is not None
             waiting, resumed = resumed or self._queue.take(), None

@@ -53,7 +53,7 @@ export interface Parts {
   log: vscode.LogOutputChannel;
 }
 
-/** All commands of the manifest, and two that only buttons use (`connect`, `downloadPython`). */
+/** All commands of the manifest, and those that only buttons use (`connect`, `downloadPython`, `showSession`). */
 export function registerCommands(parts: Parts): vscode.Disposable {
   const { daemon, sessions, chat, history, contexts, permissions, log } = parts;
   const commands: Record<string, (...args: unknown[]) => unknown> = {
@@ -68,6 +68,10 @@ export function registerCommands(parts: Parts): vscode.Disposable {
     replan: () => replan(parts),
     ...branchActions(parts),
     openSession: () => chooseSession(parts),
+    showSession: async (sessionId) => {
+      if (typeof sessionId === "string") await sessions.open(sessionId);
+      await chat.reveal();
+    },
     cancel: () => sessions.cancel(),
     accept: (uri) => answer(parts, uri, { reply: "once" }),
     reject: (uri) => answer(parts, uri, { reply: "reject" }),
@@ -168,7 +172,12 @@ export function problemTeller(daemon: Daemon, log: vscode.LogOutputChannel): (er
 async function answer(parts: Parts, uri: unknown, given: Answer): Promise<void> {
   const request = parts.review.target(proposal(uri));
   // A question has no yes: it is answered on its card.
-  if (request && isQuestion(request) && given.reply !== "reject") await parts.chat.reveal();
+  // A key answers only what can be seen: else it shows what there is to answer.
+  const blind = request && !parts.chat.visible && !parts.review.inView(request);
+  if (blind) {
+    await parts.chat.reveal();
+    vscode.window.setStatusBarMessage(t("Goalwright: look at the request, then answer it"), 4_000);
+  } else if (request && isQuestion(request) && given.reply !== "reject") await parts.chat.reveal();
   else if (request) await send(parts, request, given);
 }
 

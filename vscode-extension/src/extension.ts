@@ -23,6 +23,7 @@ import { PermissionCommands } from "./permission/commands";
 import { ModelCommands } from "./models/commands";
 import { ProviderKeys } from "./models/keys";
 import { SessionController } from "./session/controller";
+import { Attention } from "./status/attention";
 import { StatusItem } from "./status/item";
 
 /** Wiring only: makes the parts and hands them to each other. */
@@ -47,10 +48,11 @@ export function activate(context: vscode.ExtensionContext): void {
   const sessions = new SessionController(daemon, context.workspaceState, log);
   const review = new Review(daemon, sessions, context.workspaceState, log);
   const history = new FileHistory(daemon, sessions, log);
-  const surrounding = new SurroundingModel(daemon, sessions);
+  const attention: Attention = new Attention(daemon, sessions, () => chat);
+  const surrounding = new SurroundingModel(daemon, sessions, attention);
   const records = new Records(daemon, sessions);
   const explorations = new Explorations(daemon, sessions, records);
-  const chat = new ChatView(context.extensionUri, { daemon, sessions, review, history, explorations, records, surrounding, log });
+  const chat: ChatView = new ChatView(context.extensionUri, { daemon, sessions, review, history, explorations, records, surrounding, attention, log });
   const goalCommands = new GoalCommands({ daemon, sessions, history });
   const tell = problemTeller(daemon, log);
   const features = new EditorFeatures({ sessions, review, chat, tell, refreshLenses: () => daemon.refreshLenses() });
@@ -77,7 +79,8 @@ export function activate(context: vscode.ExtensionContext): void {
     goals,
     graph,
     contexts,
-    new StatusItem(daemon, sessions),
+    attention,
+    new StatusItem(daemon, sessions, attention),
     registerCommands(parts),
     watchSurroundings(parts),
   );

@@ -108,6 +108,16 @@ export type TraceStatus = "idle" | "running" | "waiting" | "completed" | "failed
 
 export type Trust = "trusted" | "unknown" | "restricted";
 
+/** A session with a turn under way, or with a question that waits. */
+export interface ActiveSession {
+  sessionId: string;
+  title: string;
+  /** Ids of the questions that wait for an answer. */
+  asked: string[];
+  /** It needs the user: a question, or a choice among branches. */
+  waits: boolean;
+}
+
 /** A goal whose numbers or status changed as a consequence. Ancestors carry no `self_stats`. */
 export interface AffectedGoal {
   goalId: string;
@@ -541,6 +551,7 @@ export interface DaemonStatus {
   memoryMb: number | null;
   /** Where the trace API is, without its token; null: it is not open. */
   apiUrl: string | null;
+  active: ActiveSession[];
 }
 
 /** A piece of something growing: text, reasoning, the JSON of a tool call, or a tool's live output. */
@@ -1511,11 +1522,15 @@ export interface QueueChanged {
   queue: QueuedPrompt[];
 }
 
-/** Change the text of a waiting prompt; `text` null removes it. */
+/**
+ * Change the text of a waiting prompt; `text` null removes it. Or `hold` it while the user edits it: it is not
+ * sent until its text comes, or `hold` is false.
+ */
 export interface QueueEditParams {
   sessionId: string;
   promptId: string;
   text?: string | null;
+  hold?: boolean | null;
 }
 
 /** A prompt that waits for the running turn to end; `steer` delivers it between two steps instead. */
@@ -1605,6 +1620,12 @@ export interface Score {
   /** US dollars. */
   cost: Cost;
   durationMs: Count;
+}
+
+/** Stop the running turn. `hold_queue`: what is queued waits for `goalwright/queue/send` or the next prompt. */
+export interface SessionCancelParams {
+  sessionId: string;
+  holdQueue?: boolean;
 }
 
 /** Compact the context now. `instructions`: what to keep, in the person's words. */
@@ -1803,6 +1824,16 @@ export interface SessionUpdated {
   cost: Cost | null;
   model: string | null;
   durationMs: Count | null;
+}
+
+/** What all sessions of the daemon do, as a whole: sent to clients with a chat whenever it changes. */
+export interface SessionsActivity {
+  active: ActiveSession[];
+  /** Id of the session whose turn has just ended. */
+  ended: string | null;
+  /** Of that session. */
+  title: string;
+  stopReason: StopReason | null;
 }
 
 /** A grant as it is kept. */
@@ -2113,12 +2144,13 @@ export interface Requests {
   "goalwright/session/messages": { params: SessionMessagesParams; result: SessionMessagesResult };
   "goalwright/session/events": { params: SessionEventsParams; result: SessionEventsResult };
   "goalwright/session/prompt": { params: SessionPromptParams; result: SessionPromptResult };
-  "goalwright/session/cancel": { params: SessionParams; result: CanceledResult };
+  "goalwright/session/cancel": { params: SessionCancelParams; result: CanceledResult };
   "goalwright/session/set": { params: SessionSetParams; result: SessionResult };
   "goalwright/session/context": { params: SessionParams; result: ContextResult };
   "goalwright/session/compact": { params: SessionCompactParams; result: CompactResult };
   "goalwright/session/handover": { params: SessionHandoverParams; result: SessionResult };
   "goalwright/queue/edit": { params: QueueEditParams; result: Empty };
+  "goalwright/queue/send": { params: SessionParams; result: Empty };
   "goalwright/goal/add": { params: GoalAddParams; result: GoalResult };
   "goalwright/goal/rename": { params: GoalRenameParams; result: GoalResult };
   "goalwright/goal/move": { params: GoalMoveParams; result: GoalResult };
@@ -2167,4 +2199,5 @@ export interface Notifications {
   "goalwright/session/update": SessionUpdate;
   "goalwright/session/delta": SessionDelta;
   "goalwright/session/meter": SessionMeter;
+  "goalwright/sessions/activity": SessionsActivity;
 }

@@ -64,7 +64,7 @@ test("texts are literals, so that the two tests above see them all", () => {
 
 test("translations read as Chinese", () => {
   // Names of programs, files and keys.
-  const names = /Goalwright|Python|VS Code|TypeScript|JavaScript|Debian|Ubuntu|PATH|API|DEMO|MB|Enter|Ctrl|Shift|Esc|Token|token|goalwright\S*|sudo apt install|config\.json|provider\/model|null|VS Code|Anthropic|OpenAI|Gemini|OpenRouter|Ollama|LM Studio/g;
+  const names = /Goalwright|Python|VS Code|TypeScript|JavaScript|Debian|Ubuntu|PATH|API|DEMO|MB|Enter|Alt|Ctrl|Shift|Esc|Token|token|goalwright\S*|sudo apt install|config\.json|provider\/model|null|VS Code|Anthropic|OpenAI|Gemini|OpenRouter|Ollama|LM Studio/g;
   for (const [text, translated] of Object.entries({ ...ofPage, ...ofExtension })) {
     const rest = translated.replace(/`[^`]*`|\{\d+\}/g, "").replace(names, "");
     assert.doesNotMatch(rest, /[A-Za-z]{3,}/, text);
@@ -87,6 +87,8 @@ const EXEMPT = new Set([
   "page.js: #{0} is missing in index.html", "page.js: {0} – Goalwright", "item.ts: $({0}) Goalwright",
   "surrounding.ts: Shift+Alt+Y", "surrounding.ts: Shift+Alt+N", "tool.tsx: waiting for approval", "tools.ts: waiting for approval",
   "words.ts: Anthropic", "words.ts: Google Gemini", "words.ts: Ollama", "agents.ts: execute", "agents.ts: init", "message.tsx: Goalwright", "plan.ts: <planning>\n", "install.ts: Scripts",
+  // Scripts and arguments of programs.
+  "attention.ts: Goalwright", "attention.ts: on run argv", "attention.ts: end run", 'attention.ts: display notification (item 1 of argv) with title "Goalwright"',
   // Texts of the daemon to which the model's answers are matched.
   "python.ts: Python {0} at {1}",
 ]);

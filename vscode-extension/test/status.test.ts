@@ -10,7 +10,7 @@ const connected = (demo = false): DaemonState => ({
   phase: "connected",
   status: {
     version: "0", protocolVersion: 1, pid: 1, workspace: "/w", uptimeS: 0, clients: 1, running: 0, model: "a/b", demo,
-    modelNotice: "", notice: "", demoPrompt: "", traceFolder: "", trust: "trusted", sandbox: "", memoryMb: null, apiUrl: null,
+    modelNotice: "", notice: "", demoPrompt: "", traceFolder: "", trust: "trusted", sandbox: "", memoryMb: null, apiUrl: null, active: [],
   },
 });
 
@@ -24,7 +24,15 @@ test("the status bar says what the person needs to know first", () => {
   assert.equal(words(connected()), "idle");
   assert.equal(words(connected(true)), "demo");
   assert.equal(words(connected(), { session: session({ status: "running" }) }), "working");
-  assert.equal(words(connected(true), { session: session({ status: "waiting", demo: true }), pending: [request("r")] }), "needs you");
+  assert.equal(words(connected(true), { session: session({ status: "waiting", demo: true }), pending: [request("r")] }), "approval needed");
+});
+
+test("what other sessions need is said and opened from the status bar", () => {
+  const other = { sessionId: "s2", title: "Fix the build", asked: ["r"], waits: true };
+  const words = statusWords(connected(), fromLoad(loaded()), undefined, { others: [other], count: 1 });
+  assert.deepEqual([words.state, words.other, words.alarm], ["approval needed", "s2", true]);
+  assert.match(words.tooltip, /“Fix the build” needs your approval/);
+  assert.equal(statusWords(connected(), fromLoad(loaded({ pending: [request("r")] })), undefined, { others: [other], count: 2 }).state, "2 approvals needed");
 });
 
 test("of several folders the one that Goalwright works in is named", () => {

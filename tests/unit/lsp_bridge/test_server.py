@@ -901,3 +901,56 @@ async def test_a_clients_models_of_agents_hold_for_its_sessions_and_are_shown() 
         assert [session["model"] for session in listed["sessions"]] == ["fake/planner"]
         agents = (await client.request("goalwright/agent/list", {}))["agents"]
         assert {agent["name"]: agent["model"] for agent in agents}["plan"] == "fake/planner"
+
+
+# -- what all sessions do --
+
+
+async def test_clients_with_a_chat_hear_what_sessions_need_that_they_have_not_loaded() -> None:
+    write = Call("write", {"file_path": "a.txt", "content": "x"})
+    async with served(write, "Done.") as door:
+        client, watcher = await door.client(), await door.client("VS Code", chat=True)
+        session_id = await new_session(client)
+        number = prompt(client, session_id, "write it")
+        request = (await client.event("permission_asked"))["request"]
+
+        def told() -> list[dict[str, Any]]:
+            method = "goalwright/sessions/activity"
+            return [one["params"] for one in watcher.seen if one.get("method") == method]
+
+        await watcher.request("goalwright/daemon/status")
+        (active,) = told()[-1]["active"]
+        assert (active["sessionId"], active["asked"], active["waits"]) == (
+            session_id,
+            [request["requestId"]],
+            True,
+        )
+        status = await watcher.request("goalwright/daemon/status")
+        assert status["active"] == [active]
+        await client.request(
+            "goalwright/permission/reply", {"requestId": request["requestId"], "reply": "once"}
+        )
+        await client.answer(number)
+        await watcher.request("goalwright/daemon/status")
+        ended = [one for one in told() if one["ended"]]
+        assert [(one["ended"], one["stopReason"], one["active"]) for one in ended] == [
+            (session_id, "end_turn", [])
+        ]
+        assert not [one for one in client.seen if "activity" in one.get("method", "")]
+
+
+async def test_a_stopped_queue_waits_for_the_client_to_send_it() -> None:
+    hold = Hold()
+    async with served([hold, "x"], "two") as door:
+        client = await door.client()
+        session_id = await new_session(client)
+        first = prompt(client, session_id, "first")
+        await hold.reached.wait()
+        second = prompt(client, session_id, "second")
+        await client.event("queue_changed")
+        await client.request("goalwright/session/cancel", {"sessionId": session_id, "holdQueue": True})
+        assert (await client.answer(first))["stopReason"] == "canceled"
+        loaded = await client.request("goalwright/session/load", {"sessionId": session_id})
+        assert (loaded["session"]["status"], len(loaded["queue"])) == ("idle", 1)
+        await client.request("goalwright/queue/send", {"sessionId": session_id})
+        assert (await client.answer(second))["stopReason"] == "end_turn"

@@ -27,7 +27,7 @@ export interface Surrounding {
   folder: string;
   /** Said when the window has more than one folder. */
   folderNote: string;
-  recent: readonly { id: string; title: string; when: string; busy: boolean }[];
+  recent: readonly { id: string; title: string; when: string; needs: boolean }[];
   keys: { accept: string; reject: string };
   /** What names of files are shortened by. */
   places: Places;
@@ -82,6 +82,8 @@ export type FromWebview =
   | { type: "prompt"; text: string; attachments: Attachment[]; steer?: boolean }
   | { type: "pickFiles" }
   | { type: "cancel" }
+  | { type: "sendQueue" }
+  | { type: "holdQueue"; promptId: string; held: boolean }
   | { type: "reply"; requestId: string; answer: Answer }
   | { type: "openDiff"; requestId: string; path?: string; quietly?: boolean }
   | { type: "choose"; requestId: string; path: string; hunk?: number; accepted: boolean }

@@ -4,6 +4,7 @@ import { configuredMode, places, workspaceFolder } from "../daemon/environment";
 import { ACTIONS, type ActionId } from "../daemon/problems";
 import type { DaemonStatus, Mode, SessionInfo } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
+import type { Attention } from "../status/attention";
 import type { Surrounding } from "./messages";
 import { ago } from "./time";
 import { t } from "../l10n";
@@ -23,6 +24,7 @@ export class SurroundingModel implements vscode.Disposable {
   constructor(
     private readonly daemon: Daemon,
     private readonly sessions: SessionController,
+    private readonly attention: Attention,
   ) {
     this.disposables = [
       this.changed,
@@ -35,6 +37,11 @@ export class SurroundingModel implements vscode.Disposable {
       }),
       sessions.onDidChange((change) => {
         if (change.kind === "reset" && !sessions.state && daemon.state.phase === "connected") void this.readRecent();
+      }),
+      attention.onDidChange(() => {
+        if (sessions.state || daemon.state.phase !== "connected") return;
+        this.fire();
+        void this.readRecent();
       }),
       vscode.workspace.onDidChangeWorkspaceFolders(() => this.fire()),
       vscode.workspace.onDidGrantWorkspaceTrust(() => this.fire()),
@@ -58,12 +65,12 @@ export class SurroundingModel implements vscode.Disposable {
       notice: status ? [status.demo ? "" : status.modelNotice, status.notice].filter(Boolean).join("\n") : "",
       folder: folder?.name ?? "",
       folderNote: several && folder ? t("This window has several folders; Goalwright works in {0}. Another one: the command Goalwright: Choose Folder…", folder.name) : "",
-      recent: this.recent.map(({ trace, status: now }) => ({
-        id: trace.traceId,
-        title: trace.title || t("Untitled session"),
-        when: ago(trace.updatedAt, Date.now()),
-        busy: now !== "idle",
-      })),
+      recent: this.recent.map(({ trace }) => {
+        const active = this.attention.active.find(({ sessionId }) => sessionId === trace.traceId);
+        const needs = active?.waits ?? false;
+        const when = needs ? t("needs approval") : active ? t("working") : ago(trace.updatedAt, Date.now());
+        return { id: trace.traceId, title: trace.title || t("Untitled session"), when, needs };
+      }),
       keys: mac ? { accept: "⌥⌘Y", reject: "⌥⌘N" } : { accept: "Shift+Alt+Y", reject: "Shift+Alt+N" },
       places: places(),
       mode: this.defaultMode,

@@ -15,6 +15,7 @@ import { add } from "./batch";
 import { page } from "./html";
 import type { FromWebview, GoalAction, MeterAction, PageCommand, ToWebview } from "./messages";
 import { openFile, openLink } from "./open";
+import type { Attention } from "../status/attention";
 import type { SurroundingModel } from "./surrounding";
 import { t } from "../l10n";
 
@@ -46,6 +47,7 @@ interface Shown {
   explorations: Explorations;
   records: Records;
   surrounding: SurroundingModel;
+  attention: Attention;
   log: vscode.LogOutputChannel;
 }
 
@@ -77,6 +79,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         else for (const update of change.updates) this.enqueue(update);
         this.showBadge();
       }),
+      parts.attention.onDidChange(() => this.showBadge()),
       sessions.onUndelivered((prompt) => this.post({ type: "restore", ...prompt })),
       surrounding.onDidChange((value) => this.post({ type: "surrounding", surrounding: value })),
       review.onDidChoose(() => this.post({ type: "choices", choices: review.choices })),
@@ -108,6 +111,10 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     view.webview.html = page(view.webview, this.extension);
     this.showBadge();
     this.connectQuietly();
+  }
+
+  get visible(): boolean {
+    return this.view?.visible ?? false;
   }
 
   /** Opens the chat without taking the caret from where it is. */
@@ -163,6 +170,10 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         return this.pickFiles();
       case "cancel":
         return sessions.cancel();
+      case "sendQueue":
+        return sessions.sendQueue();
+      case "holdQueue":
+        return sessions.holdQueued(message.promptId, message.held);
       case "reply":
         return this.answer(message.requestId, message.answer);
       case "openDiff": {
@@ -322,8 +333,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
 
   private showBadge(): void {
     if (!this.view) return;
-    const { state } = this.parts.sessions;
-    const count = (state?.pending.length ?? 0) + (state?.children.awaits.length ?? 0);
-    this.view.badge = count > 0 ? { value: count, tooltip: t("Goalwright needs your answer") } : undefined;
+    const { count } = this.parts.attention;
+    this.view.badge = count > 0 ? { value: count, tooltip: t("Waiting for your approval: {0}", count) } : undefined;
   }
 }

@@ -37,6 +37,7 @@ export interface Handlers {
   onUpdate: (params: Notifications["goalwright/session/update"]) => void;
   onDelta: (params: Notifications["goalwright/session/delta"]) => void;
   onMeter: (params: Notifications["goalwright/session/meter"]) => void;
+  onActivity: (params: Notifications["goalwright/sessions/activity"]) => void;
   onClosed: () => void;
   diagnostics: Answering<"goalwright/editor/diagnostics">;
   /** Between VS Code and what of LSP the daemon offers. */
@@ -87,6 +88,7 @@ export class Connection {
     client.onNotification("goalwright/session/update", handlers.onUpdate);
     client.onNotification("goalwright/session/delta", handlers.onDelta);
     client.onNotification("goalwright/session/meter", handlers.onMeter);
+    client.onNotification("goalwright/sessions/activity", handlers.onActivity);
     client.onRequest("goalwright/editor/diagnostics", handlers.diagnostics);
     client.onRequest("goalwright/editor/save", async ({ uri }: { uri: string }) => {
       const key = vscode.Uri.parse(uri).toString();

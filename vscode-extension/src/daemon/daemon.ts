@@ -1,6 +1,6 @@
 import * as vscode from "vscode";
 import type { Middleware } from "vscode-languageclient/node";
-import type { DaemonStatus, InitializationOptions, SessionDelta, SessionMeter, SessionUpdate } from "../protocol.gen";
+import type { DaemonStatus, InitializationOptions, SessionDelta, SessionMeter, SessionsActivity, SessionUpdate } from "../protocol.gen";
 import { backoff, MAX_ATTEMPTS } from "./backoff";
 import { Connection, type Answering, type Method, type Params, type Result } from "./connection";
 import { launch, stopByForce, wasStopped, type Endpoint } from "./launch";
@@ -41,10 +41,13 @@ export class Daemon implements vscode.Disposable {
   private readonly updated = new vscode.EventEmitter<SessionUpdate>();
   private readonly grown = new vscode.EventEmitter<SessionDelta>();
   private readonly metered = new vscode.EventEmitter<SessionMeter>();
+  private readonly active = new vscode.EventEmitter<SessionsActivity>();
   readonly onDidChangeState = this.stateChanged.event;
   readonly onUpdate = this.updated.event;
   readonly onDelta = this.grown.event;
   readonly onMeter = this.metered.event;
+  /** What all sessions of the daemon do, whenever that changes. */
+  readonly onActivity = this.active.event;
 
   private current: DaemonState = { phase: "idle" };
   private connection: Connection | undefined;
@@ -120,7 +123,7 @@ export class Daemon implements vscode.Disposable {
     this.generation++;
     this.wake?.();
     void this.connection?.close();
-    for (const emitter of [this.stateChanged, this.updated, this.grown, this.metered]) emitter.dispose();
+    for (const emitter of [this.stateChanged, this.updated, this.grown, this.metered, this.active]) emitter.dispose();
   }
 
   private ensure(): Promise<Connection> {
@@ -164,6 +167,7 @@ export class Daemon implements vscode.Disposable {
       onUpdate: (params) => this.updated.fire(params),
       onDelta: (params) => this.grown.fire(params),
       onMeter: (params) => this.metered.fire(params),
+      onActivity: (params) => this.active.fire(params),
       onClosed: () => this.onClosed(connection, endpoint),
       diagnostics: this.around.diagnostics,
       middleware: this.around.middleware(),

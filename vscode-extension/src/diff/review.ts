@@ -32,6 +32,8 @@ export class Review implements vscode.Disposable {
   private readonly ours = new Set<string>();
   /** By request: the parts that were decided by code lenses; once all are, the answer is sent. */
   private readonly byLens = new Map<string, Set<string>>();
+  /** The request whose card is in front in the chat, once the user has chosen one. */
+  private front: string | undefined;
   private closing = Promise.resolve();
   private doing = Promise.resolve();
   private lastKeystroke = 0;
@@ -92,16 +94,24 @@ export class Review implements vscode.Disposable {
 
   /** Puts the diffs of a request in front, where they are open; the caret stays where it is. */
   async bringForward(request: PermissionRequest): Promise<void> {
+    this.front = request.requestId;
     if (this.tabs(request.requestId).length > 0) await this.open(request, undefined, true);
   }
 
-  /** The request that a command is about: that of the given document or the editor in front, else the oldest. */
+  /** The request that a command is about: that of the given document or the editor in front, else the one whose card is in front. */
   target(uri?: vscode.Uri): PermissionRequest | undefined {
     const pending = this.sessions.state?.pending ?? [];
     const front = vscode.window.tabGroups.activeTabGroup.activeTab;
     const about = uri ?? (front && proposedSide(front));
     const requestId = about && proposedBy(about)?.requestId;
-    return pending.find((request) => request.requestId === requestId) ?? (requestId ? undefined : pending[0]);
+    const wanted = requestId ?? this.front;
+    return pending.find((request) => request.requestId === wanted) ?? (requestId ? undefined : pending[0]);
+  }
+
+  /** Whether a diff of the request is in view in an editor. */
+  inView({ requestId }: PermissionRequest): boolean {
+    const shown = vscode.window.tabGroups.all.flatMap(({ activeTab }) => (activeTab ? [proposedSide(activeTab)] : []));
+    return shown.some((uri) => uri && proposedBy(uri)?.requestId === requestId);
   }
 
   /** Accepts or leaves out a hunk, or without its number a whole file. */

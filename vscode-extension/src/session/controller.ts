@@ -177,7 +177,18 @@ export class SessionController implements vscode.Disposable {
 
   async cancel(): Promise<void> {
     const sessionId = this.sessionId;
-    if (sessionId) await this.daemon.request("goalwright/session/cancel", { sessionId });
+    if (sessionId) await this.daemon.request("goalwright/session/cancel", { sessionId, holdQueue: true });
+  }
+
+  /** Works on what waits in the queue, after a stop. */
+  async sendQueue(): Promise<void> {
+    await this.daemon.request("goalwright/queue/send", { sessionId: this.required() });
+  }
+
+  /** Holds a prompt back while its text is edited, or no longer. One that was sent meanwhile needs no word. */
+  async holdQueued(promptId: string, hold: boolean): Promise<void> {
+    if (!this.state?.queue.some((prompt) => prompt.promptId === promptId)) return;
+    await this.daemon.request("goalwright/queue/edit", { sessionId: this.required(), promptId, text: null, hold });
   }
 
   async editQueue(promptId: string, text: string | null): Promise<void> {

@@ -2,6 +2,7 @@ import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
 import { diskFolders, workspaceFolder } from "../daemon/folder";
 import type { SessionController } from "../session/controller";
+import type { Attention } from "./attention";
 import { IDLE, statusWords } from "./words";
 import { t } from "../l10n";
 
@@ -11,14 +12,15 @@ export class StatusItem implements vscode.Disposable {
   private readonly disposables: vscode.Disposable[];
   private shown = "";
 
-  constructor(daemon: Daemon, sessions: SessionController) {
+  constructor(daemon: Daemon, sessions: SessionController, attention: Attention) {
     this.item.name = "Goalwright";
     this.item.command = "goalwright.focusChat";
-    const update = (): void => this.update(daemon, sessions);
+    const update = (): void => this.update(daemon, sessions, attention);
     this.disposables = [
       this.item,
       daemon.onDidChangeState(update),
       sessions.onDidChange(update),
+      attention.onDidChange(update),
       vscode.workspace.onDidChangeWorkspaceFolders(update),
     ];
     update();
@@ -29,9 +31,9 @@ export class StatusItem implements vscode.Disposable {
     vscode.Disposable.from(...this.disposables).dispose();
   }
 
-  private update(daemon: Daemon, sessions: SessionController): void {
+  private update(daemon: Daemon, sessions: SessionController, attention: Attention): void {
     const folder = diskFolders().length > 1 ? workspaceFolder()?.name : undefined;
-    const words = statusWords(daemon.state, sessions.state, folder);
+    const words = statusWords(daemon.state, sessions.state, folder, attention);
     // Deltas come many a second and change nothing here.
     const key = JSON.stringify(words);
     if (key === this.shown) return;
@@ -40,6 +42,7 @@ export class StatusItem implements vscode.Disposable {
     if (words.state !== IDLE) this.item.text += `: ${words.state}`;
     if (words.folder) this.item.text += ` · ${words.folder}`;
     if (words.mode) this.item.text += ` · ${words.mode}`;
+    this.item.command = words.other ? { command: "goalwright.showSession", title: "", arguments: [words.other] } : "goalwright.focusChat";
     this.item.tooltip = words.mode ? `${words.tooltip}\n${t("Mode: {0}", words.mode)}` : words.tooltip;
     this.item.accessibilityInformation = { label: words.mode ? t("Goalwright: {0}, mode {1}", words.state, words.mode) : t("Goalwright: {0}", words.state) };
     this.item.backgroundColor = words.alarm ? new vscode.ThemeColor("statusBarItem.warningBackground") : undefined;

@@ -1,6 +1,7 @@
 import type { DaemonState } from "../daemon/daemon";
 import { requestTitle } from "../explore/words";
 import { modeWords } from "../permission/words";
+import type { ActiveSession } from "../protocol.gen";
 import type { SessionState } from "../session/state";
 import { t } from "../l10n";
 
@@ -14,20 +15,28 @@ export interface StatusWords {
   mode?: string;
   /** The folder Goalwright works in, when the window has several. */
   folder?: string;
+  /** A session that needs the user and is not on display: a click opens it. */
+  other?: string;
+}
+
+/** What other sessions need, and how many questions wait in all. */
+export interface Needs {
+  others: readonly ActiveSession[];
+  count: number;
 }
 
 /** The state that needs no words. */
 export const IDLE = t("idle");
 
 /** What the status bar says. Pure. */
-export function statusWords(daemon: DaemonState, session: SessionState | undefined, folder?: string): StatusWords {
-  const known = stateWords(daemon, session);
+export function statusWords(daemon: DaemonState, session: SessionState | undefined, folder?: string, needs: Needs = { others: [], count: 0 }): StatusWords {
+  const known = stateWords(daemon, session, needs);
   const words = folder ? { ...known, folder, tooltip: `${known.tooltip}\n${t("Folder: {0}", folder)}` } : known;
   const mode = session?.session.mode ?? "ask";
   return daemon.phase === "connected" && mode !== "ask" ? { ...words, mode: modeWords(mode).label } : words;
 }
 
-function stateWords(daemon: DaemonState, session: SessionState | undefined): StatusWords {
+function stateWords(daemon: DaemonState, session: SessionState | undefined, { others, count }: Needs): StatusWords {
   switch (daemon.phase) {
     case "idle":
       return { icon: "circle-outline", state: t("not started"), tooltip: t("Open the chat to start Goalwright."), alarm: false };
@@ -51,10 +60,14 @@ function stateWords(daemon: DaemonState, session: SessionState | undefined): Sta
       const about = demo ? `${t("DEMO: a scripted model answers.")} ${status.modelNotice}` : t("Model: {0}", model);
       const tooltip = status.sandbox ? `${about}\n${t("Commands: {0}", status.sandbox)}` : about;
       if (session && session.pending.length > 0) {
-        return { icon: "bell-dot", state: t("needs you"), tooltip: session.pending.map(requestTitle).join("\n"), alarm: true };
+        return { icon: "bell-dot", state: needsWord(count), tooltip: [...session.pending.map(requestTitle), ...others.map(({ title }) => needsApproval(title))].join("\n"), alarm: true };
       }
       if (session && session.children.awaits.length > 0) {
-        return { icon: "bell-dot", state: t("needs you"), tooltip: t("Which branch should be used?"), alarm: true };
+        return { icon: "bell-dot", state: needsWord(count), tooltip: t("Which branch should be used?"), alarm: true };
+      }
+      const [other] = others;
+      if (other) {
+        return { icon: "bell-dot", state: needsWord(count), tooltip: others.map(({ title }) => needsApproval(title)).join("\n"), alarm: true, other: other.sessionId };
       }
       if (session && session.session.status !== "idle") {
         return { icon: "loading~spin", state: t("working"), tooltip, alarm: false };
@@ -64,4 +77,12 @@ function stateWords(daemon: DaemonState, session: SessionState | undefined): Sta
         : { icon: "check", state: IDLE, tooltip, alarm: false };
     }
   }
+}
+
+function needsWord(count: number): string {
+  return count > 1 ? t("{0} approvals needed", count) : t("approval needed");
+}
+
+function needsApproval(title: string): string {
+  return t("“{0}” needs your approval", title || t("Untitled session"));
 }

@@ -740,6 +740,62 @@ async def test_cancel_lets_the_waiting_prompts_run(tmp_path: Path) -> None:
         assert (await finish(second)).stop == "end_turn"
 
 
+async def test_a_stop_that_holds_the_queue_sends_nothing_until_the_user_says_so(tmp_path: Path) -> None:
+    hold = Hold()
+    async with daemon(tmp_path, [hold, "x"], "two") as bench:
+        session = bench.session()
+        first = prompted(session, "first")
+        await hold.reached.wait()
+        second = prompted(session, "second")
+        await until(session.queued)
+        session.cancel(hold_queue=True)
+        assert (await finish(first)).stop == "canceled"
+        await session.rest()
+        assert [prompt.text for prompt in session.queued()] == ["second"]
+        assert session.status == "idle"
+        session.send_queue()
+        assert (await finish(second)).stop == "end_turn"
+        assert session.queued() == ()
+
+
+async def test_a_held_queue_goes_on_behind_the_next_prompt(tmp_path: Path) -> None:
+    hold = Hold()
+    async with daemon(tmp_path, [hold, "x"], "three", "two") as bench:
+        session = bench.session()
+        first = prompted(session, "first")
+        await hold.reached.wait()
+        second = prompted(session, "second")
+        await until(session.queued)
+        session.cancel(hold_queue=True)
+        third = prompted(session, "third")
+        for turn in (first, third, second):
+            await finish(turn)
+        said = [message.text() for message in session.state.messages if message.role == "user"]
+        assert said == ["first", "third", "second"]
+
+
+async def test_a_prompt_that_is_edited_is_not_sent_before_the_edit_ends(tmp_path: Path) -> None:
+    hold = Hold()
+    async with daemon(tmp_path, [hold, "x"], "three", "two") as bench:
+        session = bench.session()
+        first = prompted(session, "first")
+        await hold.reached.wait()
+        second, third = prompted(session, "second"), prompted(session, "third")
+        await until(lambda: len(session.queued()) == 2)
+        edited = session.queued()[0].prompt_id
+        assert session.hold_queued(edited, True)
+        hold.go.set()
+        await finish(first)
+        await finish(third)
+        await session.rest()
+        assert [prompt.text for prompt in session.queued()] == ["second"]
+        assert session.edit_queued(edited, "second, better")
+        assert (await finish(second)).stop == "end_turn"
+        said = [message.text() for message in session.state.messages if message.role == "user"]
+        assert said == ["first", "third", "second, better"]
+        assert not session.hold_queued(edited, True)
+
+
 async def test_cancel_ends_the_steering_prompts_of_the_turn_too(tmp_path: Path) -> None:
     hold, later = Hold(), Hold()
     async with daemon(tmp_path, [hold, Call("ls", {"path": "."})], [later, "x"]) as bench:

@@ -28,6 +28,7 @@ const NO_CHANGES: ViewState["changes"] = {};
 export function App(): JSX.Element {
   const [view, setView] = useState<ViewState>(EMPTY);
   const [composerKey, setComposerKey] = useState(0);
+  const [front, setFront] = useState("");
   const latest = useRef(view);
   const box = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
@@ -84,6 +85,7 @@ export function App(): JSX.Element {
   }, [change, following, hold, toEnd]);
 
   const { session, surrounding, record } = view;
+  const request = session?.pending.find(({ requestId }) => requestId === front) ?? session?.pending[0];
   const outbox = record ? NOBODY : view.outbox;
   const shown = record ?? session;
   const empty = !record && (!session || session.items.length === 0) && !session?.streaming && outbox.length === 0;
@@ -116,12 +118,14 @@ export function App(): JSX.Element {
       </main>
       <footer>
         <Connection connection={surrounding.connection} />
-        {session && <Approval requests={session.pending} choices={view.choices} keys={surrounding.keys} places={surrounding.places} />}
-        {session && !record && <Queue queue={session.queue} />}
+        {session && request && (
+          <Approval requests={session.pending} request={request} choices={view.choices} keys={surrounding.keys} places={surrounding.places} onFront={setFront} />
+        )}
+        {session && !record && <Queue queue={session.queue} paused={session.session.status === "idle"} />}
         {session && !record && <PlanStrip session={session} />}
         {session?.meter && !record && <MeterPanel meter={session.meter} tree={session.goalTree} />}
         {surrounding.restricted && <Restricted />}
-        {record ? <RecordBar record={record} /> : <Composer key={composerKey} view={view} field={field} onSent={toEnd} />}
+        {record ? <RecordBar record={record} /> : <Composer key={composerKey} view={view} request={request && !isBudget(request) ? request : undefined} field={field} onSent={toEnd} />}
       </footer>
       <Announcer view={view} />
     </>

@@ -23,16 +23,16 @@ interface ApprovalProps {
   choices: Choices;
   keys: { accept: string; reject: string };
   places: Places;
+  /** The one in front. */
+  request: PermissionRequest;
+  onFront: (requestId: string) => void;
 }
 
 /** The oldest open request, docked above the composer where it cannot be missed; others can be brought to the front. */
-export function Approval({ requests, choices, keys, places }: ApprovalProps): JSX.Element | null {
-  const [front, setFront] = useState("");
-  const request = requests.find(({ requestId }) => requestId === front) ?? requests[0];
-  if (!request) return null;
+export function Approval({ requests, request, choices, keys, places, onFront }: ApprovalProps): JSX.Element {
   const choice: Choice = choices[request.requestId] ?? ALL;
   const bringForward = (requestId: string): void => {
-    setFront(requestId);
+    onFront(requestId);
     // The diff in view is that of the question in view.
     post({ type: "openDiff", requestId, quietly: true });
   };

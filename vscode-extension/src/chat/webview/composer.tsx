@@ -1,6 +1,7 @@
 import type { JSX, RefObject } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 import type { Attachment } from "../../session/controller";
+import type { PermissionRequest } from "../../protocol.gen";
 import { contentsOf, pathsOf } from "./attach";
 import { post, save, saved } from "./host";
 import { Icon } from "./icons";
@@ -11,12 +12,14 @@ import { t } from "../../l10n";
 
 interface ComposerProps {
   view: ViewState;
+  /** The open request, which a text answers. */
+  request: PermissionRequest | undefined;
   field: RefObject<HTMLTextAreaElement | null>;
   /** Called when a prompt is sent: the reader wants to see what comes. */
   onSent: () => void;
 }
 
-export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
+export function Composer({ view, request, field, onSent }: ComposerProps): JSX.Element {
   const [text, setText] = useState(saved().draft);
   const [files, setFiles] = useState(saved().attachments ?? []);
   const [problem, setProblem] = useState("");
@@ -54,9 +57,12 @@ export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
     element.style.height = "auto";
     element.style.height = `${element.scrollHeight + 2}px`;
   }, [text, field]);
-  const send = (steer = false): void => {
+  // Files are no answer to a request.
+  const answers = request !== undefined && files.length === 0;
+  const send = (how: "answer" | "queue" | "steer" = "queue"): void => {
     if (!ready) return;
-    post({ type: "prompt", text: text.trim(), attachments: files, ...(steer && busy ? { steer } : {}) });
+    if (how === "answer" && answers) post({ type: "reply", requestId: request.requestId, answer: { reply: "reject", feedback: text.trim() } });
+    else post({ type: "prompt", text: text.trim(), attachments: files, ...(how === "steer" && busy ? { steer: true } : {}) });
     change("");
     attach([]);
     field.current?.focus();
@@ -71,7 +77,7 @@ export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
       }}
       onSubmit={(event) => {
         event.preventDefault();
-        send();
+        send("answer");
       }}
     >
       {files.length > 0 && (
@@ -99,13 +105,13 @@ export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
         }}
         rows={1}
         aria-label={t("Message Goalwright")}
-        placeholder={busy ? t("Add to the queue…") : t("Describe a task…")}
+        placeholder={answers ? t("Say what to do instead… (Alt+Enter queues)") : busy ? t("Add to the queue…") : t("Describe a task…")}
         value={text}
         onInput={(event) => change(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
           event.preventDefault();
-          send(event.ctrlKey || event.metaKey);
+          send(event.ctrlKey || event.metaKey ? "steer" : event.altKey ? "queue" : "answer");
         }}
       />
       <div class="composer-bar">
@@ -145,7 +151,7 @@ export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
             aria-label={t("Send for the next step")}
             title={t("Send for the next step of the running turn (Ctrl+Enter)")}
             disabled={!text.trim() || !possible}
-            onClick={() => send(true)}
+            onClick={() => send("steer")}
           >
             <Icon name="steer" />
           </button>
@@ -154,7 +160,7 @@ export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
           type="submit"
           class="round send"
           aria-label={t("Send")}
-          title={busy ? t("Send when the running turn ends (Enter)") : t("Send (Enter)")}
+          title={answers ? t("Reject the request with this text (Enter)") : busy ? t("Send when the running turn ends (Enter)") : t("Send (Enter)")}
           disabled={!ready}
         >
           <Icon name="send" />

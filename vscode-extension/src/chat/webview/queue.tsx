@@ -6,24 +6,44 @@ import { post } from "./host";
 import { Icon } from "./icons";
 import { t } from "../../l10n";
 
-/** Prompts that wait for the running turn to end. */
-export function Queue({ queue }: { queue: readonly QueuedPrompt[] }): JSX.Element | null {
+/** Prompts that wait for the running turn to end, or `paused` for the user to send them. */
+export function Queue({ queue, paused }: { queue: readonly QueuedPrompt[]; paused: boolean }): JSX.Element | null {
   if (queue.length === 0) return null;
+  const discard = (): void => {
+    for (const { promptId } of queue) post({ type: "editQueue", promptId, text: null });
+  };
   return (
-    <ul class="queue" aria-label={t("Waiting prompts")}>
-      {queue.map((prompt) => (
-        <Waiting key={prompt.promptId} prompt={prompt} />
-      ))}
-    </ul>
+    <section class="queue" aria-label={t("Queue")}>
+      {paused && (
+        <div class="buttons" role="status">
+          <span>{t("{0} queued", queue.length)}</span>
+          <button type="button" class="primary" aria-label={t("Send what is queued")} onClick={() => post({ type: "sendQueue" })}>
+            {t("Send")}
+          </button>
+          <button type="button" aria-label={t("Discard what is queued")} onClick={discard}>
+            {t("Discard")}
+          </button>
+        </div>
+      )}
+      <ul aria-label={t("Waiting prompts")}>
+        {queue.map((prompt, index) => (
+          <Waiting key={prompt.promptId} prompt={prompt} place={index + 1} />
+        ))}
+      </ul>
+    </section>
   );
 }
 
-function Waiting({ prompt }: { prompt: QueuedPrompt }): JSX.Element {
+function Waiting({ prompt, place }: { prompt: QueuedPrompt; place: number }): JSX.Element {
   const [draft, setDraft] = useState<string | null>(null);
+  const hold = (held: boolean): void => {
+    setDraft(held ? prompt.text : null);
+    post({ type: "holdQueue", promptId: prompt.promptId, held });
+  };
   const save = (): void => {
-    if (draft !== null && draft.trim() && draft !== prompt.text) {
-      post({ type: "editQueue", promptId: prompt.promptId, text: draft });
-    }
+    const changed = draft !== null && draft.trim() !== "" && draft !== prompt.text;
+    if (!changed) return hold(false);
+    post({ type: "editQueue", promptId: prompt.promptId, text: draft });
     setDraft(null);
   };
   if (draft !== null) {
@@ -36,7 +56,7 @@ function Waiting({ prompt }: { prompt: QueuedPrompt }): JSX.Element {
           value={draft}
           onInput={(event) => setDraft(event.currentTarget.value)}
           onKeyDown={(event) => {
-            if (event.key === "Escape") setDraft(null);
+            if (event.key === "Escape") hold(false);
             if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
             event.preventDefault();
             save();
@@ -46,7 +66,7 @@ function Waiting({ prompt }: { prompt: QueuedPrompt }): JSX.Element {
           <button type="button" class="primary" onClick={save}>
             {t("Save")}
           </button>
-          <button type="button" onClick={() => setDraft(null)}>
+          <button type="button" onClick={() => hold(false)}>
             {t("Discard")}
           </button>
         </div>
@@ -55,9 +75,9 @@ function Waiting({ prompt }: { prompt: QueuedPrompt }): JSX.Element {
   }
   return (
     <li>
-      <span class="dim">{prompt.steer ? t("Next step") : t("Next")}</span>
+      <span class="dim">{prompt.steer ? t("Next step") : place === 1 ? t("Next") : `${place}.`}</span>
       <span class="queued-text">{handedLine(prompt.text) ?? prompt.text}</span>
-      <button type="button" class="symbol" aria-label={t("Edit")} title={t("Edit")} onClick={() => setDraft(prompt.text)}>
+      <button type="button" class="symbol" aria-label={t("Edit")} title={t("Edit")} onClick={() => hold(true)}>
         <Icon name="edit" />
       </button>
       <button

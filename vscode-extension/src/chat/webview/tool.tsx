@@ -105,7 +105,7 @@ export function ToolCard({ view, change, children }: { view: ToolView; change: H
 function remarks(view: ToolView, undone: boolean): string[] {
   const state = view.state === "canceled" ? (view.result?.metadata["canceled"] === true ? t("stopped") : view.result?.title || t("not run")) : REMARKS[view.state];
   const ended = view.ended.length > 1 || view.state === "done" ? view.ended : [state, ...view.ended];
-  return [...ended, view.altered ? t("altered by you") : "", view.background ? t("in the background") : "", undone ? t("undone") : ""].filter((remark) => remark !== undefined && remark !== "") as string[];
+  return [ended.filter(Boolean).join(" · "), view.altered ? t("altered by you") : "", view.background ? t("in the background") : "", undone ? t("undone") : ""].filter((remark) => remark !== undefined && remark !== "") as string[];
 }
 
 /** Takes the change of this call back, or makes it again. */

@@ -53,11 +53,11 @@ export function Welcome({ surrounding }: { surrounding: Surrounding }): JSX.Elem
         <section aria-label={t("Recent sessions")}>
           <h2>{t("Recent")}</h2>
           <ul class="recent">
-            {recent.map(({ id, title, when, busy }) => (
+            {recent.map(({ id, title, when, needs }) => (
               <li key={id}>
                 <button type="button" onClick={() => post({ type: "openSession", sessionId: id })}>
                   <span class="recent-title">{title}</span>
-                  <span class="dim">{busy ? t("working") : when}</span>
+                  <span class={needs ? "needs" : "dim"}>{when}</span>
                 </button>
               </li>
             ))}

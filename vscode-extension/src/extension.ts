@@ -3,6 +3,7 @@ import * as vscode from "vscode";
 import { ChatView } from "./chat/view";
 import { SurroundingModel } from "./chat/surrounding";
 import { problemTeller, registerCommands } from "./commands";
+import { ActiveEditor } from "./composer/active";
 import { ContextCommands } from "./context/commands";
 import { GraphPanel } from "./dag/panel";
 import { Daemon } from "./daemon/daemon";
@@ -46,10 +47,11 @@ export function activate(context: vscode.ExtensionContext): void {
   const sessions = new SessionController(daemon, context.workspaceState, log);
   const review = new Review(daemon, sessions, context.workspaceState, log);
   const history = new FileHistory(daemon, sessions, log);
-  const surrounding = new SurroundingModel(daemon, sessions);
+  const active = new ActiveEditor(context.workspaceState);
+  const surrounding = new SurroundingModel(daemon, sessions, active);
   const records = new Records(daemon, sessions);
   const explorations = new Explorations(daemon, sessions, records);
-  const chat = new ChatView(context.extensionUri, { daemon, sessions, review, history, explorations, records, surrounding, log });
+  const chat = new ChatView(context.extensionUri, { daemon, sessions, review, history, explorations, records, surrounding, active, log });
   const goalCommands = new GoalCommands({ daemon, sessions, history });
   const tell = problemTeller(daemon, log);
   const features = new EditorFeatures({ sessions, review, chat, tell, refreshLenses: () => daemon.refreshLenses() });
@@ -69,6 +71,7 @@ export function activate(context: vscode.ExtensionContext): void {
     history,
     records,
     explorations,
+    active,
     surrounding,
     chat,
     features,

@@ -1,4 +1,5 @@
 import * as vscode from "vscode";
+import type { ActiveEditor } from "../composer/active";
 import type { Daemon, DaemonState } from "../daemon/daemon";
 import { configuredMode, places, workspaceFolder } from "../daemon/environment";
 import { ACTIONS, type ActionId } from "../daemon/problems";
@@ -23,6 +24,7 @@ export class SurroundingModel implements vscode.Disposable {
   constructor(
     private readonly daemon: Daemon,
     private readonly sessions: SessionController,
+    private readonly active: ActiveEditor,
   ) {
     this.disposables = [
       this.changed,
@@ -36,6 +38,7 @@ export class SurroundingModel implements vscode.Disposable {
       sessions.onDidChange((change) => {
         if (change.kind === "reset" && !sessions.state && daemon.state.phase === "connected") void this.readRecent();
       }),
+      active.onDidChange(() => this.fire()),
       vscode.workspace.onDidChangeWorkspaceFolders(() => this.fire()),
       vscode.workspace.onDidGrantWorkspaceTrust(() => this.fire()),
     ];
@@ -67,6 +70,7 @@ export class SurroundingModel implements vscode.Disposable {
       keys: mac ? { accept: "⌥⌘Y", reject: "⌥⌘N" } : { accept: "Shift+Alt+Y", reject: "Shift+Alt+N" },
       places: places(),
       mode: this.defaultMode,
+      active: this.active.value,
       restricted: folder !== undefined && !vscode.workspace.isTrusted,
     };
   }

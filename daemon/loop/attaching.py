@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from daemon.files.seen import SessionFiles
 from daemon.loop.mentions import mentioned
 from daemon.loop.tool_context import call_permission
-from daemon.model.messages import FilePart, ToolCallPart
+from daemon.model.messages import OPEN_FILE, FilePart, ToolCallPart
 from daemon.provider.attachable import refusal
 from daemon.redaction import SECRETS
 from tools.base import Permission, PermissionDenied, ToolError
@@ -50,9 +50,10 @@ async def attached(
 ) -> tuple[FilePart, ...]:
     """Return the attachments of a prompt with their contents.
 
-    A file without ``data`` is read, its unsaved text in an editor included, once rules or the user allow it. Raises
-    ToolError, with what to do, when one of them cannot be attached: then none is. ``text``: of the prompt, whose
-    agent's model is to take them, too.
+    A file without ``data`` is read, its unsaved text in an editor included, once rules or the user allow it. What is
+    open in the editor (``OPEN_FILE``) stays a name: the model reads it under the rules when it needs it. Raises
+    ToolError, with what to do, when one of them cannot be attached: then none is. ``text``: of the
+    prompt, whose agent's model is to take them, too.
     """
     if not files:
         return ()
@@ -72,6 +73,9 @@ async def attached(
     found: list[FilePart] = []
     size = 0
     for file in files:
+        if file.data is None and file.media_type == OPEN_FILE:
+            found.append(file.model_copy(update={"name": shown_line(short(file.name.strip(), 500))}))
+            continue
         if file.data is None:
             name, data = await _read(session, place, file.name)
         else:

@@ -54,8 +54,14 @@ class ReasoningPart(Model):
     redacted: str | None = None
 
 
+OPEN_FILE = "text/x-open-file"
+
+
 class FilePart(Model):
-    """An attached file or image: ``data`` is base64, or None when only the path is meant."""
+    """An attached file or image: ``data`` is base64, or None when only the path is meant.
+
+    The media type ``OPEN_FILE`` without ``data`` marks the file and lines that the user's editor shows.
+    """
 
     type: Literal["file"] = "file"
     name: str

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from daemon.model.messages import FilePart, Part, ReasoningPart, ToolCallPart, ToolResultPart
+from daemon.model.messages import OPEN_FILE, FilePart, Part, ReasoningPart, ToolCallPart, ToolResultPart
 from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 from daemon.provider.memo import Memo
 
@@ -208,7 +208,7 @@ def _reasoning(part: ReasoningPart) -> list[Block]:
 
 def _file(part: FilePart) -> Block:
     if part.data is None:
-        return {"type": "text", "text": f"[attached by path: {part.name}]"}
+        return {"type": "text", "text": path_text(part)}
     if part.media_type in _IMAGES:
         return {
             "type": "image",
@@ -218,6 +218,13 @@ def _file(part: FilePart) -> Block:
         source = {"type": "base64", "media_type": part.media_type, "data": part.data}
         return {"type": "document", "source": source, "title": part.name}
     return {"type": "text", "text": file_text(part)}
+
+
+def path_text(part: FilePart) -> str:
+    """An attachment without contents, as the model reads it."""
+    if part.media_type == OPEN_FILE:
+        return f"[open in the user's editor: {part.name}]"
+    return f"[attached by path: {part.name}]"
 
 
 def file_text(part: FilePart) -> str:

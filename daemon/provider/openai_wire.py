@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from daemon.model.messages import FilePart, Part, TextPart, ToolResultPart
-from daemon.provider.anthropic_wire import NO_OUTPUT, file_text, safe_input
+from daemon.provider.anthropic_wire import NO_OUTPUT, file_text, path_text, safe_input
 from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 from daemon.provider.memo import Memo
 
@@ -110,7 +110,7 @@ def _add_user(out: list[Json], said: list[Json]) -> None:
 
 def _user_part(part: FilePart) -> Json:
     if part.data is None:
-        return {"type": "text", "text": f"[attached by path: {part.name}]"}
+        return {"type": "text", "text": path_text(part)}
     if part.media_type.startswith("image/") and part.media_type != "image/svg+xml":
         return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{part.data}"}}
     return {"type": "text", "text": file_text(part)}

@@ -3,6 +3,7 @@ import * as vscode from "vscode";
 import { ChatView } from "./chat/view";
 import { SurroundingModel } from "./chat/surrounding";
 import { problemTeller, registerCommands } from "./commands";
+import { ActiveEditor } from "./composer/active";
 import { ContextCommands } from "./context/commands";
 import { GraphPanel } from "./dag/panel";
 import { Daemon } from "./daemon/daemon";
@@ -48,11 +49,12 @@ export function activate(context: vscode.ExtensionContext): void {
   const sessions = new SessionController(daemon, context.workspaceState, log);
   const review = new Review(daemon, sessions, context.workspaceState, log);
   const history = new FileHistory(daemon, sessions, log);
+  const active = new ActiveEditor(context.workspaceState);
   const attention: Attention = new Attention(daemon, sessions, () => chat);
-  const surrounding = new SurroundingModel(daemon, sessions, attention);
+  const surrounding = new SurroundingModel(daemon, sessions, attention, active);
   const records = new Records(daemon, sessions);
   const explorations = new Explorations(daemon, sessions, records);
-  const chat: ChatView = new ChatView(context.extensionUri, { daemon, sessions, review, history, explorations, records, surrounding, attention, log });
+  const chat: ChatView = new ChatView(context.extensionUri, { daemon, sessions, review, history, explorations, records, surrounding, attention, active, log });
   const goalCommands = new GoalCommands({ daemon, sessions, history });
   const tell = problemTeller(daemon, log);
   const features = new EditorFeatures({ sessions, review, chat, tell, refreshLenses: () => daemon.refreshLenses() });
@@ -73,6 +75,7 @@ export function activate(context: vscode.ExtensionContext): void {
     records,
     earlierTexts(),
     explorations,
+    active,
     surrounding,
     chat,
     features,

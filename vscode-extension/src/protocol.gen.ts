@@ -745,7 +745,11 @@ export interface FileDiff {
   hunks: number;
 }
 
-/** An attached file or image: `data` is base64, or None when only the path is meant. */
+/**
+ * An attached file or image: `data` is base64, or None when only the path is meant.
+ *
+ * The media type `OPEN_FILE` without `data` marks the file and lines that the user's editor shows.
+ */
 export interface FilePart {
   type: "file";
   name: string;
@@ -1772,7 +1776,8 @@ export interface SessionPromptParams {
   text: string;
   /**
    * With `data`: contents, e.g. of a pasted image. Without: `name` is the path of a file that the daemon reads,
-   * as far as rules allow; where they ask, the user is asked. When one cannot be attached the answer is an error.
+   * as far as rules allow; where they ask, the user is asked. When one cannot be attached the answer is an error. With
+   * the media type `text/x-open-file` nothing is read: the model is told that the editor shows this `path:from-to`.
    */
   attachments?: FilePart[];
   /** Chosen by the client, to recognise it in the queue and in events. */

@@ -86,7 +86,7 @@ const HIDDEN = new RegExp(
 const EXEMPT = new Set([
   "page.js: #{0} is missing in index.html", "page.js: {0} – Goalwright", "item.ts: $({0}) Goalwright",
   "surrounding.ts: Shift+Alt+Y", "surrounding.ts: Shift+Alt+N", "tool.tsx: waiting for approval", "tools.ts: waiting for approval",
-  "words.ts: Anthropic", "words.ts: Google Gemini", "words.ts: Ollama", "agents.ts: execute", "agents.ts: init", "message.tsx: Goalwright", "plan.ts: <planning>\n", "install.ts: Scripts",
+  "completion.ts: @goal", "completion.ts: @session", "words.ts: Anthropic", "words.ts: Google Gemini", "words.ts: Ollama", "agents.ts: execute", "agents.ts: init", "message.tsx: Goalwright", "plan.ts: <planning>\n", "install.ts: Scripts",
   // Scripts and arguments of programs.
   "attention.ts: Goalwright", "attention.ts: on run argv", "attention.ts: end run", 'attention.ts: display notification (item 1 of argv) with title "Goalwright"',
   // Texts of the daemon to which the model's answers are matched.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from daemon.model.messages import FilePart, FinishPart, ReasoningPart, ToolResultPart
+from daemon.model.messages import OPEN_FILE, FilePart, FinishPart, ReasoningPart, ToolResultPart
 from daemon.provider.anthropic_wire import VERSION, build, thinking_of, to_messages, version_for
 from daemon.provider.base import PromptMessage, SystemBlock, ToolSpec
 from tests.fakes.model_messages import check_anthropic
@@ -119,12 +119,14 @@ def test_attachments_are_sent_as_what_they_are() -> None:
         name="a.bin", media_type="application/octet-stream", data=base64.b64encode(b"\xff\xfe").decode()
     )
     path = FilePart(name="src/a.py", media_type="text/x-python")
-    content = to_messages([user("see", png(), pdf, note, blob, path)])[0]["content"]
-    assert [block["type"] for block in content] == ["text", "image", "document", "text", "text", "text"]
+    shown = FilePart(name="src/b.py:3-9", media_type=OPEN_FILE)
+    content = to_messages([user("see", png(), pdf, note, blob, path, shown)])[0]["content"]
+    assert [block["type"] for block in content] == ["text", "image", "document", *["text"] * 4]
     assert content[1]["source"] == {"type": "base64", "media_type": "image/png", "data": "iVBO"}
     assert content[3]["text"] == '<file name="a.txt">\ngrüße\n</file>'
     assert "not readable" in content[4]["text"]
     assert "src/a.py" in content[5]["text"]
+    assert content[6]["text"] == "[open in the user's editor: src/b.py:3-9]"
 
 
 def test_breakpoints_are_on_the_system_prompt_with_the_tools_before_it_and_the_last_two_user_messages() -> (

@@ -6,6 +6,8 @@ import type { Explored } from "../explore/shown";
 import type { Places } from "../permission/words";
 import type { HistoryChange, Mode, SessionMessagesResult } from "../protocol.gen";
 import type { Attachment, Outgoing } from "../session/controller";
+import type { ActiveFile } from "../composer/active";
+import type { Completion } from "../composer/text";
 import type { SessionState, Update } from "../session/state";
 
 /** What surrounds the session: connection, model, folder, recent sessions. */
@@ -35,6 +37,8 @@ export interface Surrounding {
   mode: Mode;
   /** VS Code's restricted mode: the person does not trust the folder. */
   restricted: boolean;
+  /** What the active editor shows. */
+  active: ActiveFile | null;
 }
 
 /** What the person chose of each pending request that was touched, by request. */
@@ -75,11 +79,16 @@ export type ToWebview =
   | { type: "showGoal"; goalId: string }
   | { type: "insert"; text: string }
   | { type: "restore"; text: string; attachments: Attachment[] }
-  | { type: "attach"; attachments: Attachment[] };
+  | { type: "attach"; attachments: Attachment[]; mention?: string }
+  | { type: "completions"; id: number; rows: readonly Completion[] };
 
 export type FromWebview =
   | { type: "ready" }
   | { type: "prompt"; text: string; attachments: Attachment[]; steer?: boolean }
+  | { type: "complete"; id: number; sign: "@" | "/"; query: string; begins: boolean }
+  | { type: "mention"; key: string; text: string }
+  | { type: "includeActive"; on: boolean }
+  | { type: "openChip"; name: string }
   | { type: "pickFiles" }
   | { type: "cancel" }
   | { type: "sendQueue" }

@@ -1,4 +1,5 @@
 import * as vscode from "vscode";
+import type { ActiveEditor } from "../composer/active";
 import type { Daemon, DaemonState } from "../daemon/daemon";
 import { configuredMode, places, workspaceFolder } from "../daemon/environment";
 import { ACTIONS, type ActionId } from "../daemon/problems";
@@ -25,6 +26,7 @@ export class SurroundingModel implements vscode.Disposable {
     private readonly daemon: Daemon,
     private readonly sessions: SessionController,
     private readonly attention: Attention,
+    private readonly active: ActiveEditor,
   ) {
     this.disposables = [
       this.changed,
@@ -43,6 +45,7 @@ export class SurroundingModel implements vscode.Disposable {
         this.fire();
         void this.readRecent();
       }),
+      active.onDidChange(() => this.fire()),
       vscode.workspace.onDidChangeWorkspaceFolders(() => this.fire()),
       vscode.workspace.onDidGrantWorkspaceTrust(() => this.fire()),
     ];
@@ -74,6 +77,7 @@ export class SurroundingModel implements vscode.Disposable {
       keys: mac ? { accept: "⌥⌘Y", reject: "⌥⌘N" } : { accept: "Shift+Alt+Y", reject: "Shift+Alt+N" },
       places: places(),
       mode: this.defaultMode,
+      active: this.active.value,
       restricted: folder !== undefined && !vscode.workspace.isTrusted,
     };
   }

@@ -1,4 +1,8 @@
 import * as vscode from "vscode";
+import type { ActiveEditor } from "../composer/active";
+import { ComposerHost } from "../composer/composer";
+import { placeOf } from "../composer/context";
+import { OPEN_FILE } from "../composer/text";
 import type { Daemon } from "../daemon/daemon";
 import { ACTIONS, asProblem } from "../daemon/problems";
 import type { Review } from "../diff/review";
@@ -9,7 +13,7 @@ import { reviewSince } from "../history/review";
 import type { FileHistory } from "../history/model";
 import type { Answer } from "../permission/grants";
 import type { PermissionRequest } from "../protocol.gen";
-import type { SessionController } from "../session/controller";
+import type { Attachment, SessionController } from "../session/controller";
 import type { Update } from "../session/state";
 import { add } from "./batch";
 import { page } from "./html";
@@ -48,6 +52,7 @@ interface Shown {
   records: Records;
   surrounding: SurroundingModel;
   attention: Attention;
+  active: ActiveEditor;
   log: vscode.LogOutputChannel;
 }
 
@@ -56,6 +61,9 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   static readonly id = "goalwright.chat";
   private readonly disposables: vscode.Disposable[];
   private view: vscode.WebviewView | undefined;
+  private readonly composer: ComposerHost;
+  /** What is being read for a mention in the composer, by the mention. */
+  private readonly mentioned = new Map<string, Promise<Attachment[]>>();
   private ready = false;
   private focusWanted = false;
   /** Text for the composer that waits for the page. */
@@ -68,6 +76,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     private readonly parts: Shown,
   ) {
     const { sessions, review, history, surrounding, explorations, records } = parts;
+    this.composer = new ComposerHost(parts.daemon, sessions);
     this.disposables = [
       vscode.window.registerWebviewViewProvider(ChatView.id, this, {
         // Hiding the panel keeps scroll position, selection and half-written feedback.
@@ -80,7 +89,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         this.showBadge();
       }),
       parts.attention.onDidChange(() => this.showBadge()),
-      sessions.onUndelivered((prompt) => this.post({ type: "restore", ...prompt })),
+      sessions.onUndelivered(({ text, attachments }) => this.post({ type: "restore", text, attachments: attachments.filter(({ mediaType }) => mediaType !== OPEN_FILE) })),
       surrounding.onDidChange((value) => this.post({ type: "surrounding", surrounding: value })),
       review.onDidChoose(() => this.post({ type: "choices", choices: review.choices })),
       explorations.onDidChange(() => this.post({ type: "explored", explored: explorations.shown })),
@@ -133,6 +142,8 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   async insert(text: string): Promise<void> {
     this.toInsert += text;
     await this.focus();
+    const place = /^@(\S+:\d+(?:-\d+)?)\s*$/.exec(text)?.[1];
+    if (place) await this.attach(`lines:${place}`, `@${place}`);
   }
 
   /** Shows where the work on a goal begins. */
@@ -165,7 +176,17 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         this.postAll();
         return this.giveFocus();
       case "prompt":
-        return sessions.prompt(message.text, message.attachments, message.steer ? "steer" : "queue");
+        return this.prompt(message.text, message.attachments, message.steer ? "steer" : "queue");
+      case "complete":
+        return this.post({ type: "completions", id: message.id, rows: await this.composer.complete(message.sign, message.query, message.begins) });
+      case "mention":
+        return this.attach(message.key, message.text);
+      case "includeActive":
+        return this.parts.active.include(message.on);
+      case "openChip": {
+        const place = placeOf(message.name);
+        return place && openFile(place.path, place.line);
+      }
       case "pickFiles":
         return this.pickFiles();
       case "cancel":
@@ -255,6 +276,39 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         await vscode.env.clipboard.writeText(message.text);
         return;
     }
+  }
+
+  /** Sends a prompt with what the editor shows, or runs the command that it is. */
+  private async prompt(text: string, attachments: Attachment[], whenBusy: "queue" | "steer"): Promise<void> {
+    let meant;
+    try {
+      meant = await this.composer.expand(text, [...attachments, ...(await this.stillRead(text))]);
+    } catch (error) {
+      this.post({ type: "restore", text, attachments });
+      void vscode.window.showWarningMessage(asProblem(error).message);
+      return;
+    }
+    if (!meant) return;
+    const attached = new Set(meant.attachments.map(({ name }) => name));
+    const open = this.parts.active.attachments.filter(({ name }) => !attached.has(name));
+    await this.parts.sessions.prompt(meant.text, [...meant.attachments, ...open], whenBusy);
+  }
+
+  /** Attaches what a mention stands for; its text may be sent before that is read. */
+  private async attach(key: string, mention: string): Promise<void> {
+    const reading = this.composer.mention(key);
+    this.mentioned.set(mention, reading);
+    const attachments = await reading.catch((error: unknown) => {
+      this.mentioned.delete(mention);
+      throw error;
+    });
+    if (this.mentioned.delete(mention) && attachments.length > 0) this.post({ type: "attach", attachments, mention });
+  }
+
+  private async stillRead(text: string): Promise<Attachment[]> {
+    const waited = [...this.mentioned].filter(([mention]) => text.includes(mention));
+    for (const [mention] of waited) this.mentioned.delete(mention);
+    return (await Promise.all(waited.map(([, reading]) => reading.catch(() => [])))).flat();
   }
 
   /** Lets the user choose files for the prompt that is being written. */

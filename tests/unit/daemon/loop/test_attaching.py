@@ -11,7 +11,7 @@ import pytest
 from daemon.loop.attaching import MAX_TEXT_BYTES, MOST_FILES, attached
 from daemon.loop.recovery import replay
 from daemon.loop.session import Session
-from daemon.model.messages import FilePart
+from daemon.model.messages import OPEN_FILE, FilePart
 from daemon.provider.attachable import refusal
 from tests.fakes.core import Bench, daemon, prompted
 from tests.fakes.models import Hold
@@ -192,3 +192,12 @@ async def test_attachments_of_a_waiting_prompt_survive_a_kill(tmp_path: Path) ->
 
     async with daemon(tmp_path, Hold()) as bench:
         await start(bench)
+
+
+async def test_what_the_editor_shows_is_named_and_not_read(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        (bench.workspace / ".env").write_text("KEY=1")
+        shown = FilePart(name=" .env:1-1\n", media_type=OPEN_FILE)
+        assert await attached(bench.session(), (shown,), "p") == (
+            FilePart(name=".env:1-1", media_type=OPEN_FILE),
+        )

@@ -9,7 +9,7 @@ import type { Surrounding, ToWebview } from "../messages";
 import { Approval } from "./approval";
 import { Composer } from "./composer";
 import { Welcome } from "./welcome";
-import { post, save, saved } from "./host";
+import { draftOf, post, saveDraft, type Draft } from "./host";
 import { Icon } from "./icons";
 import { UserText } from "./message";
 import { MeterPanel } from "./meter";
@@ -27,7 +27,7 @@ const NO_CHANGES: ViewState["changes"] = {};
 
 export function App(): JSX.Element {
   const [view, setView] = useState<ViewState>(EMPTY);
-  const [composerKey, setComposerKey] = useState(0);
+  const [version, setVersion] = useState(0);
   const [front, setFront] = useState("");
   const latest = useRef(view);
   const box = useRef<HTMLDivElement>(null);
@@ -63,18 +63,9 @@ export function App(): JSX.Element {
         // A goal that only holds others has no lines of its own: the first of those below it.
         if (!showSection(message.goalId)) tree?.goals.some((goal) => chain(tree, goal.id).some(({ id }) => id === message.goalId) && showSection(goal.id));
       }
-      if (message.type === "insert") {
-        const draft = field.current?.value ?? "";
-        save({ draft: draft && !/\s$/.test(draft) ? `${draft} ${message.text}` : draft + message.text });
-        setComposerKey((n) => n + 1);
-      }
-      if (message.type === "restore") {
-        save({ draft: field.current?.value || message.text, attachments: [...message.attachments, ...(saved().attachments ?? [])] });
-        setComposerKey((n) => n + 1);
-      }
-      if (message.type === "attach") {
-        save({ draft: field.current?.value ?? "", attachments: [...(saved().attachments ?? []), ...message.attachments] });
-        setComposerKey((n) => n + 1);
+      if (message.type === "insert" || message.type === "restore" || message.type === "attach") {
+        saveDraft(sessionId ?? "", changed(draftOf(sessionId ?? ""), message));
+        setVersion((n) => n + 1);
       }
       if (message.type === "all" && message.session?.session.trace.traceId !== sessionId) toEnd();
       if (message.type === "record") toEnd();
@@ -125,11 +116,22 @@ export function App(): JSX.Element {
         {session && !record && <PlanStrip session={session} />}
         {session?.meter && !record && <MeterPanel meter={session.meter} tree={session.goalTree} />}
         {surrounding.restricted && <Restricted />}
-        {record ? <RecordBar record={record} /> : <Composer key={composerKey} view={view} request={request && !isBudget(request) ? request : undefined} field={field} onSent={toEnd} />}
+        {record ? <RecordBar record={record} /> : <Composer view={view} request={request && !isBudget(request) ? request : undefined} field={field} version={version} onSent={toEnd} />}
       </footer>
       <Announcer view={view} />
     </>
   );
+}
+
+/** A draft with what the host has for it. */
+function changed(draft: Draft, message: Extract<ToWebview, { type: "insert" | "restore" | "attach" }>): Draft {
+  const { text, files } = draft;
+  if (message.type === "insert") return { files, text: text && !/\s$/.test(text) ? `${text} ${message.text}` : text + message.text };
+  if (message.type === "restore") return { text: text || message.text, files: [...message.attachments, ...files] };
+  const { mention } = message;
+  // The words that asked for it were deleted or sent meanwhile.
+  if (mention !== undefined && !text.includes(mention)) return draft;
+  return { text, files: [...files, ...message.attachments.map((file) => ({ ...file, ...(mention === undefined ? {} : { mention }) }))] };
 }
 
 function Header({ view }: { view: ViewState }): JSX.Element {

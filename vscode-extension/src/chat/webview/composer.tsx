@@ -1,9 +1,11 @@
 import type { JSX, RefObject } from "preact";
-import { useLayoutEffect, useState } from "preact/hooks";
-import type { Attachment } from "../../session/controller";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { promptsOf } from "../../composer/text";
 import type { PermissionRequest } from "../../protocol.gen";
 import { contentsOf, pathsOf } from "./attach";
-import { post, save, saved } from "./host";
+import { Chips } from "./chips";
+import { useCompletions } from "./completion";
+import { draftOf, post, saveDraft, type Chip, type Draft } from "./host";
 import { Icon } from "./icons";
 import { ModeButton } from "./mode";
 import { isBusy, type ViewState } from "./store";
@@ -15,40 +17,78 @@ interface ComposerProps {
   /** The open request, which a text answers. */
   request: PermissionRequest | undefined;
   field: RefObject<HTMLTextAreaElement | null>;
+  /** Grows when the draft was changed elsewhere. */
+  version: number;
   /** Called when a prompt is sent: the reader wants to see what comes. */
   onSent: () => void;
 }
 
-export function Composer({ view, request, field, onSent }: ComposerProps): JSX.Element {
-  const [text, setText] = useState(saved().draft);
-  const [files, setFiles] = useState(saved().attachments ?? []);
+export function Composer({ view, request, field, version, onSent }: ComposerProps): JSX.Element {
+  const id = view.session?.session.trace.traceId ?? "";
+  const [{ text, files }, setDraft] = useState<Draft>(() => draftOf(id));
   const [problem, setProblem] = useState("");
+  /** Which of the earlier prompts is in the field; -1: none. */
+  const [browsed, setBrowsed] = useState(-1);
+  const owner = useRef(id);
+  const put = (draft: Draft): void => {
+    saveDraft(id, draft);
+    setDraft(draft);
+  };
+  useLayoutEffect(() => {
+    const before = owner.current;
+    owner.current = id;
+    if (before === "" && id !== "" && view.outbox.length > 0) {
+      // The prompt that began the session is on its way: what was typed since belongs to the session.
+      saveDraft("", { text: "", files: [] });
+      put({ text, files });
+    } else setDraft(draftOf(id));
+    setBrowsed(-1);
+  }, [id, version]);
   const busy = isBusy(view);
   const { phase } = view.surrounding.connection;
   const model = view.session?.session.model || view.surrounding.model;
   const possible = phase !== "noFolder" && phase !== "failed" && phase !== "installing";
   const ready = (text.trim() !== "" || files.length > 0) && possible;
-  const attach = (attachments: Attachment[]): void => {
-    setFiles(attachments);
-    setProblem("");
-    save({ attachments });
-  };
   /** True when there is something among it to attach. */
   const take = (given: DataTransfer | null): boolean => {
     const paths = pathsOf(given);
     const contents = [...(given?.files ?? [])];
     if (paths.length === 0 && contents.length === 0) return false;
-    if (paths.length > 0) attach([...files, ...paths]);
+    setProblem("");
+    if (paths.length > 0) put({ text, files: [...files, ...paths] });
     else
       void contentsOf(contents).then(
-        (read) => attach([...(saved().attachments ?? []), ...read]),
+        (read) => {
+          const now = draftOf(id);
+          put({ ...now, files: [...now.files, ...read] });
+        },
         (error: Error) => setProblem(error.message),
       );
     return true;
   };
   const change = (value: string): void => {
-    setText(value);
-    save({ draft: value });
+    put({ text: value, files: files.filter(({ mention }) => mention === undefined || value.includes(mention)) });
+  };
+  const remove = (index: number): void => {
+    const mention = files[index]?.mention;
+    put({ text: mention === undefined ? text : text.replace(mention, "").replace(/^ /, ""), files: files.filter((_, at) => at !== index) });
+  };
+  const completions = useCompletions(field, (value, { mention, insert, send: sends }) => {
+    if (sends && value.trim() === insert.trim()) return submit(insert.trim(), files);
+    change(value);
+    if (mention !== undefined) post({ type: "mention", key: mention, text: insert.trim() });
+  });
+  /** Up and Down in an empty field go through the earlier prompts of the session. True when there is one. */
+  const browse = (event: KeyboardEvent): boolean => {
+    const { selectionStart, value } = event.currentTarget as HTMLTextAreaElement;
+    const by = event.key === "ArrowUp" ? 1 : event.key === "ArrowDown" ? -1 : 0;
+    if (by === 0 || event.shiftKey || event.altKey || event.ctrlKey || event.metaKey || (browsed < 0 && value !== "") || selectionStart !== value.length) return false;
+    const prompts = promptsOf(view.session?.items ?? []);
+    const next = browsed + by;
+    if (next < -1 || next >= prompts.length) return false;
+    setBrowsed(next);
+    change(prompts[next] ?? "");
+    return true;
   };
   useLayoutEffect(() => {
     // As high as its text, up to what the style allows.
@@ -59,14 +99,17 @@ export function Composer({ view, request, field, onSent }: ComposerProps): JSX.E
   }, [text, field]);
   // Files are no answer to a request.
   const answers = request !== undefined && files.length === 0;
-  const send = (how: "answer" | "queue" | "steer" = "queue"): void => {
-    if (!ready) return;
-    if (how === "answer" && answers) post({ type: "reply", requestId: request.requestId, answer: { reply: "reject", feedback: text.trim() } });
-    else post({ type: "prompt", text: text.trim(), attachments: files, ...(how === "steer" && busy ? { steer: true } : {}) });
-    change("");
-    attach([]);
+  const submit = (prompt: string, attached: readonly Chip[], how: "answer" | "queue" | "steer" = "queue"): void => {
+    const attachments = attached.map(({ mention: _, ...file }) => file);
+    if (how === "answer" && answers) post({ type: "reply", requestId: request.requestId, answer: { reply: "reject", feedback: prompt } });
+    else post({ type: "prompt", text: prompt, attachments, ...(how === "steer" && busy ? { steer: true } : {}) });
+    put({ text: "", files: [] });
+    setBrowsed(-1);
     field.current?.focus();
     onSent();
+  };
+  const send = (how: "answer" | "queue" | "steer" = "queue"): void => {
+    if (ready) submit(text.trim(), files, how);
   };
   return (
     <form
@@ -80,35 +123,34 @@ export function Composer({ view, request, field, onSent }: ComposerProps): JSX.E
         send("answer");
       }}
     >
-      {files.length > 0 && (
-        <ul class="attachments" aria-label={t("Attachments")}>
-          {files.map((file, index) => (
-            <li key={index} class="chip">
-              <span title={visibleLine(file.name)}>{visibleLine(file.name.split(/[\\/]/).at(-1) ?? file.name)}</span>
-              <button type="button" aria-label={t("Remove {0}", visibleLine(file.name))} onClick={() => attach(files.filter((_, at) => at !== index))}>
-                <Icon name="cross" />
-              </button>
-            </li>
-          ))}
-        </ul>
-      )}
+      <Chips files={files} active={view.surrounding.active} onRemove={remove} />
       {problem && (
         <p class="refused" role="alert">
           <Icon name="warning" />
           <span>{visibleLine(problem)}</span>
         </p>
       )}
+      {completions.list}
       <textarea
         ref={field}
+        {...completions.aria}
         onPaste={(event) => {
           if ((event.clipboardData?.files.length ?? 0) > 0 && take(event.clipboardData)) event.preventDefault();
         }}
         rows={1}
         aria-label={t("Message Goalwright")}
-        placeholder={answers ? t("Say what to do instead… (Alt+Enter queues)") : busy ? t("Add to the queue…") : t("Describe a task…")}
+        placeholder={answers ? t("Say what to do instead… (Alt+Enter queues)") : busy ? t("Add to the queue…") : t("Describe a task… @ for context, / for commands")}
         value={text}
-        onInput={(event) => change(event.currentTarget.value)}
+        onInput={(event) => {
+          change(event.currentTarget.value);
+          setBrowsed(-1);
+          completions.look();
+        }}
+        onSelect={completions.look}
+        onBlur={completions.close}
         onKeyDown={(event) => {
+          if (completions.key(event)) return;
+          if (browse(event)) return event.preventDefault();
           if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
           event.preventDefault();
           send(event.ctrlKey || event.metaKey ? "steer" : event.altKey ? "queue" : "answer");

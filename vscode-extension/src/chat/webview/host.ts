@@ -3,15 +3,23 @@ import type { FromWebview } from "../messages";
 
 interface Api {
   postMessage(message: FromWebview): void;
-  getState(): Saved | undefined;
+  /** Older versions kept something else. */
+  getState(): Partial<Saved> | undefined;
   setState(state: Saved): void;
 }
 
+/** A file for the next prompt. `mention`: how the text names it; when that is deleted, it goes too. */
+export type Chip = Attachment & { mention?: string };
+
+export interface Draft {
+  text: string;
+  files: Chip[];
+}
+
 /** What survives when VS Code throws the page away. */
-export interface Saved {
-  draft: string;
-  /** Files for the next prompt. */
-  attachments?: Attachment[];
+interface Saved {
+  /** What is being written, by session; the one to come has an empty id. */
+  drafts: Record<string, Draft>;
 }
 
 declare function acquireVsCodeApi(): Api;
@@ -22,10 +30,16 @@ export function post(message: FromWebview): void {
   api.postMessage(message);
 }
 
-export function saved(): Saved {
-  return api.getState() ?? { draft: "" };
+/** Drafts of sessions that were left long ago are not kept. */
+const MOST_DRAFTS = 50;
+
+export function draftOf(sessionId: string): Draft {
+  return api.getState()?.drafts?.[sessionId] ?? { text: "", files: [] };
 }
 
-export function save(change: Partial<Saved>): void {
-  api.setState({ ...saved(), ...change });
+export function saveDraft(sessionId: string, draft: Draft): void {
+  const { [sessionId]: _, ...others } = api.getState()?.drafts ?? {};
+  const kept = Object.entries(others).slice(-MOST_DRAFTS);
+  if (draft.text || draft.files.length > 0) kept.push([sessionId, draft]);
+  api.setState({ drafts: Object.fromEntries(kept) });
 }

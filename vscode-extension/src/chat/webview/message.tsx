@@ -12,6 +12,7 @@ import { childSession } from "../../explore/children";
 import type { Explored } from "../../explore/shown";
 import { explorationView, requestsOf, subagentOf } from "../../explore/view";
 import type { Changes } from "../messages";
+import { FileName } from "./chips";
 import { Exploration } from "./explore";
 import { memo, useOpen } from "./hooks";
 import { post } from "./host";
@@ -108,7 +109,7 @@ function UserMessage({ id, parts, restorable }: Pick<MessageProps, "id" | "parts
           )}
           {parts.map((part, index) => {
             if (part?.type === "text") return <UserText key={index} id={id} text={part.text} />;
-            if (part?.type === "file") return <span class="chip">{part.name}</span>;
+            if (part?.type === "file") return <span class="chip"><FileName file={part} /></span>;
             if (part?.type === "subtask") return <p>{t("Task for {0}: {1}", part.agent, part.prompt)}</p>;
             if (part?.type === "agent") return <span class="chip">{`@${part.agent}`}</span>;
             return null;

@@ -32,6 +32,7 @@ export const EMPTY: ViewState = {
     mode: "ask",
     restricted: false,
     keys: { accept: "", reject: "" },
+    active: null,
   },
   session: null,
   outbox: [],
@@ -84,6 +85,7 @@ export function reduce(state: ViewState, message: ToWebview, following: boolean)
     case "insert":
     case "restore":
     case "attach":
+    case "completions":
       return state;
   }
 }

@@ -1,0 +1,155 @@
+"""The composer in real VS Code: names and commands with completion, the active file, earlier prompts, drafts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Locator, expect
+
+from tests.e2e.conftest import OpenVSCode
+from tests.e2e.vscode.parcels import environment, make_parcels
+from tests.e2e.vscode.window import Window
+from tests.fakes.model_replies import Reply
+from tests.fakes.model_server import ModelServer
+from tests.fakes.waiting import until
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def workspace(scratch: Path) -> Path:
+    folder = make_parcels(scratch / "parcels")
+    (folder / "docs").mkdir()
+    (folder / "docs/carriers.md").write_text("# Carriers\n\nThe night post.\n")
+    commands = folder / ".goalwright" / "commands"
+    commands.mkdir(parents=True)
+    (commands / "price.md").write_text(
+        "---\ndescription: Check a price\n---\nCheck the price of $ARGUMENTS.\n"
+    )
+    return folder
+
+
+def suggestions(window: Window) -> Locator:
+    """The open list."""
+    return window.chat.get_by_role("listbox", name="Suggestions")
+
+
+def chips(window: Window) -> Locator:
+    """What goes along with the next prompt."""
+    return window.chat.get_by_role("list", name="Attachments")
+
+
+async def test_names_and_commands_are_completed_and_the_active_file_goes_along(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    replies = [
+        Reply(text="First answer."),
+        Reply(text="Second answer."),
+        Reply(text="Third answer."),
+        Reply(text="Fourth answer."),
+    ]
+    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+        await window.open_file("rates.py")
+        await window.show_chat()
+        await expect(chips(window)).to_contain_text("rates.py")
+
+        # @ lists files, folders and the fixed kinds; arrows and Enter choose.
+        await window.composer.click()
+        await window.page.keyboard.type("Read @carr")
+        row = suggestions(window).get_by_role("option", name=re.compile("carriers.md"))
+        await expect(row).to_have_attribute("aria-selected", "true")
+        field = window.chat.get_by_role("combobox", name="Message Goalwright")
+        await expect(field).to_have_attribute("aria-activedescendant", "completions-0")
+        await window.pictures("composer-mention")
+        await window.page.keyboard.press("Enter")
+        await expect(window.composer).to_have_value("Read @docs/carriers.md ")
+        await expect(window.button("Remove docs/carriers.md")).to_be_visible()
+        await window.button("carriers.md", chips(window)).click()
+        await expect(window.tab("carriers.md")).to_be_visible()
+        await expect(window.button("Tell the agent about docs/carriers.md")).to_be_visible()
+        await window.composer.press("Enter")
+        await expect(window.answers().last).to_contain_text("First answer.")
+        sent = str(model.requests[0].json)
+        assert '<file name="docs/carriers.md">' in sent, sent
+        assert "[open in the user's editor: " not in sent, "it is attached already"
+        said = window.chat.get_by_role("article", name="You").first
+        await expect(window.button("carriers.md", said)).to_be_visible()
+
+        # Deleting the words takes the file away, and one click leaves the active one out.
+        await window.composer.click()
+        await window.page.keyboard.type("@rat")
+        await suggestions(window).get_by_role("option", name=re.compile("rates.py")).click()
+        await expect(window.button("Remove rates.py")).to_be_visible()
+        await window.composer.fill("")
+        await expect(window.button("Remove rates.py")).to_have_count(0)
+        await window.open_file("rates.py")
+        await window.page.keyboard.press("Control+g")
+        await window.page.keyboard.insert_text("3")
+        await window.page.keyboard.press("Enter")
+        await window.page.keyboard.press("Shift+ArrowDown")
+        await expect(chips(window)).to_contain_text("rates.py:3")
+        await window.composer.click()
+        await window.page.keyboard.type("See @sel")
+        await expect(suggestions(window).get_by_role("option").first).to_contain_text("@selection")
+        await window.page.keyboard.press("Enter")
+        await expect(window.button("Remove rates.py:3")).to_be_visible()
+        await window.page.keyboard.type("now")
+        await window.page.keyboard.press("Enter")
+        await expect(window.answers().last).to_contain_text("Second answer.")
+        assert '<file name="rates.py:3">\\nLOCAL = 400' in str(model.requests[1].json)
+        await window.composer.fill("Go on")
+        await window.composer.press("Enter")
+        await expect(window.answers().last).to_contain_text("Third answer.")
+        assert "[open in the user's editor: rates.py:3]" in str(model.requests[2].json)
+        await window.pictures("composer-chips")
+        active = window.button("Tell the agent about rates.py:3")
+        await active.click()
+        await expect(active).to_have_attribute("aria-pressed", "false")
+
+        # / lists commands, the user's own among them.
+        await window.composer.click()
+        await window.page.keyboard.type("/")
+        await expect(suggestions(window).get_by_role("option", name="/compact")).to_be_visible()
+        await window.pictures("composer-commands")
+        await window.page.keyboard.type("pri")
+        await expect(suggestions(window).get_by_role("option")).to_have_count(1)
+        await window.page.keyboard.press("Tab")
+        await expect(window.composer).to_have_value("/price ")
+        await window.page.keyboard.type("parcels")
+        await window.page.keyboard.press("Enter")
+        await expect(window.answers().last).to_contain_text("Fourth answer.")
+        last = model.requests[3].json["messages"][-1]
+        assert "Check the price of parcels." in str(last), last
+        assert "open in the user's editor" not in str(last), last
+
+        # A slip stays in the field, and says what is wrong.
+        await window.say("/comapct")
+        await expect(window.notification("There is no command /comapct")).to_be_visible()
+        await expect(window.composer).to_have_value("/comapct")
+        await window.composer.fill("")
+
+        # Up and Down go through the earlier prompts.
+        await window.composer.press("ArrowUp")
+        await expect(window.composer).to_have_value("Check the price of parcels.")
+        await window.composer.press("ArrowUp")
+        await expect(window.composer).to_have_value("Go on")
+        await window.composer.press("ArrowDown")
+        await window.composer.press("ArrowDown")
+        await expect(window.composer).to_have_value("")
+
+        # Each session has a draft of its own; a command runs as soon as it is chosen.
+        await window.composer.fill("Half a thought")
+        await window.command("Goalwright: New Session")
+        await expect(window.chat.get_by_role("heading", level=1)).to_have_text("New session")
+        await expect(window.composer).to_have_value("")
+        await window.composer.click()
+        await window.page.keyboard.type("/mod")
+        await expect(suggestions(window).get_by_role("option").first).to_contain_text("/model")
+        await window.page.keyboard.press("Enter")
+        await expect(window.page.locator(".quick-input-widget")).to_contain_text("Connect a Model")
+        await window.page.keyboard.press("Escape")
+        await window.chat.get_by_role("region", name="Recent sessions").get_by_role("button").first.click()
+        await expect(window.composer).to_have_value("Half a thought")
+        await until(lambda: len(model.requests) == 4, "no request but for the prompts")

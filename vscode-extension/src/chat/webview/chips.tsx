@@ -1,0 +1,55 @@
+import type { JSX } from "preact";
+import type { ActiveFile } from "../../composer/active";
+import { OPEN_FILE } from "../../composer/text";
+import type { Attachment } from "../../session/controller";
+import { post, type Chip } from "./host";
+import { Icon } from "./icons";
+import { visibleLine } from "./visible";
+import { t } from "../../l10n";
+
+/** The name of an attached file; a click opens it where it is a file of the disk. */
+export function FileName({ file }: { file: Attachment }): JSX.Element {
+  const { name, data, mediaType } = file;
+  const title = visibleLine(name);
+  const label = visibleLine(name.split(/[\\/]/).at(-1) ?? name);
+  // What was pasted or collected has a name, but no place.
+  const isPlace = data === null || /:\d+(-\d+)?$/.test(name) || name.includes("/");
+  if (!isPlace) return <span title={title}>{label}</span>;
+  return (
+    <button type="button" class="chip-name" title={mediaType === OPEN_FILE ? t("{0}, open in the editor", title) : title} onClick={() => post({ type: "openChip", name })}>
+      {mediaType === OPEN_FILE && <Icon name="eye" />}
+      {label}
+    </button>
+  );
+}
+
+/** Files that go along with the next prompt, the one in the active editor first. */
+export function Chips({ files, active, onRemove }: { files: readonly Chip[]; active: ActiveFile | null; onRemove: (index: number) => void }): JSX.Element | null {
+  if (files.length === 0 && !active) return null;
+  return (
+    <ul class="attachments" aria-label={t("Attachments")}>
+      {active && (
+        <li class={active.on ? "chip" : "chip left-out"}>
+          <button
+            type="button"
+            aria-pressed={active.on}
+            aria-label={t("Tell the agent about {0}", visibleLine(active.name))}
+            title={active.on ? t("{0} is open in the editor, and the agent is told. Click to leave it out.", visibleLine(active.name)) : t("The agent is not told that {0} is open. Click to include it.", visibleLine(active.name))}
+            onClick={() => post({ type: "includeActive", on: !active.on })}
+          >
+            <Icon name={active.on ? "eye" : "hidden"} />
+            <span>{visibleLine(active.label)}</span>
+          </button>
+        </li>
+      )}
+      {files.map((file, index) => (
+        <li key={index} class="chip">
+          <FileName file={file} />
+          <button type="button" aria-label={t("Remove {0}", visibleLine(file.name))} onClick={() => onRemove(index)}>
+            <Icon name="cross" />
+          </button>
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,126 @@
+import type { JSX, RefObject } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { completed, tokenAt, type Completion, type Token } from "../../composer/text";
+import type { ToWebview } from "../messages";
+import { post } from "./host";
+import { Icon, type IconName } from "./icons";
+import { visibleLine } from "./visible";
+import { t } from "../../l10n";
+
+/** Commands have their slash. */
+const ICONS: Partial<Record<Completion["kind"], IconName>> = {
+  file: "file", folder: "folder", symbol: "symbol", context: "attach", goal: "goal", session: "chat", agent: "agent",
+};
+const LIST = "completions";
+
+interface Open {
+  token: Token;
+  rows: readonly Completion[];
+  active: number;
+}
+
+/** What the field says of the list while it is open. */
+export interface Completions {
+  list: JSX.Element | null;
+  /** What the field says of the list while it is open: attributes. */
+  aria: object;
+  /** To be called when text or caret change. */
+  look: () => void;
+  /** True when the key was for the list. */
+  key: (event: KeyboardEvent) => boolean;
+  close: () => void;
+}
+
+/** The list of names and commands that fit what is typed. `onChoose`: the new text, and the row that was chosen. */
+export function useCompletions(field: RefObject<HTMLTextAreaElement | null>, onChoose: (text: string, row: Completion) => void): Completions {
+  const [open, setOpen] = useState<Open | null>(null);
+  const asked = useRef<{ id: number; token: Token | null }>({ id: 0, token: null });
+  const caret = useRef<number | null>(null);
+
+  useEffect(() => {
+    const onMessage = ({ data }: MessageEvent<ToWebview>): void => {
+      const { token, id } = asked.current;
+      if (data.type === "completions" && token && data.id === id) setOpen(data.rows.length > 0 ? { token, rows: data.rows, active: 0 } : null);
+    };
+    window.addEventListener("message", onMessage);
+    return () => window.removeEventListener("message", onMessage);
+  }, []);
+  useLayoutEffect(() => {
+    if (caret.current !== null) field.current?.setSelectionRange(caret.current, caret.current);
+    caret.current = null;
+  });
+
+  const close = (): void => {
+    asked.current = { id: asked.current.id + 1, token: null };
+    setOpen(null);
+  };
+  const look = (): void => {
+    const element = field.current;
+    const token = element && element.selectionStart === element.selectionEnd ? tokenAt(element.value, element.selectionStart) : null;
+    if (!token || !element) return close();
+    if (JSON.stringify(token) === JSON.stringify(asked.current.token)) return;
+    asked.current = { id: asked.current.id + 1, token };
+    post({ type: "complete", id: asked.current.id, sign: token.sign, query: token.query, begins: element.value.slice(0, token.start).trim() === "" });
+  };
+  const choose = (row: Completion): void => {
+    const element = field.current;
+    if (!open || !element) return;
+    const next = completed(element.value, element.selectionStart, open.token, row.insert);
+    caret.current = next.caret;
+    close();
+    onChoose(next.text, row);
+    element.focus();
+  };
+  const move = (by: number): void => {
+    if (open) setOpen({ ...open, active: (open.active + by + open.rows.length) % open.rows.length });
+  };
+  const key = (event: KeyboardEvent): boolean => {
+    if (!open || event.isComposing || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return false;
+    const row = open.rows[open.active];
+    if (event.key === "ArrowDown") move(1);
+    else if (event.key === "ArrowUp") move(-1);
+    else if ((event.key === "Enter" || event.key === "Tab") && row) choose(row);
+    else if (event.key === "Escape") setOpen(null);
+    else return false;
+    event.preventDefault();
+    return true;
+  };
+  return {
+    list: open && <List rows={open.rows} active={open.active} onChoose={choose} />,
+    aria: open
+      ? { role: "combobox", "aria-expanded": true, "aria-controls": LIST, "aria-activedescendant": `${LIST}-${open.active}`, "aria-autocomplete": "list" }
+      : {},
+    look,
+    key,
+    close,
+  };
+}
+
+function List({ rows, active, onChoose }: { rows: readonly Completion[]; active: number; onChoose: (row: Completion) => void }): JSX.Element {
+  const shown = useRef<HTMLLIElement>(null);
+  useEffect(() => shown.current?.scrollIntoView({ block: "nearest" }), [active, rows]);
+  return (
+    <ul class="completions" id={LIST} role="listbox" aria-label={t("Suggestions")}>
+      {rows.map((row, index) => {
+        const icon = ICONS[row.kind];
+        return (
+        <li
+          key={`${row.kind} ${row.insert}`}
+          ref={index === active ? shown : null}
+          id={`${LIST}-${index}`}
+          role="option"
+          aria-selected={index === active}
+          title={visibleLine(row.detail)}
+          // The caret stays in the text.
+          onMouseDown={(event) => event.preventDefault()}
+          onClick={() => onChoose(row)}
+        >
+          {icon && <Icon name={icon} />}
+          <span class="completion-label">{visibleLine(row.label)}</span>
+          <span class="dim completion-detail">{visibleLine(row.detail)}</span>
+        </li>
+        );
+      })}
+    </ul>
+  );
+}

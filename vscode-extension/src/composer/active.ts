@@ -1,0 +1,81 @@
+import * as path from "node:path";
+import * as vscode from "vscode";
+import type { Attachment } from "../session/controller";
+import { nameOf, spanOf } from "./context";
+import { OPEN_FILE } from "./text";
+
+/** The file that the active editor shows, as the composer offers it. */
+export interface ActiveFile {
+  /** `src/app.py`, or with a selection `src/app.py:26-28`. */
+  name: string;
+  label: string;
+  /** It goes along with the next prompt. */
+  on: boolean;
+}
+
+const OFF_KEY = "goalwright.activeFileOff";
+const SETTING = "goalwright.includeActiveFile";
+/** A selection grows with each movement of the mouse. */
+const PAUSE_MS = 100;
+
+/** Follows the active editor. Only its name and lines are told, never its text: the model reads it under the rules. */
+export class ActiveEditor implements vscode.Disposable {
+  private readonly changed = new vscode.EventEmitter<void>();
+  readonly onDidChange = this.changed.event;
+  private readonly disposables: vscode.Disposable[];
+  private timer: NodeJS.Timeout | undefined;
+  private told = "";
+
+  constructor(private readonly memory: vscode.Memento) {
+    this.disposables = [
+      this.changed,
+      vscode.window.onDidChangeActiveTextEditor(() => this.soon()),
+      vscode.window.onDidChangeTextEditorSelection(({ textEditor }) => {
+        if (textEditor === vscode.window.activeTextEditor) this.soon();
+      }),
+      vscode.workspace.onDidChangeConfiguration((event) => {
+        if (event.affectsConfiguration(SETTING)) this.tell();
+      }),
+    ];
+  }
+
+  get value(): ActiveFile | null {
+    const editor = vscode.window.activeTextEditor;
+    if (!editor || editor.document.uri.scheme !== "file" || !vscode.workspace.getConfiguration().get(SETTING, true)) return null;
+    const { selection } = editor;
+    const lines = selection.isEmpty ? "" : `:${spanOf(selection)}`;
+    const name = nameOf(editor.document.uri) + lines;
+    return { name, label: path.posix.basename(name), on: !this.memory.get(OFF_KEY, false) };
+  }
+
+  /** What a prompt carries of it. */
+  get attachments(): Attachment[] {
+    const { value } = this;
+    return value?.on ? [{ type: "file", name: value.name, mediaType: OPEN_FILE, data: null }] : [];
+  }
+
+  /** Takes it along or leaves it out from now on, in this window. */
+  async include(on: boolean): Promise<void> {
+    await this.memory.update(OFF_KEY, on ? undefined : true);
+    this.tell();
+  }
+
+  dispose(): void {
+    clearTimeout(this.timer);
+    vscode.Disposable.from(...this.disposables).dispose();
+  }
+
+  private soon(): void {
+    this.timer ??= setTimeout(() => {
+      this.timer = undefined;
+      this.tell();
+    }, PAUSE_MS);
+  }
+
+  private tell(): void {
+    const now = JSON.stringify(this.value);
+    if (now === this.told) return;
+    this.told = now;
+    this.changed.fire();
+  }
+}

@@ -1,0 +1,93 @@
+import { readdir, readFile } from "node:fs/promises";
+import * as os from "node:os";
+import * as path from "node:path";
+import * as vscode from "vscode";
+import { workspaceFolder } from "../daemon/environment";
+import { filled, promptFile, type Completion } from "./text";
+import { t } from "../l10n";
+
+interface BuiltIn {
+  name: string;
+  detail: string;
+  /** The VS Code command it runs. */
+  command?: string;
+  /** The prompt that it makes of the words behind it. */
+  prompt?: (words: string) => string;
+  /** It says nothing without words. */
+  needsWords?: boolean;
+  /** What is attached along with it. */
+  mention?: string;
+}
+
+/** The commands that are always there. */
+export function builtIns(): readonly BuiltIn[] {
+  return [
+    { name: "plan", detail: t("Plan a task first, without changing files"), prompt: (words) => `@plan ${words}`, needsWords: true },
+    { name: "explore", detail: t("Try several approaches in parallel and compare them"), prompt: (words) => t("Explore several approaches to this in parallel branches, and compare them: {0}", words), needsWords: true },
+    { name: "review", detail: t("Review the uncommitted changes"), prompt: (words) => [t("Review my uncommitted changes. Look for bugs, missing tests and unclear code. Change nothing."), words].filter(Boolean).join(" "), mention: "changes" },
+    { name: "new", detail: t("Start a new session"), command: "newSession" },
+    { name: "compact", detail: t("Summarize the conversation to free context"), command: "compact" },
+    { name: "undo", detail: t("Undo the last file change"), command: "undoChange" },
+    { name: "model", detail: t("Choose the model"), command: "chooseModel" },
+    { name: "agent", detail: t("Start a new session with another agent"), command: "newSessionWith" },
+    { name: "mode", detail: t("Choose what runs without asking"), command: "setMode" },
+    { name: "budget", detail: t("Limit what the session may cost"), command: "setBudget" },
+  ];
+}
+
+/** A prompt of the user's, from a file. */
+export interface OwnPrompt {
+  name: string;
+  description: string;
+  text: string;
+}
+
+/** Prompts from `~/.goalwright/commands` and, in a trusted folder, `.goalwright/commands`; the user's own go first. */
+export async function ownPrompts(home = os.homedir()): Promise<OwnPrompt[]> {
+  const folder = vscode.workspace.isTrusted ? workspaceFolder()?.uri.fsPath : undefined;
+  const known = new Set(builtIns().map(({ name }) => name));
+  const found: OwnPrompt[] = [];
+  for (const place of [home, folder]) {
+    if (!place) continue;
+    for (const prompt of await promptsIn(path.join(place, ".goalwright", "commands"))) {
+      if (known.has(prompt.name)) continue;
+      known.add(prompt.name);
+      found.push(prompt);
+    }
+  }
+  return found;
+}
+
+async function promptsIn(folder: string): Promise<OwnPrompt[]> {
+  const names = await readdir(folder).catch(() => []);
+  const read = names
+    .filter((name) => /^[a-z][\w-]*\.md$/i.test(name))
+    .sort()
+    .map(async (name) => ({ name: name.slice(0, -3).toLowerCase(), ...promptFile(await readFile(path.join(folder, name), "utf8").catch(() => "")) }));
+  return (await Promise.all(read)).filter(({ text }) => text);
+}
+
+/** Rows for what was typed behind `/`. */
+export function commandRows(query: string, own: readonly OwnPrompt[]): Completion[] {
+  const lower = query.toLowerCase();
+  const shipped = builtIns().map(({ name, detail, prompt }): Completion => ({ kind: "command", label: `/${name}`, detail, insert: `/${name} `, ...(prompt ? {} : { send: true }) }));
+  const theirs = own.map(({ name, description, text }): Completion => ({ kind: "prompt", label: `/${name}`, detail: description, insert: `/${name} `, ...(text.includes("$ARGUMENTS") ? {} : { send: true }) }));
+  return [...shipped, ...theirs].filter(({ label }) => label.slice(1).startsWith(lower));
+}
+
+export type Slash =
+  | { kind: "command"; command: string; words: string }
+  | { kind: "prompt"; text: string; mention?: string }
+  | { kind: "problem"; text: string };
+
+/** What a command of the composer comes to; undefined: it is a prompt like any other. */
+export function slash(name: string, words: string, own: readonly OwnPrompt[]): Slash | undefined {
+  const shipped = builtIns().find((one) => one.name === name);
+  if (shipped?.needsWords && !words) return { kind: "problem", text: t("Write what to do after /{0}.", name) };
+  if (shipped?.prompt) return { kind: "prompt", text: shipped.prompt(words), ...(shipped.mention ? { mention: shipped.mention } : {}) };
+  if (shipped?.command) return { kind: "command", command: shipped.command, words };
+  const prompt = own.find((one) => one.name === name);
+  if (prompt) return { kind: "prompt", text: filled(prompt.text, words) };
+  // A single word behind a slash is a command with a slip; more than that may be a sentence that begins with a path.
+  return words ? undefined : { kind: "problem", text: t("There is no command /{0}. Type / to see all commands.", name) };
+}

@@ -1,0 +1,120 @@
+import * as vscode from "vscode";
+import { workspaceFolder } from "../daemon/environment";
+import type { Daemon } from "../daemon/daemon";
+import { goalNumbers } from "../session/numbers";
+import type { SessionController } from "../session/controller";
+import { nameOf, spanOf } from "./context";
+import { fitOf, foldersOf, ranked, type Completion } from "./text";
+import { t } from "../l10n";
+
+const MOST_FILES = 5_000;
+const MOST_ROWS = 12;
+const MOST_SESSIONS = 50;
+const LEFT_OUT = "**/{node_modules,.git,.trace,.venv,__pycache__,.mypy_cache,.pytest_cache}/**";
+/** For this long a list of files is good enough for the next letter. */
+const FRESH_MS = 5_000;
+
+/** What can be named with `@`. */
+export class Mentions {
+  private listed: { at: number; pattern: string; files: Promise<readonly string[]> } | undefined;
+
+  constructor(
+    private readonly daemon: Daemon,
+    private readonly sessions: SessionController,
+  ) {}
+
+  /** Rows for what was typed behind `@`, the best first. `begins`: nothing stands before it. */
+  async rows(query: string, begins: boolean): Promise<Completion[]> {
+    const special = /^(goal|session) (.*)$/i.exec(query);
+    if (special?.[1]?.toLowerCase() === "goal") return this.goals(special[2] ?? "");
+    if (special) return this.others(special[2] ?? "");
+    const lower = query.toLowerCase();
+    const fixed = contexts().filter(({ label }) => label.slice(1).startsWith(lower));
+    const [agents, files, symbols] = await Promise.all([begins ? this.agents(lower) : [], this.files(query), query.length > 1 ? this.symbols(query) : []]);
+    // Whoever types letters means a file; without any, the fixed kinds are worth seeing.
+    return (query ? [...fixed, ...agents, ...files, ...symbols] : [...files.slice(0, 4), ...fixed, ...agents]).slice(0, MOST_ROWS + 4);
+  }
+
+  private async files(query: string): Promise<Completion[]> {
+    const folder = workspaceFolder();
+    if (!folder) return [];
+    const all = await this.list(folder, "");
+    // A folder with more files than were listed is searched by the name.
+    const files = all.length >= MOST_FILES && query ? [...all, ...(await this.list(folder, query))] : all;
+    const unique = [...new Set(files)];
+    return ranked([...unique, ...foldersOf(unique)], query, openTabs(), MOST_ROWS).map((name) => {
+      const isFolder = name.endsWith("/");
+      const parts = name.replace(/\/$/, "").split("/");
+      const label = `${parts.at(-1) ?? name}${isFolder ? "/" : ""}`;
+      return { kind: isFolder ? "folder" : "file", label, detail: parts.slice(0, -1).join("/"), insert: `@${name} `, ...(isFolder ? {} : { mention: `file:${name}` }) };
+    });
+  }
+
+  private list(folder: vscode.WorkspaceFolder, query: string): Promise<readonly string[]> {
+    const pattern = query ? `**/*${query.replace(/[^\w.-]/g, "?")}*` : "**/*";
+    if (this.listed?.pattern !== pattern || Date.now() - this.listed.at > FRESH_MS) {
+      const found = vscode.workspace.findFiles(new vscode.RelativePattern(folder, pattern), LEFT_OUT, MOST_FILES);
+      this.listed = { at: Date.now(), pattern, files: Promise.resolve(found).then((uris) => uris.map(nameOf)) };
+    }
+    return this.listed.files;
+  }
+
+  private async symbols(query: string): Promise<Completion[]> {
+    const found = await vscode.commands.executeCommand<vscode.SymbolInformation[] | undefined>("vscode.executeWorkspaceSymbolProvider", query);
+    return (found ?? [])
+      .filter(({ location, name }) => location.uri.scheme === "file" && [0, 1].includes(fitOf(name.toLowerCase(), query.toLowerCase())))
+      .slice(0, 6)
+      .map(({ name, location: { uri, range } }) => {
+        const file = nameOf(uri);
+        const place = `${file}:${spanOf(range)}`;
+        return { kind: "symbol", label: name, detail: `${file}:${range.start.line + 1}`, insert: `@${place} `, mention: `lines:${place}` };
+      });
+  }
+
+  private goals(query: string): Completion[] {
+    const tree = this.sessions.state?.goalTree;
+    if (!tree) return [];
+    const numbers = goalNumbers(tree);
+    return tree.goals
+      .map(({ id, description }) => ({ number: numbers.get(id) ?? "", description }))
+      .filter(({ number, description }) => number && (number.startsWith(query) || description.toLowerCase().includes(query.toLowerCase())))
+      .slice(0, MOST_ROWS)
+      .map(({ number, description }) => ({ kind: "goal", label: `${number} ${description}`, detail: "", insert: `@goal ${number} (${description}) ` }));
+  }
+
+  private async others(query: string): Promise<Completion[]> {
+    const { sessions } = await this.sessions.list(MOST_SESSIONS);
+    return sessions
+      .filter(({ trace }) => trace.traceId !== this.sessions.sessionId && trace.title.toLowerCase().includes(query.toLowerCase()))
+      .slice(0, MOST_ROWS)
+      .map(({ trace: { traceId, title } }) => ({ kind: "session", label: title || t("Untitled session"), detail: "", insert: `@session ${title} `, mention: `session:${traceId}` }));
+  }
+
+  private async agents(query: string): Promise<Completion[]> {
+    if (this.daemon.state.phase !== "connected") return [];
+    const { agents } = await this.daemon.request("goalwright/agent/list", {});
+    return agents
+      .filter(({ name }) => name.startsWith(query) && name !== this.sessions.agentName)
+      .slice(0, 6)
+      .map(({ name, description }) => ({ kind: "agent", label: `@${name}`, detail: description, insert: `@${name} ` }));
+  }
+}
+
+function contexts(): Completion[] {
+  const row = (name: string, detail: string): Completion => ({ kind: "context", label: `@${name}`, detail, insert: `@${name} `, mention: name });
+  return [
+    row("problems", t("Errors and warnings of all files")),
+    row("selection", t("Selected text of the active editor")),
+    row("terminal", t("Selected text or last output of the terminal")),
+    row("changes", t("Uncommitted changes in git")),
+    { kind: "goal", label: "@goal", detail: t("A goal of the plan"), insert: "@goal " },
+    { kind: "session", label: "@session", detail: t("What was said in another session"), insert: "@session " },
+  ];
+}
+
+/** Files of the open tabs, the active one first. */
+function openTabs(): string[] {
+  const { all, activeTabGroup } = vscode.window.tabGroups;
+  const tabs = [...(activeTabGroup.activeTab ? [activeTabGroup.activeTab] : []), ...all.flatMap((group) => group.tabs)];
+  return [...new Set(tabs.flatMap(({ input }) => (input instanceof vscode.TabInputText && input.uri.scheme === "file" ? [nameOf(input.uri)] : [])))];
+}

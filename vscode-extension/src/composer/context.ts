@@ -1,0 +1,131 @@
+import * as path from "node:path";
+import * as vscode from "vscode";
+import { fileUri } from "../chat/open";
+import { target } from "../chat/links";
+import { workspaceFolder } from "../daemon/environment";
+import type { Message } from "../protocol.gen";
+import type { Attachment } from "../session/controller";
+import { limited } from "./text";
+import { t } from "../l10n";
+
+/** Characters of one attached text; the daemon refuses files of more than 256 KB. */
+const MOST = 60 * 1024;
+const MOST_PROBLEMS = 200;
+
+/** The name of a file in Goalwright's folder as it is written in prompts. */
+export function nameOf(uri: vscode.Uri): string {
+  const folder = workspaceFolder()?.uri.fsPath;
+  const relative = folder ? path.relative(folder, uri.fsPath) : "";
+  const inside = relative !== "" && !relative.startsWith("..") && !path.isAbsolute(relative);
+  return (inside ? relative : uri.fsPath).split(path.sep).join("/");
+}
+
+/** Lines as they are written behind a path, `3` or `3-9`. A selection that ends before the first character of a line has none of it. */
+export function spanOf({ start, end }: vscode.Range): string {
+  const last = end.character === 0 && end.line > start.line ? end.line : end.line + 1;
+  return last === start.line + 1 ? `${last}` : `${start.line + 1}-${last}`;
+}
+
+/** A text as a file of a prompt. Throws when there is nothing in it, in the words of `empty`. */
+export function textFile(name: string, text: string, empty: string, end: "first" | "last" = "first"): Attachment {
+  if (!text.trim()) throw new Error(empty);
+  const kept = limited(name, text, MOST, end);
+  return { type: "file", name: kept.name, mediaType: "text/plain", data: Buffer.from(kept.text, "utf8").toString("base64") };
+}
+
+/** Errors and warnings of all files. */
+export function problems(): Attachment {
+  const severities = ["error", "warning"];
+  const found = vscode.languages
+    .getDiagnostics()
+    .filter(([uri]) => uri.scheme === "file")
+    .flatMap(([uri, all]) => all.map((one) => ({ uri, one })))
+    .filter(({ one }) => one.severity <= vscode.DiagnosticSeverity.Warning)
+    .sort((a, b) => a.one.severity - b.one.severity);
+  const lines = found.slice(0, MOST_PROBLEMS).map(({ uri, one }) => {
+    const { line, character } = one.range.start;
+    return `${nameOf(uri)}:${line + 1}:${character + 1}: ${severities[one.severity] ?? ""}: ${one.message.replace(/\s+/g, " ")}${one.source ? ` [${one.source}]` : ""}`;
+  });
+  const name = found.length > lines.length ? `problems.txt (${lines.length}/${found.length})` : "problems.txt";
+  return textFile(name, lines.join("\n"), t("There are no errors or warnings to attach."));
+}
+
+/** What is selected in the active editor. */
+export function selection(): Attachment {
+  const editor = vscode.window.activeTextEditor;
+  if (!editor || editor.selection.isEmpty) throw new Error(t("Nothing is selected. Select text in an editor first."));
+  return textFile(`${nameOf(editor.document.uri)}:${spanOf(editor.selection)}`, editor.document.getText(editor.selection), t("Nothing is selected. Select text in an editor first."));
+}
+
+/** Lines of a file, `src/a.py:3-9`, as they are in the editor. */
+export async function lines(place: string): Promise<Attachment> {
+  const match = /^(.*):(\d+)(?:-(\d+))?$/.exec(place);
+  const uri = fileUri(match?.[1] ?? place);
+  if (!match || !uri) throw new Error(t("Goalwright: there is no file {0}", place));
+  const document = await vscode.workspace.openTextDocument(uri);
+  const range = new vscode.Range(Number(match[2]) - 1, 0, Number(match[3] ?? match[2]), 0);
+  return textFile(place, document.getText(document.validateRange(range)), t("{0} is empty.", place));
+}
+
+/** What is selected in the terminal, else its last command with the output. The clipboard is put back. */
+export async function terminal(): Promise<Attachment> {
+  const nothing = t("The terminal has no selection and no finished command. Select text in it first.");
+  if (!vscode.window.activeTerminal) throw new Error(t("No terminal is open. Open one and select text in it."));
+  const before = await vscode.env.clipboard.readText();
+  try {
+    for (const command of ["copySelection", "copyLastCommandAndLastCommandOutput"]) {
+      await vscode.env.clipboard.writeText("");
+      await vscode.commands.executeCommand(`workbench.action.terminal.${command}`);
+      const text = await vscode.env.clipboard.readText();
+      if (text.trim()) return textFile("terminal.txt", text, nothing, "last");
+    }
+  } finally {
+    await vscode.env.clipboard.writeText(before);
+  }
+  throw new Error(nothing);
+}
+
+/** As much of the API of VS Code's git extension as is used here. */
+interface Git {
+  getAPI(version: 1): { repositories: readonly Repository[]; getRepository(uri: vscode.Uri): Repository | null };
+}
+interface Repository {
+  diff(cached?: boolean): Promise<string>;
+  state: { untrackedChanges?: readonly { uri: vscode.Uri }[]; workingTreeChanges: readonly { uri: vscode.Uri; status: number }[] };
+}
+const UNTRACKED = 7;
+
+/** The uncommitted changes, staged ones first. */
+export async function changes(): Promise<Attachment> {
+  const extension = vscode.extensions.getExtension<Git>("vscode.git");
+  const folder = workspaceFolder();
+  const repository = extension && folder ? (await extension.activate()).getAPI(1).getRepository(folder.uri) : null;
+  if (!repository) throw new Error(t("This folder has no git repository that VS Code knows."));
+  const [staged, unstaged] = await Promise.all([repository.diff(true), repository.diff(false)]);
+  const { untrackedChanges = [], workingTreeChanges } = repository.state;
+  const fresh = [...untrackedChanges, ...workingTreeChanges.filter(({ status }) => status === UNTRACKED)].map(({ uri }) => `?? ${nameOf(uri)}`);
+  return textFile("changes.diff", [staged, unstaged, fresh.join("\n")].filter((part) => part.trim()).join("\n"), t("There are no uncommitted changes."));
+}
+
+/** What was said in another session, without the work of its tools. */
+export function conversation(title: string, messages: readonly Message[]): Attachment {
+  const said = messages.flatMap(({ role, content }) => {
+    const text = content.map((part) => (part.type === "text" ? part.text : "")).join("").trim();
+    return text && role !== "tool" ? [`## ${role}\n\n${text}`] : [];
+  });
+  return textFile(`${title}.md`, said.join("\n\n"), t("That session has no messages yet."), "last");
+}
+
+/** A file by its path; one that is too large to attach is only named. */
+export async function file(name: string): Promise<Attachment[]> {
+  const uri = fileUri(name);
+  const size = uri ? (await vscode.workspace.fs.stat(uri)).size : 0;
+  const text = !/\.(png|jpe?g|gif|webp|pdf)$/i.test(name);
+  return text && size > MOST * 4 ? [] : [{ type: "file", name, mediaType: "", data: null }];
+}
+
+/** Where a chip leads: a file with the line it begins at. */
+export function placeOf(name: string): { path: string; line: number | undefined } | undefined {
+  const where = target(name.replace(/:(\d+)-\d+$/, ":$1"));
+  return where.kind === "file" ? { path: where.path, line: where.line } : undefined;
+}

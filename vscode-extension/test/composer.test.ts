@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import * as path from "node:path";
+import { test } from "node:test";
+import { builtIns, commandRows, ownPrompts, slash } from "../src/composer/commands";
+import { placeOf } from "../src/composer/context";
+import { completed, filled, foldersOf, limited, promptFile, promptsOf, ranked, slashOf, tokenAt } from "../src/composer/text";
+import { message, text } from "./fakes/protocol";
+
+test("a name is completed behind @ at the start or after a blank, a command only at the start", () => {
+  assert.deepEqual(tokenAt("fix @src/a", 10), { sign: "@", start: 4, query: "src/a" });
+  assert.deepEqual(tokenAt("@", 1), { sign: "@", start: 0, query: "" });
+  assert.deepEqual(tokenAt("do @goal change the", 19), { sign: "@", start: 3, query: "goal change the" });
+  assert.deepEqual(tokenAt("/com", 4), { sign: "/", start: 0, query: "com" });
+  for (const none of ["me@example", "fix it", "@src/a then", "look /com", "/compact now"]) assert.equal(tokenAt(none, none.length), null, none);
+});
+
+test("what was chosen takes the place of what was typed, and the caret stands behind it", () => {
+  const token = tokenAt("fix @ap now", 7);
+  assert.ok(token);
+  assert.deepEqual(completed("fix @ap now", 7, token, "@src/app.py "), { text: "fix @src/app.py now", caret: 16 });
+});
+
+test("files are ranked by their name, then by the open tabs", () => {
+  const files = ["docs/application.md", "src/app.py", "src/snap/readme.md", "tests/test_app.py", "z/app.py"];
+  assert.deepEqual(ranked(files, "app", ["z/app.py"], 9), ["z/app.py", "src/app.py", "docs/application.md", "tests/test_app.py"]);
+  assert.deepEqual(ranked(files, "", ["tests/test_app.py"], 1), ["tests/test_app.py"]);
+  assert.deepEqual(ranked(files, "tapp", [], 9)[0], "tests/test_app.py");
+  assert.deepEqual(foldersOf(["a/b/c.py", "a/d.py", "e.py"]), ["a/", "a/b/"]);
+});
+
+test("a command is a word behind a slash; paths and sentences about them are prompts", () => {
+  assert.deepEqual(slashOf("/plan  add a cache\nplease"), { name: "plan", rest: "add a cache\nplease" });
+  assert.deepEqual(slashOf("/Undo"), { name: "undo", rest: "" });
+  assert.equal(slashOf("/etc/hosts is wrong"), undefined);
+  assert.equal(slash("usr", "is full", []), undefined);
+  assert.equal(slash("comapct", "", [])?.kind, "problem");
+  assert.equal(slash("plan", "", [])?.kind, "problem");
+  assert.deepEqual(slash("plan", "a cache", []), { kind: "prompt", text: "@plan a cache" });
+  assert.deepEqual(slash("compact", "", []), { kind: "command", command: "compact", words: "" });
+  assert.deepEqual(commandRows("mo", []).map(({ label, send }) => [label, send]), [["/model", true], ["/mode", true]]);
+  assert.equal(new Set(builtIns().map(({ name }) => name)).size, builtIns().length);
+});
+
+test("the user's own prompts are files; the arguments go where they are named, else to the end", async () => {
+  assert.deepEqual(promptFile('---\ndescription: "Write tests"\n---\nTest $ARGUMENTS well.\n'), { description: "Write tests", text: "Test $ARGUMENTS well." });
+  assert.deepEqual(promptFile("# Tidy up\nAll of it."), { description: "Tidy up", text: "# Tidy up\nAll of it." });
+  assert.equal(filled("Test $ARGUMENTS, only $ARGUMENTS.", "$& a"), "Test $& a, only $& a.");
+  assert.equal(filled("Tidy up.", "src"), "Tidy up.\n\nsrc");
+  const home = await mkdtemp(path.join(tmpdir(), "home-"));
+  try {
+    const folder = path.join(home, ".goalwright", "commands");
+    await mkdir(folder, { recursive: true });
+    await writeFile(path.join(folder, "test.md"), "Test $ARGUMENTS.");
+    await writeFile(path.join(folder, "undo.md"), "Never in place of a command that is always there.");
+    await writeFile(path.join(folder, "notes.txt"), "No prompt.");
+    const own = await ownPrompts(home);
+    assert.deepEqual(own.map(({ name }) => name), ["test"]);
+    assert.deepEqual(slash("test", "a.py", own), { kind: "prompt", text: "Test a.py." });
+    assert.deepEqual(commandRows("te", own).map(({ label, send }) => [label, send]), [["/test", undefined]]);
+  } finally {
+    await rm(home, { recursive: true });
+  }
+  assert.deepEqual(await ownPrompts(path.join(home, "gone")), []);
+});
+
+test("earlier prompts come newest first, each once, without what Goalwright wrote", () => {
+  const items = ["one", "two", "one"].map((words, index) => ({ kind: "message" as const, key: `m${index}`, message: message("user", index + 1, [text(words)]) }));
+  assert.deepEqual(promptsOf(items), ["one", "two"]);
+});
+
+test("a text that is cut says so in its name", () => {
+  assert.deepEqual(limited("a.txt", "abc", 3, "first"), { name: "a.txt", text: "abc" });
+  assert.deepEqual(limited("a.txt", "x".repeat(2048) + "y", 2048, "last"), { name: "a.txt (last 2 KB)", text: "x".repeat(2047) + "y" });
+});
+
+test("a chip leads to its file and its first line", () => {
+  assert.deepEqual(placeOf("src/a.py:3-9"), { path: "src/a.py", line: 3 });
+  assert.deepEqual(placeOf("src/a.py"), { path: "src/a.py", line: undefined });
+});

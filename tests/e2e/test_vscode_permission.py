@@ -183,11 +183,11 @@ async def test_the_mode_is_chosen_shown_and_holds(open_vscode: OpenVSCode, works
         open_vscode(environment(model), settings={"goalwright.mode": "plan"}) as window,
     ):
         await window.show_chat()
-        await expect(mode(window, "Plan")).to_be_visible()
+        await expect(mode(window, "Read only")).to_be_visible()
         await window.say("Make local parcels cheaper.")
         await expect(window.answers().last).to_contain_text("It cannot be changed.")
         assert file.read_text() == RATES
-        await expect(window.status_item()).to_contain_text("Plan")
+        await expect(window.status_item()).to_contain_text("Read only")
         await window.pictures("mode-plan")
 
         await choose_mode(window, "Accept edits")
@@ -220,7 +220,7 @@ async def test_in_restricted_mode_nothing_is_changed_until_the_folder_is_trusted
         assert not tools & {"edit", "write", "patch", "bash"}
         await window.pictures("restricted")
 
-        await choose_mode(window, "Auto")
+        await choose_mode(window, "Autonomous")
         toast = window.notification(re.compile("trust", re.IGNORECASE))
         await expect(toast).to_be_visible()
         await toast.get_by_role("button", name="Manage Workspace Trust").click()

@@ -45,14 +45,14 @@ beforeEach(() => {
 
 test("a mode is chosen for the session on display", async () => {
   const { commands, asked } = make();
-  answers.push("Plan");
+  answers.push("Read only");
   await commands.setMode();
   assert.deepEqual(asked, [["session/set", { sessionId: "s1", mode: "plan" }]]);
 });
 
 test("the present mode is no change, and nothing chosen is none either", async () => {
   const { commands, asked } = make();
-  answers.push("Ask", undefined);
+  answers.push("Approve each step", undefined);
   await commands.setMode();
   await commands.setMode();
   assert.deepEqual(asked, []);
@@ -61,7 +61,7 @@ test("the present mode is no change, and nothing chosen is none either", async (
 test("a mode that needs trust is refused in the daemon's words, with the way to give it", async () => {
   workspace.isTrusted = false;
   const { commands } = make([], [], new Error("auto needs a trusted folder."));
-  answers.push("Auto", "Manage Workspace Trust");
+  answers.push("Autonomous", "Manage Workspace Trust");
   await commands.setMode();
   assert.equal(shown.at(-1), "auto needs a trusted folder.");
   assert.deepEqual(ran, [["workbench.trust.manage"]]);
@@ -69,7 +69,7 @@ test("a mode that needs trust is refused in the daemon's words, with the way to 
 
 test("in a trusted folder another refusal is thrown", async () => {
   const { commands } = make([], [], new Error("The store failed."));
-  answers.push("Auto");
+  answers.push("Autonomous");
   await assert.rejects(commands.setMode(), /store failed/);
 });
 
@@ -79,7 +79,7 @@ test("what was granted is listed newest first, above the rules, the strongest of
   void commands.manage();
   await settled();
   assert.deepEqual(labels(), ["Granted by you", "bash: git diff *", "bash: git log *", "Rules in force, the strongest first", "bash: git push *", "edit: *"]);
-  assert.match(picks[0]?.title ?? "", /mode Plan · trusted folder/);
+  assert.match(picks[0]?.title ?? "", /mode Read only · trusted folder/);
 });
 
 test("a grant is removed by its row's button, and the list stays", async () => {

@@ -137,7 +137,7 @@ test("lines of the conversation tell what holds from now on, and what no longer 
 });
 
 test("all modes have words of their own", () => {
-  assert.deepEqual(MODES.map(({ mode, label }) => `${mode} ${label}`), ["ask Ask", "accept-edits Accept edits", "plan Plan", "auto Auto"]);
+  assert.deepEqual(MODES.map(({ mode, label }) => `${mode} ${label}`), ["ask Approve each step", "accept-edits Accept edits", "plan Read only", "auto Autonomous"]);
 });
 
 test("a file is named as people write it", () => {

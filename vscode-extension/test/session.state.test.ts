@@ -80,7 +80,7 @@ test("a rejected call says by whom, one that was stopped or broke says so, and n
   assert.deepEqual([rejected.state, rejected.title, rejected.diff, rejected.removed, rejected.why], ["denied", "Edit a.py (+1 -4)", "@@", 4, "You rejected this."]);
   assert.equal(of({ denied: true, by: "Neovim" }).why, "You rejected this in Neovim.");
   assert.equal(of({ denied: true, by: "VS Code", feedback: "use b" }).why, "You rejected this: “use b”");
-  assert.equal(of({ denied: true, rule: true, mode: "plan" }).why, "Not allowed in the mode Plan.");
+  assert.equal(of({ denied: true, rule: true, mode: "plan" }).why, "Not allowed in the mode Read only.");
   assert.equal(of({ denied: true, rule: true, by: "timeout" }).why, "Nobody answered in time, so this was rejected.");
   assert.equal(of({ denied: true, after_rejection: true }).why, "Not run: you rejected the call before it.");
   assert.equal(of({ not_run: true, canceled: true }).why, "Stopped before you approved it: nothing was done.");

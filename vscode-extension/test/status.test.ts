@@ -46,5 +46,5 @@ test("a mode other than the usual one is in the status bar, too", () => {
   const mode = (over: Parameters<typeof session>[0]): string | undefined => statusWords(connected(), fromLoad(loaded({ session: session(over) }))).mode;
   assert.equal(mode({}), undefined);
   assert.equal(mode({ mode: "accept-edits" }), "Accept edits");
-  assert.equal(mode({ mode: "auto", status: "running" }), "Auto");
+  assert.equal(mode({ mode: "auto", status: "running" }), "Autonomous");
 });

@@ -141,17 +141,17 @@ export interface ModeWords {
   detail: string;
 }
 
-const ASK: ModeWords = { mode: "ask", label: t("Ask"), icon: "question", detail: t("Asks before it changes a file or runs a command, unless a rule allows it.") };
+const ASK: ModeWords = { mode: "ask", label: t("Approve each step"), icon: "question", detail: t("Asks before it changes a file or runs a command, unless a rule allows it.") };
 
 export const MODES: readonly ModeWords[] = [
   ASK,
-  { mode: "accept-edits", label: t("Accept edits"), icon: "edit", detail: t("Changes files of this folder without a question. Commands still ask.") },
-  { mode: "plan", label: t("Plan"), icon: "book", detail: t("Reads and plans; nothing is changed.") },
+  { mode: "accept-edits", label: t("Accept edits"), icon: "edit", detail: t("Edits files without asking; commands still need approval.") },
+  { mode: "plan", label: t("Read only"), icon: "book", detail: t("Reads and plans. Changes no file and runs only what reads.") },
   {
     mode: "auto",
-    label: t("Auto"),
+    label: t("Autonomous"),
     icon: "zap",
-    detail: t("Does what no rule of yours asks about, in a folder you trust. Secrets and what cannot be taken back still ask."),
+    detail: t("Runs without asking in trusted folders, except for secrets and destructive commands."),
   },
 ];
 

@@ -88,6 +88,8 @@ export const l10n = { bundle: undefined };
 
 export const env = {
   language: "en",
+  /** Nothing of the machine that runs the tests is asked to notify. */
+  remoteName: "tests",
   uiKind: UIKind.Desktop,
   clipboard: {
     text: "",
@@ -137,8 +139,9 @@ export const panels: FakePanel[] = [];
 export const workspace = {
   isTrusted: true,
   workspaceFolders: undefined,
-  /** Nothing is set. */
-  getConfiguration: () => ({ get: <T>(_name: string, otherwise: T): T => otherwise }),
+  /** What is set, by the last part of its name. */
+  settings: {} as Record<string, unknown>,
+  getConfiguration: () => ({ get: <T>(name: string, otherwise: T): T => (workspace.settings[name] as T | undefined) ?? otherwise }),
 };
 
 interface Row {
@@ -193,6 +196,7 @@ export class FakeQuickPick {
 export const picks: FakeQuickPick[] = [];
 
 export const window = {
+  state: { focused: true },
   activeTextEditor: undefined,
   createWebviewPanel: () => {
     panels.push(new FakePanel());

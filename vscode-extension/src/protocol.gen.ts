@@ -1173,6 +1173,8 @@ export interface ModelRetry {
   attempt: number;
   delayS: number;
   reason: string;
+  /** How many there are at most; 0: not known. */
+  attempts: Count;
 }
 
 /** What Goalwright tells the model within a user message, e.g. what the person did to the plan. */

@@ -210,6 +210,7 @@ class SummingUp:
                     attempt=retry.attempt,
                     delay_s=retry.delay_s,
                     reason=retry.reason,
+                    attempts=retry.attempts,
                 )
             )
 

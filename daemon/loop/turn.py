@@ -389,7 +389,12 @@ class Turn:
             )
         self._session.emit(
             ModelRetry(
-                trace_id=self._id, time=now, attempt=retry.attempt, delay_s=retry.delay_s, reason=retry.reason
+                trace_id=self._id,
+                time=now,
+                attempt=retry.attempt,
+                delay_s=retry.delay_s,
+                reason=retry.reason,
+                attempts=retry.attempts,
             )
         )
 

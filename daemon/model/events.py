@@ -285,6 +285,8 @@ class ModelRetry(_Event):
     attempt: int
     delay_s: float
     reason: str
+    attempts: Count = 0
+    """How many there are at most; 0: not known."""
 
 
 class Notice(_Event):

@@ -115,8 +115,11 @@ class Retry:
     """The call failed in a passing way and is made again after ``delay_s``; all parts so far are void."""
 
     attempt: int
+    """The one that failed, from 1."""
     delay_s: float
     reason: str
+    attempts: int = 0
+    """How many there are at most; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True)

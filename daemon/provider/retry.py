@@ -66,14 +66,15 @@ async def with_retry(
         except ProviderError as error:
             if not error.retryable:
                 raise
-            if attempt >= (ATTEMPTS.get(error.kind, 1) if max_attempts is None else max_attempts):
+            attempts = ATTEMPTS.get(error.kind, 1) if max_attempts is None else max_attempts
+            if attempt >= attempts:
                 raise _given_up(error, attempt) from error
             asked = error.retry_after_s
             if asked is not None and asked > MAX_WAIT_S:
                 raise _too_long(error, now() + timedelta(seconds=asked), now()) from error
             delay = _delay(attempt, rand) if asked is None else asked
             reason = t(_WORDS[error.kind]) if error.kind in _WORDS else str(error)
-        yield Retry(attempt, delay, reason)
+        yield Retry(attempt, delay, reason, attempts)
         await sleep(delay)
 
 

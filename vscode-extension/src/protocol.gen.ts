@@ -1230,6 +1230,8 @@ export interface ModelRetry {
   attempt: number;
   delayS: number;
   reason: string;
+  /** How many there are at most; 0: not known. */
+  attempts: Count;
 }
 
 /** Have a model answer one word. `env`: as in `ModelListParams`. */

@@ -204,7 +204,7 @@ test("what was told in earlier turns stands where it was after a load, and in ol
 });
 
 test("a retry shows until the answer goes on", () => {
-  const waiting = play([event(1, "model_retry", { attempt: 2, delayS: 4, reason: "Overloaded." })]);
+  const waiting = play([event(1, "model_retry", { attempt: 2, attempts: 8, delayS: 4, reason: "Overloaded." })]);
   assert.equal(waiting.retry?.attempt, 2);
   assert.equal(play([delta({ text: "on" })], waiting).retry, null);
 });

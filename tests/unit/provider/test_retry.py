@@ -17,7 +17,7 @@ from daemon.provider.base import (
     Retry,
     TextDelta,
 )
-from daemon.provider.retry import with_retry
+from daemon.provider.retry import ATTEMPTS, with_retry
 from tests.fakes.model_requests import collect, request
 
 DONE = Complete((), "end_turn", Usage(), "m")
@@ -76,7 +76,7 @@ async def test_a_call_that_works_is_passed_through() -> None:
 async def test_a_passing_failure_is_told_and_tried_again() -> None:
     provider, clock = Flaky(error("overloaded")), Clock()
     events = await play(provider, clock)
-    assert events[1] == Retry(1, 1.0, "the service is overloaded")
+    assert events[1] == Retry(1, 1.0, "the service is overloaded", ATTEMPTS["overloaded"])
     assert events[-1] == DONE
     assert provider.closed == provider.calls == 2
 

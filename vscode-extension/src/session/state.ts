@@ -73,7 +73,7 @@ export interface SessionState {
   pending: readonly PermissionRequest[];
   queue: readonly QueuedPrompt[];
   /** The model call that is tried again, until it goes on. */
-  retry: { attempt: number; delayS: number; reason: string } | null;
+  retry: { attempt: number; attempts: number; delayS: number; reason: string } | null;
   goalTree: GoalTree;
   /** Its branches and sub-agents. */
   children: Children;
@@ -222,7 +222,7 @@ function applyEvent(state: SessionState, event: Event): SessionState {
     case "permission_replied":
       return withRemembered(replied(next, event.requestId, event.reply === "reject"), event, state.pending);
     case "model_retry":
-      return { ...next, retry: { attempt: event.attempt, delayS: event.delayS, reason: event.reason } };
+      return { ...next, retry: { attempt: event.attempt, attempts: event.attempts, delayS: event.delayS, reason: event.reason } };
     case "notice":
       // The card asks for it.
       if (event.code === AWAITED) return withStatus({ ...next, children: withAwaited(next.children, event.about, true) }, "waiting");

@@ -88,6 +88,8 @@ export const l10n = { bundle: undefined };
 
 export const env = {
   language: "en",
+  /** Nothing of the machine that runs the tests is asked to notify. */
+  remoteName: "tests",
   uiKind: UIKind.Desktop,
   clipboard: {
     text: "",
@@ -272,6 +274,7 @@ export class FakeQuickPick {
 export const picks: FakeQuickPick[] = [];
 
 export const window = {
+  state: { focused: true },
   activeTextEditor: undefined,
   createWebviewPanel: () => {
     panels.push(new FakePanel());

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { diffLines } from "../../src/chat/webview/difflines";
+import { diffLines, kept } from "../../src/chat/webview/difflines";
 
 const short = (diff: string): string[] => diffLines(diff).map((line) => `${line.kind} ${line.oldLine ?? ""}/${line.newLine ?? ""} ${line.text}`);
 
@@ -41,4 +41,11 @@ test("the changed middle of a replaced line is marked", () => {
 
 test("lines with little in common are not marked", () => {
   assert.ok(diffLines("@@ -1 +1 @@\n-abcdef\n+uvwxyz\n").every((line) => line.changed === undefined));
+});
+
+test("hunks that are left out do not count", () => {
+  const diff = "@@ -1 +1,2 @@\n-a\n+b\n+c\n@@ -9 +10 @@\n-d\n+e\n";
+  assert.deepEqual(kept({ diff }, []), { added: 3, removed: 2 });
+  assert.deepEqual(kept({ diff }, [0]), { added: 1, removed: 1 });
+  assert.deepEqual(kept({ diff }, [0, 1]), { added: 0, removed: 0 });
 });

@@ -61,3 +61,10 @@ test("only the last blocks of a growing text change", () => {
 test("headings come below the session's title", () => {
   assert.match(html("# A"), /<h3 class="h1">A<\/h3>/);
 });
+
+test("boxes of a task list are boxes, and a file with a line is a link without backticks", () => {
+  const rendered = html("- [x] done\n- [ ] open\n\nSee src/a.py:16 and [there](src/b.py#L3), at 10:30 or x.y:1.");
+  assert.match(rendered, /<li>☑ done<\/li>\s*<li>☐ open<\/li>/);
+  assert.deepEqual([...rendered.matchAll(/data-href="([^"]*)"/g)].map((match) => match[1]), ["src/a.py:16", "src/b.py#L3"]);
+  assert.match(html("a [x] b"), /a \[x\] b/);
+});

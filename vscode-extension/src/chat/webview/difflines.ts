@@ -86,3 +86,9 @@ function markPair(before: DiffLine | undefined, after: DiffLine | undefined): vo
   if (a.length - tail > head) before.changed = [head, a.length - tail];
   if (b.length - tail > head) after.changed = [head, b.length - tail];
 }
+
+/** Lines added and removed by the hunks of a diff that are not left out. */
+export function kept({ diff }: { diff: string }, out: readonly number[]): { added: number; removed: number } {
+  const lines = diffLines(diff, true).filter(({ hunk }) => hunk === undefined || !out.includes(hunk));
+  return { added: lines.filter(({ kind }) => kind === "add").length, removed: lines.filter(({ kind }) => kind === "remove").length };
+}

@@ -7,6 +7,9 @@ import { t } from "../../l10n";
 const KNOWN_FILE =
   /^(?:[\w.@~-]+\/)*[\w.@-]*\.(?:py|pyi|ts|tsx|js|jsx|mjs|cjs|json|jsonc|md|toml|yaml|yml|ini|cfg|txt|rst|html|css|scss|sh|go|rs|java|kt|c|h|cc|cpp|hpp|cs|rb|php|sql|lock|xml|vue|svelte|ipynb)(?::\d+(?::\d+)?)?$/i;
 
+/** A file with a line in plain text, such as `src/a.py:16`. */
+const FILE_LINE = /((?<![\w/.@~-])(?:[\w.@~-]+\/)*[\w.@-]+\.\w+:\d+(?::\d+)?(?![\w:]))/;
+
 const markdown = create();
 
 /** One HTML string for each top-level block, so that a growing text changes only its last ones on the page. */
@@ -38,6 +41,16 @@ function create(): Markdown {
     const source = String(tokens[index]?.attrGet("src") ?? "");
     const name = tokens[index]?.content || t("image");
     return `${anchor(source)}${escape(t("[image: {0}]", name))}</a>`;
+  };
+  rules["text"] = (tokens, index) => {
+    const content = tokens[index]?.content ?? "";
+    // Boxes of a task list.
+    const task = index === 0 ? content.replace(/^\[ \] /, "☐ ").replace(/^\[[xX]\] /, "☑ ") : content;
+    if (tokens[index - 1]?.type === "link_open") return escape(task);
+    return task
+      .split(FILE_LINE)
+      .map((piece, at) => (at % 2 === 1 && KNOWN_FILE.test(piece) ? `${anchor(piece)}${escape(piece)}</a>` : escape(piece)))
+      .join("");
   };
   rules["code_inline"] = (tokens, index) => {
     const content = tokens[index]?.content ?? "";

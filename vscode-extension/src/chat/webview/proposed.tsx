@@ -3,6 +3,7 @@ import { fileChoice, fileLabel, units, type Choice } from "../../diff/choice";
 import type { FileDiff, PermissionRequest } from "../../protocol.gen";
 import { Box } from "./box";
 import { Counts, Diff } from "./diff";
+import { kept } from "./difflines";
 import { useOpen } from "./hooks";
 import { post } from "./host";
 import { Icon } from "./icons";
@@ -28,6 +29,7 @@ export function ProposedFile({ request, file, choice }: ProposedProps): JSX.Elem
   const own = edited !== "no";
   const none = own ? out : left.length === count;
   const what = file.movedFrom ? t("moved") : { create: t("new file"), update: "", delete: t("deleted") }[file.kind];
+  const { added, removed } = own || left.length === 0 ? file : kept(file, left);
   const label = visibleLine(fileLabel(file));
   const choosable = count > 1 ? { left, fixed: own, choose: pick } : undefined;
   function pick(hunk: number | undefined, accepted: boolean): void {
@@ -45,11 +47,11 @@ export function ProposedFile({ request, file, choice }: ProposedProps): JSX.Elem
             onChange={(accepted) => pick(undefined, accepted)}
           />
         )}
-        <button type="button" class="fold" aria-expanded={open} aria-label={`${label} +${file.added} −${file.removed}`} onClick={toggle}>
+        <button type="button" class="fold" aria-expanded={open} aria-label={`${label} +${added} −${removed}`} onClick={toggle}>
           <Icon name="chevron" />
           <span class="file">{label}</span>
           {what && <span class="dim">{what}</span>}
-          <Counts added={file.added} removed={file.removed} />
+          <Counts added={added} removed={removed} />
         </button>
       </div>
       {own && (

@@ -1,4 +1,5 @@
 import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
 import type { GoalTree, Part } from "../../protocol.gen";
 import { goalMarks, lines } from "../../session/lines";
 import { planAnswers } from "../../session/plan";
@@ -79,10 +80,7 @@ export function Transcript({ session, outbox, changes, explored }: TranscriptPro
         </article>
       ))}
       {retry ? (
-        <NoticeLine
-          level="warning"
-          text={t("{0} Trying again in {1} s (attempt {2}).", sentence(retry.reason), Math.max(1, Math.round(retry.delayS)), retry.attempt)}
-        />
+        <Retrying key={retry.attempt} retry={retry} />
       ) : (
         busy && !compacting && !isTelling(session) && <p class="working shimmer">{t("Working…")}</p>
       )}
@@ -97,6 +95,25 @@ function firstOwn({ items, session }: SessionState): string | undefined {
   const messages = items.flatMap((item) => (item.kind === "message" ? [item] : []));
   const at = messages.findIndex((item) => item.message.sequence > inherited);
   return at > 0 ? messages[at]?.key : undefined;
+}
+
+/** Counts down to the next attempt. A screen reader hears it once, not every second. */
+function Retrying({ retry }: { retry: NonNullable<SessionState["retry"]> }): JSX.Element {
+  const [left, setLeft] = useState(Math.round(retry.delayS));
+  useEffect(() => {
+    const timer = setInterval(() => setLeft((seconds) => seconds - 1), 1_000);
+    return () => clearInterval(timer);
+  }, []);
+  const when = left > 0 ? t("Retrying in {0} s", left) : t("Retrying…");
+  const which = retry.attempts > 1 ? t("({0} of {1})", retry.attempt, retry.attempts - 1) : "";
+  return (
+    <>
+      <NoticeLine level="warning" text={[sentence(retry.reason), when, which].filter(Boolean).join(" ")} past />
+      <span class="only-spoken" role="status">
+        {[sentence(retry.reason), t("Retrying in {0} s", Math.round(retry.delayS))].join(" ")}
+      </span>
+    </>
+  );
 }
 
 /** With a capital in front and a full stop at the end. */

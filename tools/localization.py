@@ -13,6 +13,17 @@ LANGUAGES: tuple[Language, ...] = get_args(Language)
 DEFAULT: Language = "en"
 
 
+class _Translated(str):
+    """A text in the language in force that knows its English original, which models are told."""
+
+    english: str
+
+    def __new__(cls, text: str, english: str) -> _Translated:
+        made = super().__new__(cls, text)
+        made.english = english
+        return made
+
+
 class _Current:
     """The language in force, and its catalogue once a text was needed."""
 
@@ -48,10 +59,38 @@ def t(text: str, /, **values: object) -> str:
     """Return ``text`` in the language in force, with ``values`` in place of its ``{placeholders}``.
 
     Without values the text is taken as it is, braces included. A text without a translation stays English.
+    ``english`` gives the English of what is returned.
     """
-    if _Current.language != DEFAULT:
-        text = _catalogue().get(text, text)
-    return text.format(**values) if values else text
+    if _Current.language == DEFAULT:
+        return text.format(**values) if values else text
+    found = _catalogue().get(text, text)
+    if not values:
+        return _Translated(found, text)
+    return _Translated(
+        found.format(**values), text.format(**{name: _original(value) for name, value in values.items()})
+    )
+
+
+def english(said: object) -> str:
+    """Return the English of a text that ``t`` or ``joined`` made, or of an error with such a text; else the text."""
+    return str(_original(said))
+
+
+def written_for_models(text: str, instead: str) -> str:
+    """Return ``text``, which is written for a model in English, where the user reads English too, else ``instead``."""
+    return text if _Current.language == DEFAULT else instead
+
+
+def joined(*texts: str, sep: str = "") -> str:
+    """Put texts together; ``english`` still knows the original of each."""
+    together = sep.join(texts)
+    return together if _Current.language == DEFAULT else _Translated(together, sep.join(map(english, texts)))
+
+
+def _original(value: object) -> object:
+    if isinstance(value, BaseException):
+        return english(value.args[0]) if value.args else str(value)
+    return getattr(value, "english", value) if isinstance(value, str) else value
 
 
 def n(one: str, many: str, count: float, /, **values: object) -> str:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from tools.base import PermissionDenied, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.cutting import head
+from tools.localization import english
 
 _log = logging.getLogger(__name__)
 
@@ -90,7 +91,8 @@ async def run_tool(tool: AnyTool, input_json: str, ctx: ToolContext) -> ToolResu
         arguments = parse_input(tool, input_json)
         return await tool.run(arguments, ctx)
     except ToolError as error:
-        return ToolResult(str(error), title=head(str(error).split("\n", 1)[0], 160), is_error=True)
+        # The model reads English, whatever language the user reads.
+        return ToolResult(english(error), title=head(str(error).split("\n", 1)[0], 160), is_error=True)
     except (PermissionDenied, asyncio.CancelledError):
         raise
     except Exception as error:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,6 +27,12 @@ _PYTEST_SETTINGS = {
     "tox.ini": re.compile(r"^\[pytest\]", re.MULTILINE),
 }
 _TEST_FILE = re.compile(r"test_.*\.py|.*_test\.py")
+_PYTEST = re.compile(r"(?<![\w.-])pytest(?![\w-])")
+_REQUIREMENTS = re.compile(r"[\w.-]*requirements[\w.-]*\.(?:txt|in)")
+_IMPORTS_PYTEST = re.compile(r"^\s*(?:import|from)\s+pytest\b", re.MULTILINE)
+_TEST_CASE = re.compile(r"\bTestCase\b|^\s*(?:import|from)\s+unittest\s*$", re.MULTILINE)
+_TEST_FUNCTION = re.compile(r"^(?:async\s+)?def\s+test|^class\s+Test\w*\s*(?:\(\s*\)\s*)?:", re.MULTILINE)
+_MAX_TESTS_READ = 20
 _ENVIRONMENTS = (".venv/bin/python", "venv/bin/python", ".venv/Scripts/python.exe", "venv/Scripts/python.exe")
 _LOCKS = {
     "pnpm-lock.yaml": "pnpm test",
@@ -55,9 +62,50 @@ def _python(root: Path) -> str | None:
     if not pytest and not tests and not (known and _has_tests(root)):
         return None
     python = next((name for name in _ENVIRONMENTS if os.access(root / name, os.X_OK)), "")
-    if python and not pytest and not _has_pytest(root / python):
-        return f"{python} -m unittest discover" + (f" -s {tests[0]}" if tests else "")
-    return f"{python or ('python' if os.name == 'nt' else 'python3')} -m pytest -q"
+    pytest = pytest or _names_pytest(root, known) or bool(python and _has_pytest(root / python))
+    written = _written_for(root / tests[0] if tests else root)
+    python = python or ("python" if os.name == "nt" else "python3")
+    if pytest or written == "pytest":
+        return f"{python} -m pytest -q"
+    if written != "unittest":
+        return None
+    # A package of tests is found from above, and may import its own modules as such.
+    inside = tests and not (root / tests[0] / "__init__.py").is_file()
+    return f"{python} -m unittest discover" + (f" -s {tests[0]}" if inside else "")
+
+
+def _names_pytest(root: Path, known: Mapping[str, str]) -> bool:
+    """Whether the project asks for pytest among what it needs."""
+    texts = [known.get(name, "") for name in ("pyproject.toml", "setup.cfg", "setup.py", "tox.ini")]
+    texts += [_text(root / name) or "" for name in _names(root) if _REQUIREMENTS.fullmatch(name)]
+    return any(_PYTEST.search(text) for text in texts)
+
+
+def _written_for(folder: Path) -> str:
+    """``pytest`` or ``unittest``, as the test files in a folder say by what they import and how; empty: they do not."""
+    found = ""
+    for path in _test_files(folder)[:_MAX_TESTS_READ]:
+        text = _text(path) or ""
+        if _IMPORTS_PYTEST.search(text):
+            return "pytest"
+        if _TEST_CASE.search(text):
+            found = "unittest"
+        elif not found and _TEST_FUNCTION.search(text):
+            found = "pytest"
+    return found
+
+
+def _test_files(folder: Path) -> list[Path]:
+    names = _names(folder)
+    files = [folder / name for name in names if _TEST_FILE.fullmatch(name)]
+    if files or folder.name not in ("tests", "test"):
+        return files
+    return [
+        folder / name / inner
+        for name in names[:50]
+        for inner in _names(folder / name)
+        if _TEST_FILE.fullmatch(inner)
+    ]
 
 
 def _has_pytest(python: Path) -> bool:
@@ -67,12 +115,7 @@ def _has_pytest(python: Path) -> bool:
 
 
 def _has_tests(folder: Path) -> bool:
-    return any(_TEST_FILE.fullmatch(name) for name in _names(folder)) or (
-        folder.name in ("tests", "test")
-        and any(
-            _TEST_FILE.fullmatch(inner) for name in _names(folder)[:50] for inner in _names(folder / name)
-        )
-    )
+    return bool(_test_files(folder))
 
 
 def _node(root: Path) -> str | None:

@@ -12,7 +12,7 @@ from daemon.model.branches import SubagentMeta
 from daemon.model.events import MessageAdded, SubagentCompleted
 from daemon.model.goals import GoalStats
 from daemon.model.messages import Message, Part, Role, Usage, describe
-from daemon.plan.counting import tokens_of, tools_of, worked_ms
+from daemon.plan.counting import Together, tokens_of, tools_of
 from daemon.plan.exploring import plan_counted
 from daemon.plan.tree import Change
 from daemon.store.base import StoreError
@@ -40,6 +40,7 @@ class Recorder:
         self._session = session
         self._state = session.state
         self._services = session.services
+        self._together = Together()
 
     def add(
         self,
@@ -86,7 +87,7 @@ class Recorder:
             tokens=tokens_of(message),
             cost=cost or 0.0,
             tools=tools_of(message),
-            duration_ms=worked_ms(message),
+            time_of=self._together.time_of(message),
         )
         self._session.emit(
             MessageAdded(

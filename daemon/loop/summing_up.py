@@ -35,7 +35,7 @@ from daemon.provider.base import (
     SystemBlock,
     answered,
 )
-from tools.localization import t
+from tools.localization import t, written_for_models
 
 if TYPE_CHECKING:
     from daemon.loop.assembly import Assembly
@@ -184,7 +184,8 @@ class SummingUp:
                 return summary_text(read), ""
             asked += 1
             if asked == 2:
-                return "", t("its answer could not be used: {read}", read=read)
+                why = written_for_models(f": {read}", "")
+                return "", t("its answer could not be used{why}", why=why)
             question = _again(prompt, answer, read)
 
     def _takes(self, profile: ContextProfile) -> int:

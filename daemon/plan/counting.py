@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from daemon.model.goals import GoalStats
 from daemon.model.messages import Message, ToolResultPart
@@ -49,6 +49,34 @@ def worked_ms(message: Message) -> int:
     Calls that ran at the same time count once, so the times of messages can be added up.
     """
     return max(0, (message.duration_ms or 0) - (message.overlap_ms or 0))
+
+
+class Together:
+    """What of the time of each message is new for a goal, where calls ran at the same time.
+
+    A goal worked at least as long as each of its calls. What several calls did for it and the goals below it at the
+    same time counts once.
+    """
+
+    def __init__(self) -> None:
+        self._counted: dict[str, int] = {}
+
+    def time_of(self, message: Message) -> Callable[[str], int]:
+        """Return the new milliseconds of the next message by place: a goal, with or without those below it.
+
+        Each place is to be asked for once.
+        """
+        took = message.duration_ms or 0
+        if message.role != "tool" or not message.overlap_ms:
+            self._counted = {}  # nothing that has ended ran beside it
+        counted = self._counted
+
+        def new(place: str) -> int:
+            known = counted.get(place, 0)
+            counted[place] = max(known, took)
+            return max(0, took - known)
+
+        return new
 
 
 def tools_of(message: Message) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from pydantic import ValidationError
@@ -362,28 +362,35 @@ class GoalForest:
     # -- counting --
 
     def count(
-        self, goal_id: str | None, *, tokens: int, cost: float, tools: Sequence[str], duration_ms: int = 0
+        self,
+        goal_id: str | None,
+        *,
+        tokens: int,
+        cost: float,
+        tools: Sequence[str],
+        time_of: Callable[[str], int] = lambda _: 0,
     ) -> tuple[AffectedGoal, ...]:
         """What one more message does to its goal and that goal's ancestors; nothing is changed yet.
 
         Own and cumulative numbers for the goal, cumulative ones for its ancestors (seed 000, ``affected_goals``).
+        ``time_of``: its milliseconds for a goal, see ``daemon.plan.counting.Together``.
         """
         goal = self.goals.get(goal_id or "")
         if goal is None:
             return ()
 
-        def more(stats: GoalStats) -> GoalStats:
-            return counted(stats, tokens, cost, tools, duration_ms)
+        def more(stats: GoalStats, place: str) -> GoalStats:
+            return counted(stats, tokens, cost, tools, time_of(place))
 
         affected = [
             AffectedGoal(
                 goal_id=goal.id,
-                self_stats=more(goal.self_stats),
-                cumulative_stats=more(goal.cumulative_stats),
+                self_stats=more(goal.self_stats, f"{goal.id} alone"),
+                cumulative_stats=more(goal.cumulative_stats, goal.id),
             )
         ]
         affected.extend(
-            AffectedGoal(goal_id=ancestor.id, cumulative_stats=more(ancestor.cumulative_stats))
+            AffectedGoal(goal_id=ancestor.id, cumulative_stats=more(ancestor.cumulative_stats, ancestor.id))
             for ancestor in self.ancestors(goal.id)
         )
         return tuple(affected)

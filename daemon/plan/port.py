@@ -12,6 +12,7 @@ from daemon.plan.text import plan_to_prompt, progress_text, todo_text
 from daemon.plan.tree import Added, Change, Moved, PlanError, PlanTree, Removed, Updated
 from tools.base import ToolError
 from tools.cutting import short
+from tools.localization import english
 
 Operation = Callable[[PlanTree], list[Change]]
 _NAMED = 5
@@ -247,7 +248,7 @@ class SessionPlan:
         return changes
 
     def _refusal(self, error: PlanError) -> ToolError:
-        return ToolError(f"{error} The plan is unchanged.\n\n{self._shown()}")
+        return ToolError(f"{english(error)} The plan is unchanged.\n\n{self._shown()}")
 
     def _shown(self) -> str:
         return plan_to_prompt(self._tree, ids=self._front == "goal")
@@ -261,7 +262,7 @@ class SessionPlan:
         try:
             return await self._revert(goal)
         except ToolError as error:
-            raise ToolError(f"{error} The plan is unchanged.") from error
+            raise ToolError(f"{english(error)} The plan is unchanged.") from error
 
     def _done(self, changes: Sequence[Change], lines: Sequence[str]) -> str:
         """Record the changes, and say what happened; ``lines``: what else there is to say."""

@@ -145,7 +145,7 @@ class PlanTree(GoalForest):
         ``going_on``: id of a goal on which work goes on next: neither it nor those above it complete.
         The focus stays unless its goal is completed: then it goes to the next open goal above.
         """
-        goal = self._target(goal, "finish", t("it needs no second end"))
+        goal = self._target(goal, noted("finish"), t("it needs no second end"))
         summary = _checked_summary(summary, "done", t("what was found or changed"))
         if goal.type == "explore_start":
             raise PlanError(
@@ -184,7 +184,7 @@ class PlanTree(GoalForest):
 
         What is open below it is given up with it. The focus stays unless it is on one of these goals.
         """
-        goal = self._target(goal, "abandon", t("it stays as it ended"))
+        goal = self._target(goal, noted("abandon"), t("it stays as it ended"))
         reason = _checked_summary(reason, "abandon", t("why it is given up"))
         # The goals of an exploration stay: their branches are stored, and name them.
         dropped = goal.type == "normal" and not self._children.get(goal.id)
@@ -291,7 +291,7 @@ class PlanTree(GoalForest):
             raise PlanError(
                 t(
                     "No goal has the focus, so there is nothing to {operation}: {first}.",
-                    operation=operation,
+                    operation=t(operation),
                     first=first,
                 )
             )

@@ -16,7 +16,7 @@ from daemon.model.traces import PromptPlanner
 from daemon.plan.forest import ENDED
 from daemon.plan.needs import waits_for
 from daemon.plan.tree import PlanTree
-from tools.localization import t
+from tools.localization import joined, t
 
 MAX_REPLANS = 3
 """How often a turn makes its plan anew by itself; what the person asks for does not count."""
@@ -366,7 +366,7 @@ def _next(course: Course, tree: PlanTree, end: End) -> tuple[Course, Decision]:
     failures = course.failures or _stuck(course, tree)
     if not failures:
         return replace(course, step=None), end
-    what = " ".join(what for _, what in failures)
+    what = joined(*(what for _, what in failures), sep=" ")
     if not course.may_replan:
         left = "" if next_step(tree, course.aside) is None else t(" What is open stays in the plan.")
         why = (
@@ -374,7 +374,7 @@ def _next(course: Course, tree: PlanTree, end: End) -> tuple[Course, Decision]:
             if course.replan_allowed
             else t("The plan ends here, because replanning is off (setting allow_replan).")
         )
-        return course, End("error", f"{what} {why}{left}")
+        return course, End("error", joined(what, " ", why, left))
     failed = End("error" if course.failed is None else course.failed.stop, what)
     return _asks(replace(course, failed=failed), Ask("again", what, revise=True, failed=failures[0][0]))
 
@@ -393,7 +393,11 @@ def _stuck(course: Course, tree: PlanTree) -> tuple[tuple[str, str], ...]:
     for goal in _open_steps(tree, course.aside):
         names = [f'"{need.description}"' for need in waits_for(tree, goal) if need.status == "abandoned"]
         if names:
-            what = f'The goal "{goal.description}" cannot begin: it needs {", ".join(names)}, which was given up.'
+            what = t(
+                'The goal "{description}" cannot begin: it needs {names}, which was given up.',
+                description=goal.description,
+                names=", ".join(names),
+            )
             found.append((goal.id, what))
     return tuple(found)
 
@@ -410,8 +414,8 @@ def _and_not_planned(failed: End, why: str) -> str:
         if same
         else t("No new plan was made: {why}", why=why)
     )
-    return f"{_sentence(failed.detail.strip())} {rest}"
+    return joined(_sentence(failed.detail), rest, sep=" ")
 
 
 def _sentence(text: str) -> str:
-    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+    return text if text.endswith((".", "!", "?", "…", "。", "！", "？")) else joined(text, t("."))

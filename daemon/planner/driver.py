@@ -44,7 +44,7 @@ from daemon.planner.words import (
 )
 from tools.base import ToolResult
 from tools.cutting import short
-from tools.localization import t
+from tools.localization import t, written_for_models
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -297,7 +297,7 @@ class Driver:
             instructions=instructions,
             parallel=self._course.parallel and self._course.mode == "layered",
         )
-        problem = ""
+        problem: str = ""
         for once_more in (False, True):
             if over := await self._turn.between():
                 return NotPlanned(over, "permission_denied")
@@ -308,9 +308,9 @@ class Driver:
             try:
                 return self._planned(ask, light=light, any_list=once_more)
             except (BadPlan, PlanError) as error:
-                problem = str(error)
+                problem = error.args[0]
                 text = again_text(problem)
-        return NotPlanned(problem)
+        return NotPlanned(written_for_models(problem, t("The model's answer could not be used as a plan.")))
 
     def _planned(self, ask: Ask, *, light: bool, any_list: bool) -> Planned:
         """The answer as goals of the tree. Raises BadPlan and PlanError, with the tree unchanged."""

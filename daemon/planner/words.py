@@ -16,6 +16,7 @@ from daemon.model.messages import Message, NotePart
 from daemon.plan.tree import PlanTree
 from daemon.planner.core import Ask, Work
 from daemon.planner.reading import MAX_LAYERED, MAX_SIGNPOSTS
+from tools.localization import english, n, t
 
 TAG = "planning"
 _STEP, _NUDGE, _TOGETHER = "Work on goal ", "Goal ", "Sub-agents work on goals "
@@ -49,7 +50,7 @@ def ask_text(
     again = ask.kind == "again"
     lines: list[str] = []
     if ask.why:
-        lines.append(ask.why)
+        lines.append(english(ask.why))
     if by_person:
         lines.append(
             f"The person wants another plan{f', and wrote: {instructions}' if instructions else '.'}"
@@ -90,7 +91,7 @@ def again_text(problem: str) -> str:
     """The question once more."""
     return within(
         TAG,
-        f"That plan cannot be used. {problem}\nAnswer once more, with JSON only: {_FORMAT}\n"
+        f"That plan cannot be used. {english(problem)}\nAnswer once more, with JSON only: {_FORMAT}\n"
         'If no plan is needed: {"steps": []}',
     )
 
@@ -193,26 +194,24 @@ def asks(messages: Sequence[Message]) -> bool:
 def planned_notice(steps: int, *, again: bool) -> str:
     """For the person."""
     if again:
-        return (
-            f"The plan was made anew: {_steps(steps)} left."
-            if steps
-            else "The new plan has nothing left to do."
+        if not steps:
+            return t("The new plan has nothing left to do.")
+        return n(
+            "The plan was made anew: {count} step left.", "The plan was made anew: {count} steps left.", steps
         )
-    return f"Planned: {_steps(steps)}."
+    return n("Planned: {count} step.", "Planned: {count} steps.", steps)
 
 
 def other_mode_notice(agent: str, wanted: str) -> str:
     """For the person, who asked for a mode that is not for this session."""
-    return (
-        f"Not planned as {wanted}: {agent} carries out no plan of its own here. It works as in_loop; whoever carries "
-        "its plan out can work by it."
+    return t(
+        "Not planned as {wanted}: {agent} carries out no plan of its own here. It works as in_loop; whoever carries "
+        "its plan out can work by it.",
+        wanted=wanted,
+        agent=agent,
     )
 
 
 def unplanned_notice(why: str) -> str:
     """For the person."""
-    return f"No plan was made: {why}"
-
-
-def _steps(count: int) -> str:
-    return "1 step" if count == 1 else f"{count} steps"
+    return t("No plan was made: {why}", why=why)

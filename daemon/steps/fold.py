@@ -39,7 +39,7 @@ from daemon.model.goals import Goal
 from daemon.model.messages import Message, ToolCallPart, ToolResultPart
 from daemon.model.steps import Step, StepStatus, StepType
 from daemon.model.traces import BranchTrace
-from daemon.plan.counting import worked_ms
+from daemon.plan.counting import Together
 from daemon.plan.tree import MAX_DEPTH, Added, Moved, PlanTree, Removed, Updated
 from daemon.steps.changes import StepAdded, StepChange, StepUpdated
 from daemon.steps.head import TraceHead
@@ -108,6 +108,7 @@ class StepFold:
         came of it."""
         self.unshown = NOTHING
         """What such answers took, and empty ones without a focus: no step shows them, and they are no goal's."""
+        self._together = Together()
         self._changes: list[StepChange] = []
 
     def apply(self, event: Event) -> list[StepChange]:
@@ -182,6 +183,7 @@ class StepFold:
         twin._workspace, twin._inherited, twin._response = self._workspace, self._inherited, self._response
         twin._calls, twin._actions = dict(self._calls), dict(self._actions)
         twin.unplaced, twin.unshown = self.unplaced, self.unshown
+        twin._together = deepcopy(self._together)
         return twin
 
     # -- goals --
@@ -279,6 +281,7 @@ class StepFold:
             self._response = None
         spent = Spent.of_answer(message)
         self._spend(parent, spent)
+        self._together.time_of(message)
         calls, told = message.tool_calls(), said(message)
         if told is not None:
             step_type = said_type(message)
@@ -316,7 +319,9 @@ class StepFold:
         self, message: Message, result: ToolResultPart, parent: str | None, now: datetime
     ) -> None:
         call_id = message.tool_call_id or result.tool_call_id
-        self._spend(parent, Spent(worked_ms(message)))
+        time_of = self._together.time_of(message)
+        for above in list(itertools.islice(self.tree.line(parent), _MOST_ABOVE)):
+            self._update(above.step_id, Spent(time_of(above.step_id)).added_to(above))
         known = self._calls.pop(call_id, None)
         if isinstance(known, ToolCallPart):
             looked = parent is None and self.unplaced != NOTHING

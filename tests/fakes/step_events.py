@@ -34,7 +34,7 @@ from daemon.model.messages import (
     Usage,
 )
 from daemon.model.traces import Trace
-from daemon.plan.counting import worked_ms
+from daemon.plan.counting import Together
 from daemon.plan.tree import Change, PlanTree
 from daemon.store.base import TraceStore
 
@@ -50,6 +50,7 @@ class Recorded:
     events: list[Event] = field(default_factory=list[Event])
     plan: PlanTree = field(default_factory=PlanTree)
     sequence: int = 0
+    together: Together = field(default_factory=Together)
 
     def __post_init__(self) -> None:
         self.trace = Trace(
@@ -178,7 +179,7 @@ class Recorded:
             tokens=tokens or 0,
             cost=cost or 0.0,
             tools=[part.name for part in parts if isinstance(part, ToolCallPart)],
-            duration_ms=worked_ms(message),
+            time_of=self.together.time_of(message),
         )
         self.plan.apply_counts(affected)
         self.emit(

@@ -10,9 +10,22 @@ from pathlib import Path
 from string import Formatter
 
 import pytest
+from pydantic import TypeAdapter
 
 from tools import localization
-from tools.localization import LANGUAGES, Language, catalogue, language, n, noted, set_language, t
+from tools.localization import (
+    LANGUAGES,
+    Language,
+    catalogue,
+    english,
+    joined,
+    language,
+    n,
+    noted,
+    set_language,
+    t,
+    written_for_models,
+)
 from tools.shell import harm, options
 
 ROOT = Path(__file__).parents[3]
@@ -48,6 +61,18 @@ def test_texts_are_taken_from_the_catalogue_and_unknown_ones_stay_english() -> N
     assert n("Explore {count} approach", "Explore {count} approaches", 2) == "探索 2 个方案"
     assert t("## Exploration results") == "## 探索结果"
     assert t("No entry for {this}.", this=1) == "No entry for 1."
+
+
+@pytest.mark.usefixtures("chinese")
+def test_a_translation_knows_its_english_also_within_others() -> None:
+    inner = t("focus a goal first")
+    said = joined(t("No plan was made: {why}", why=ValueError(inner)), "x", sep=" | ")
+    assert said == "未制定计划: 请先关注一个目标 | x"
+    assert english(said) == english(KeyError(said)) == "No plan was made: focus a goal first | x"
+    assert english("plain") == "plain"
+    stored = TypeAdapter(dict[str, str]).validate_json(json.dumps({"said": said}))
+    assert stored == {"said": str(said)}
+    assert written_for_models("wrong JSON", "其他") == "其他"
 
 
 @pytest.mark.parametrize("name", ["fr", "zh", "EN", ""])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,9 @@ def project(root: Path, **files: str | None) -> Path:
     return root
 
 
+UNITTEST = "import unittest\n\nclass A(unittest.TestCase):\n    pass\n"
+
+
 def package(test: str | None, **more: str) -> str:
     return json.dumps({"name": "x", **more, "scripts": {} if test is None else {"test": test}})
 
@@ -36,13 +40,29 @@ def package(test: str | None, **more: str) -> str:
         ({"pytest_dot_ini": "[pytest]\n"}, f"{PYTHON} -m pytest -q"),
         ({"setup_dot_cfg": "[tool:pytest]\n"}, f"{PYTHON} -m pytest -q"),
         ({"tox_dot_ini": "[pytest]\n"}, f"{PYTHON} -m pytest -q"),
-        ({"tests__test_a_dot_py": ""}, f"{PYTHON} -m pytest -q"),
-        ({"tests__unit__test_a_dot_py": ""}, f"{PYTHON} -m pytest -q"),
+        # Tests say by what they are written for how they are run; nothing is guessed.
+        ({"tests__test_a_dot_py": ""}, None),
+        ({"tests__test_a_dot_py": "import os\nimport pytest\n"}, f"{PYTHON} -m pytest -q"),
+        ({"tests__unit__test_a_dot_py": "def test_it():\n    pass\n"}, f"{PYTHON} -m pytest -q"),
+        ({"tests__test_a_dot_py": UNITTEST}, f"{PYTHON} -m unittest discover -s tests"),
+        ({"setup_dot_py": "", "test_a_dot_py": UNITTEST}, f"{PYTHON} -m unittest discover"),
+        ({"tests__test_a_dot_py": UNITTEST, "conftest_dot_py": ""}, f"{PYTHON} -m pytest -q"),
+        (
+            {"tests__test_a_dot_py": UNITTEST, "requirements-dev_dot_txt": "pytest>=8\n"},
+            f"{PYTHON} -m pytest -q",
+        ),
+        (
+            {
+                "tests__test_a_dot_py": UNITTEST,
+                "pyproject_dot_toml": "[project]\nname='x'\ndependencies=['pytest-x']",
+            },
+            f"{PYTHON} -m unittest discover -s tests",
+        ),
         ({"tests__a_dot_js": ""}, None),
-        ({"setup_dot_py": "", "test_a_dot_py": ""}, f"{PYTHON} -m pytest -q"),
+        ({"setup_dot_py": "", "test_a_dot_py": "class TestA:\n    pass\n"}, f"{PYTHON} -m pytest -q"),
         ({"pytest_dot_ini": "", "_dot_venv__bin__python": None}, ".venv/bin/python -m pytest -q"),
         (
-            {"tests__test_a_dot_py": "", "venv__bin__python": None},
+            {"tests__test_a_dot_py": UNITTEST, "venv__bin__python": None},
             "venv/bin/python -m unittest discover -s tests",
         ),
         (
@@ -93,3 +113,13 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_not_there_has_no_command(tmp_path: Path) -> None:
     assert find_test_command(tmp_path / "no") is None
+
+
+def test_the_sample_workspace_is_tested_as_its_read_me_says(tmp_path: Path) -> None:
+    from daemon.demo import copy_workspace
+
+    copy_workspace(tmp_path / "shop")
+    command = find_test_command(tmp_path / "shop")
+    assert command == f"{PYTHON} -m unittest discover"
+    ran = subprocess.run(command.split(), cwd=tmp_path / "shop", capture_output=True, text=True, check=False)
+    assert "Ran 3 tests" in ran.stderr, ran.stderr

@@ -7,7 +7,7 @@ import pytest
 from daemon.model.goals import Goal
 from daemon.plan.port import SessionPlan
 from daemon.plan.text import plan_to_prompt
-from daemon.plan.tree import Added, Change, PlanTree, Updated
+from daemon.plan.tree import Added, Change, PlanError, PlanTree, Updated
 from tools.base import PermissionDenied, ToolError
 
 
@@ -374,3 +374,18 @@ async def test_a_plan_whose_last_goal_was_given_up_is_not_called_done(recorder: 
     await recorder.plan.update(done="reached", focus="2")
     recorder.work()
     assert (await recorder.plan.update(abandon="no way")).endswith("No goal is open: 1 done, 1 given up.")
+
+
+@pytest.mark.usefixtures("chinese")
+async def test_the_model_reads_a_refusal_in_english_and_the_user_in_their_language(
+    recorder: Recorder,
+) -> None:
+    await recorder.plan.update(add=["a"])
+    with pytest.raises(ToolError, match=r"There is no goal 9\. Goals: 1\. The plan is unchanged\."):
+        await recorder.plan.update(focus="9")
+    with pytest.raises(ToolError, match="there is nothing to abandon: focus a goal first"):
+        await recorder.plan.update(abandon="no way")
+    with pytest.raises(PlanError, match=r"没有目标 9。目标: 1。$"):
+        recorder.tree.find("9")
+    with pytest.raises(PlanError, match=r"没有可以放弃的: 请先关注一个目标。$"):
+        recorder.tree.plan_abandon("no way")

@@ -144,6 +144,20 @@ async def test_a_step_that_fails_is_planned_anew_and_done_ones_stay(tmp_path: Pa
         one_turn(bench)
 
 
+@pytest.mark.usefixtures("chinese")
+async def test_the_model_is_asked_in_english_for_a_new_plan_and_the_user_told_in_their_language(
+    tmp_path: Path,
+) -> None:
+    steps: list[Step] = [plan("A"), "I am not sure.", "Still not.", "No plan.", "Still none."]
+    async with daemon(tmp_path, *steps) as bench:
+        session = planned(bench, "layered")
+        result = await session.prompt("go")
+        assert 'The goal "A" was not reached: the work on it ended while it was open.' in notes(session)
+        assert result.detail == (
+            "目标“A”没有达成: 它仍未结束时，对它的工作就结束了。 没有制定新计划: 模型的回答不能用作计划。"
+        )
+
+
 async def test_a_step_left_open_is_nudged_once_and_then_failed(tmp_path: Path) -> None:
     steps: list[Step] = [plan("A"), "I am not sure.", "Still not.", plan("A again"), [done()], "Now."]
     async with daemon(tmp_path, *steps) as bench:
@@ -223,7 +237,7 @@ async def test_a_model_that_is_gone_ends_the_turn_with_its_error(tmp_path: Path)
 async def test_after_three_new_plans_the_turn_ends_honestly(tmp_path: Path) -> None:
     steps: list[Step] = [plan("A", "Z")]
     for number in range(MAX_REPLANS):
-        steps += [[abandon(f"no {number}")], "It failed.", plan(f"A{number}", "Z")]
+        steps += [[abandon(f"blocked {number}")], "It failed.", plan(f"A{number}", "Z")]
     steps += [[abandon("no more")], "It failed."]
     async with daemon(tmp_path, *steps) as bench:
         session = planned(bench, "layered")

@@ -18,6 +18,7 @@ from daemon.model.messages import CompactionPart, FilePart, Message, TextPart, T
 from daemon.model.traces import BranchTrace
 from daemon.steps.fold import StepFold, StepUpdated
 from tests.fakes.step_events import BEGIN, Recorded, configuration_change
+from tests.fakes.step_sums import check_sums
 
 
 def folded(events: list[Event], *, cut: int | None = None) -> StepFold:
@@ -313,6 +314,24 @@ def test_calls_that_ran_at_the_same_time_take_their_goal_as_long_as_the_longest(
     assert [step.duration_ms for step in tree.filter("action")] == [2000, 2100, 50]
     assert [step.duration_ms for step in tree.filter("goal")] == [2150]
     assert log.plan.goals["1"].cumulative_stats.duration_ms == 2150
+
+
+def test_goals_worked_on_at_the_same_time_have_their_own_time_and_the_goal_above_has_it_once() -> None:
+    log = Recorded()
+    log.begin()
+    log.add("All")
+    log.add("Server", "Page", under="1")
+    log.say("", ("c1", "task", "{}"), ("c2", "task", "{}"), duration_ms=0)
+    for goal, call, took, overlap in (("3", "c1", 1000, None), ("2", "c2", 1400, 1000)):
+        part = ToolResultPart(tool_call_id=call, name="task", content="found")
+        log.message("tool", part, goal_id=goal, call_id=call, duration_ms=took, overlap_ms=overlap)
+    log.say("Done.", duration_ms=7)
+    fold = folded(log.events)
+    goals = log.plan.goals
+    assert [goals[one].cumulative_stats.duration_ms for one in "123"] == [1400, 1400, 1000]
+    assert [goals[one].self_stats.duration_ms for one in "123"] == [0, 1400, 1000]
+    assert [step.duration_ms for step in fold.tree.filter("goal")] == [1400, 1400, 1000]
+    check_sums(fold)
 
 
 def test_what_nobody_works_on_any_more_has_failed_until_it_goes_on() -> None:

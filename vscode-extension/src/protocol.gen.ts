@@ -1749,7 +1749,7 @@ export interface SessionPromptParams {
   /**
    * With `data`: contents, e.g. of a pasted image. Without: `name` is the path of a file that the daemon reads,
    * as far as rules allow; where they ask, the user is asked. When one cannot be attached the answer is an error. With
-   * the media type `text/x-open-file` nothing is read: the model is told that the editor shows this `path:from-to`.
+   * the media type `text/x-open-file` nothing is read: the model is told that the editor shows `path:from-to`.
    */
   attachments?: FilePart[];
   /** Chosen by the client, to recognise it in the queue and in events. */

@@ -7,7 +7,9 @@ import type { SessionState } from "../../session/state";
 import type { Outgoing } from "../../session/controller";
 import type { Explored } from "../../explore/shown";
 import type { Changes } from "../messages";
+import { lastPrompt } from "../../composer/text";
 import { memo } from "./hooks";
+import { post } from "./host";
 import { Icon } from "./icons";
 import { Compaction, MessageView, NoticeLine, UserText } from "./message";
 import { t } from "../../l10n";
@@ -17,10 +19,12 @@ interface TranscriptProps {
   outbox: readonly Outgoing[];
   changes: Changes;
   explored: Explored;
+  /** The session on display, and not a record that is only read. */
+  own: boolean;
 }
 
 /** The lines of the conversation, with a mark where work on another goal begins. */
-export function Transcript({ session, outbox, changes, explored }: TranscriptProps): JSX.Element {
+export function Transcript({ session, outbox, changes, explored, own: editable }: TranscriptProps): JSX.Element {
   const { items, retry, goalTree } = session;
   const shown = lines(items, session.session.status !== "idle");
   const last = shown.at(-1);
@@ -31,6 +35,8 @@ export function Transcript({ session, outbox, changes, explored }: TranscriptPro
   const marks = goalMarks(shown);
   const plans = planAnswers(items);
   const own = firstOwn(session);
+  const idle = editable && session.session.status === "idle" && outbox.length === 0;
+  const prompt = idle ? lastPrompt(items) : undefined;
   return (
     <>
       {shown.map((item) => (
@@ -48,6 +54,8 @@ export function Transcript({ session, outbox, changes, explored }: TranscriptPro
               changes={changes}
               explored={explored}
               streaming={false}
+              editable={editable}
+              retryable={item.key === prompt?.key}
               plans={plans.keys.has(item.key)}
             />
           ) : (
@@ -66,10 +74,13 @@ export function Transcript({ session, outbox, changes, explored }: TranscriptPro
             changes={changes}
             explored={explored}
             streaming={true}
+            editable={false}
+            retryable={false}
             plans={plans.awaited}
           />
         </div>
       )}
+      {prompt && <AfterTurn session={session} />}
       {outbox.map((one) => (
         <article key={one.promptId} class="message user unsent" aria-label={t("You")}>
           <UserText id={one.promptId} text={one.text} />
@@ -84,6 +95,25 @@ export function Transcript({ session, outbox, changes, explored }: TranscriptPro
         busy && !compacting && !isTelling(session) && <p class="working shimmer">{t("Working…")}</p>
       )}
     </>
+  );
+}
+
+/** What can be done about a turn that did not come to its end. */
+function AfterTurn({ session: { session } }: { session: SessionState }): JSX.Element | null {
+  const reason = session.trace.lastStopReason;
+  const goesOn = reason === "canceled" || reason === "max_tokens";
+  if (!goesOn && reason !== "error") return null;
+  return (
+    <div class="buttons">
+      {goesOn && (
+        <button type="button" onClick={() => post({ type: "continue" })}>
+          {t("Continue")}
+        </button>
+      )}
+      <button type="button" onClick={() => post({ type: "retry" })}>
+        {t("Retry")}
+      </button>
+    </div>
   );
 }
 

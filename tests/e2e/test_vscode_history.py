@@ -154,6 +154,54 @@ async def test_files_are_restored_to_before_a_message_after_a_look_at_what_that_
         await expect(window.notification("Nothing to restore")).to_be_visible()
 
 
+async def test_a_message_is_edited_and_sent_again_and_a_turn_that_failed_is_retried(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    rates = workspace / "rates.py"
+    replies = [
+        read(rates),
+        write(rates, RATES.replace(*CHEAPER)),
+        Reply(text="One."),
+        Reply(text="Two."),
+        Reply(status=401, error_type="authentication_error"),
+        Reply(text="Three."),
+        Reply(text="Four, slowly. " * 20, fault="hang", fault_after=9),
+        Reply(text="Five."),
+    ]
+    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+        await window.show_chat()
+        await window.widen_chat(120)
+        await have_it_done(window, "Lower them.", "One.")
+        first = window.chat.get_by_role("article", name="You").first
+        await first.hover()
+        await window.pictures("message-actions")
+        await window.composer.fill("Half a thought")
+        await window.button("Edit and resend", first).click()
+        await expect(dialog(window)).to_contain_text("rates.py")
+        await window.pictures("edit-and-resend")
+        await dialog_button(window, "Revert Files").click()
+        await expect(window.composer).to_have_value("Lower them.\n\nHalf a thought")
+        await until(lambda: rates.read_text() == RATES, "the file as it was")
+        await window.composer.fill("Raise them.")
+        await window.composer.press("Enter")
+        await expect(window.answers().last).to_contain_text("Two.")
+
+        await window.say("And tell me why.")
+        await expect(window.chat.get_by_role("alert")).to_be_visible()
+        await window.pictures("turn-failed")
+        await window.button("Retry").click()
+        await expect(window.answers().last).to_contain_text("Three.")
+        await expect(window.chat.get_by_role("article", name="You").last).to_contain_text("And tell me why.")
+        await expect(window.button("Retry")).to_have_count(0)
+
+        await window.say("Take your time.")
+        await expect(window.answers().last).to_contain_text("Four")
+        await window.button("Stop").click()
+        await window.button("Continue").click()
+        await expect(window.answers().last).to_contain_text("Five.")
+        assert "Continue where you stopped." in str(model.requests[-1].json)
+
+
 async def test_a_conflict_is_shown_with_both_sides_and_changes_nothing(
     open_vscode: OpenVSCode, workspace: Path
 ) -> None:

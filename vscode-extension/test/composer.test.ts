@@ -5,7 +5,7 @@ import * as path from "node:path";
 import { test } from "node:test";
 import { builtIns, commandRows, ownPrompts, slash } from "../src/composer/commands";
 import { placeOf } from "../src/composer/context";
-import { completed, filled, foldersOf, limited, promptFile, promptsOf, ranked, slashOf, tokenAt } from "../src/composer/text";
+import { completed, filled, foldersOf, lastPrompt, limited, promptFile, promptsOf, ranked, slashOf, tokenAt } from "../src/composer/text";
 import { message, text } from "./fakes/protocol";
 
 test("a name is completed behind @ at the start or after a blank, a command only at the start", () => {
@@ -68,6 +68,14 @@ test("the user's own prompts are files; the arguments go where they are named, e
 test("earlier prompts come newest first, each once, without what Goalwright wrote", () => {
   const items = ["one", "two", "one"].map((words, index) => ({ kind: "message" as const, key: `m${index}`, message: message("user", index + 1, [text(words)]) }));
   assert.deepEqual(promptsOf(items), ["one", "two"]);
+});
+
+test("the last prompt is sent again with its files and its agent", () => {
+  const file = { type: "file" as const, name: "a.py", mediaType: "text/plain", data: "YQ==" };
+  const asked = message("user", 1, [{ type: "agent", agent: "plan" }, text("a cache"), file]);
+  const items = [asked, message("assistant", 2, [text("Done.")]), message("user", 3, [{ type: "note", text: "a note" }])].map((one, index) => ({ kind: "message" as const, key: `m${index}`, message: one }));
+  assert.deepEqual(lastPrompt(items), { key: "m0", text: "@plan a cache", attachments: [file] });
+  assert.equal(lastPrompt(items.slice(1)), undefined);
 });
 
 test("a text that is cut says so in its name", () => {

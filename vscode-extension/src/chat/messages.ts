@@ -100,6 +100,9 @@ export type FromWebview =
   | { type: "step"; action: "undo" | "redo"; changeId: string }
   | { type: "restoreBefore"; messageId: string }
   | { type: "reviewSince"; messageId: string }
+  | { type: "resend"; messageId: string; text: string; attachments: Attachment[] }
+  | { type: "retry" }
+  | { type: "continue" }
   | { type: "editQueue"; promptId: string; text: string | null }
   | { type: "earlier"; sessionId: string; before: number }
   | { type: "openSession"; sessionId: string }

@@ -2,13 +2,13 @@ import * as vscode from "vscode";
 import type { ActiveEditor } from "../composer/active";
 import { ComposerHost } from "../composer/composer";
 import { placeOf } from "../composer/context";
-import { OPEN_FILE } from "../composer/text";
+import { lastPrompt, OPEN_FILE } from "../composer/text";
 import type { Daemon } from "../daemon/daemon";
 import { ACTIONS, asProblem } from "../daemon/problems";
 import type { Review } from "../diff/review";
 import type { Explorations } from "../explore/explorations";
 import type { Records } from "../explore/record";
-import { restore, step } from "../history/commands";
+import { restore, revertOrKeep, step } from "../history/commands";
 import { reviewSince } from "../history/review";
 import type { FileHistory } from "../history/model";
 import type { Answer } from "../permission/grants";
@@ -221,6 +221,15 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         );
       case "reviewSince":
         return reviewSince(history, { messageId: message.messageId });
+      case "resend":
+        return this.editAgain(message.messageId, message.text, message.attachments);
+      case "retry": {
+        const last = lastPrompt(sessions.state?.items ?? []);
+        if (last) await sessions.prompt(last.text, last.attachments);
+        return;
+      }
+      case "continue":
+        return sessions.prompt(t("Continue where you stopped."));
       case "editQueue":
         return sessions.editQueue(message.promptId, message.text);
       case "earlier": {
@@ -292,6 +301,13 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     const attached = new Set(meant.attachments.map(({ name }) => name));
     const open = this.parts.active.attachments.filter(({ name }) => !attached.has(name));
     await this.parts.sessions.prompt(meant.text, [...meant.attachments, ...open], whenBusy);
+  }
+
+  /** Puts an earlier message into the composer, with or without taking back what changed since. */
+  private async editAgain(messageId: string, text: string, attachments: Attachment[]): Promise<void> {
+    if (!(await revertOrKeep(this.parts.history, messageId))) return;
+    this.post({ type: "restore", text, attachments: attachments.filter(({ mediaType }) => mediaType !== OPEN_FILE) });
+    await this.focus();
   }
 
   /** Attaches what a mention stands for; its text may be sent before that is read. */

@@ -1,5 +1,7 @@
 /** What the composer reads out of its text: mentions, commands, earlier prompts. Pure. */
 import { handedLine } from "../chat/handed";
+import type { Part } from "../protocol.gen";
+import type { Attachment } from "../session/controller";
 import type { Item } from "../session/state";
 
 /** A row of the completion list. */
@@ -61,12 +63,28 @@ export function promptFile(source: string): { description: string; text: string 
   return { description: described || (text.split("\n", 1)[0] ?? "").replace(/^#+\s*/, ""), text };
 }
 
+/** A user message as the prompt that it was. */
+export function promptOf(content: readonly Part[]): { text: string; attachments: Attachment[] } {
+  const words = content.map((part) => (part.type === "text" ? part.text : part.type === "subtask" ? `@${part.agent} ${part.prompt}` : part.type === "agent" ? `@${part.agent} ` : ""));
+  return { text: words.join("").trim(), attachments: content.filter((part) => part.type === "file") };
+}
+
+/** The prompt that was worked on last; undefined when there is none among these. */
+export function lastPrompt(items: readonly Item[]): { key: string; text: string; attachments: Attachment[] } | undefined {
+  for (const item of [...items].reverse()) {
+    if (item.kind !== "message" || item.message.role !== "user") continue;
+    const prompt = promptOf(item.message.content);
+    if (prompt.text || prompt.attachments.length > 0) return { key: item.key, ...prompt };
+  }
+  return undefined;
+}
+
 /** The user's own prompts of a session, the newest first, each once. */
 export function promptsOf(items: readonly Item[]): string[] {
   const found = new Set<string>();
   for (const item of [...items].reverse()) {
     if (item.kind !== "message" || item.message.role !== "user") continue;
-    const text = item.message.content.map((part) => (part.type === "text" ? part.text : part.type === "subtask" ? `@${part.agent} ${part.prompt}` : "")).join("").trim();
+    const { text } = promptOf(item.message.content);
     if (text && handedLine(text) === undefined) found.add(text);
   }
   return [...found];

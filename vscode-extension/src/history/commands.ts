@@ -35,6 +35,20 @@ export async function restore(
   if (done) vscode.window.setStatusBarMessage(t("Goalwright: took back {0}", counts(done.files)), SHOWN_MS);
 }
 
+/** Before an earlier message is sent again: asks what becomes of the files changed since. False: leave all as it is. */
+export async function revertOrKeep(history: FileHistory, messageId: string): Promise<boolean> {
+  const planned = await history.restore({ messageId }, true).catch((error: unknown) => {
+    if ((error as { code?: unknown }).code === ErrorCode.UNKNOWN_REQUEST) return undefined;
+    throw error;
+  });
+  if (!planned || planned.files.length === 0) return true;
+  const [revert, keep] = [t("Revert Files"), t("Keep Files")];
+  const question = t("Revert the files that changed since this message?");
+  const choice = await vscode.window.showWarningMessage(question, { modal: true, detail: consequences(planned) }, revert, keep);
+  if (choice !== revert) return choice === keep;
+  return (await told(history, () => history.restore({ messageId }, false), t("Nothing to undo: the files read so already."))) !== undefined;
+}
+
 /**
  * The result; undefined when it was not done, which is told: a conflict with the buttons that help, `nothing` (else the
  * daemon's words) when there is nothing to do. Other errors are thrown.

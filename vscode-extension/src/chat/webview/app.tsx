@@ -92,7 +92,7 @@ export function App(): JSX.Element {
               </button>
             )}
             {empty && <Welcome surrounding={surrounding} />}
-            {shown && <Transcript key={shown.session.trace.traceId} session={shown} outbox={outbox} changes={record ? NO_CHANGES : view.changes} explored={view.explored} />}
+            {shown && <Transcript key={shown.session.trace.traceId} session={shown} outbox={outbox} changes={record ? NO_CHANGES : view.changes} own={!record} explored={view.explored} />}
             {!session &&
               outbox.map((one) => (
                 <article key={one.promptId} class="message user unsent" aria-label={t("You")}>
@@ -127,7 +127,7 @@ export function App(): JSX.Element {
 function changed(draft: Draft, message: Extract<ToWebview, { type: "insert" | "restore" | "attach" }>): Draft {
   const { text, files } = draft;
   if (message.type === "insert") return { files, text: text && !/\s$/.test(text) ? `${text} ${message.text}` : text + message.text };
-  if (message.type === "restore") return { text: text || message.text, files: [...message.attachments, ...files] };
+  if (message.type === "restore") return { text: [message.text, text].filter(Boolean).join("\n\n"), files: [...message.attachments, ...files] };
   const { mention } = message;
   // The words that asked for it were deleted or sent meanwhile.
   if (mention !== undefined && !text.includes(mention)) return draft;

@@ -12,6 +12,7 @@ import { childSession } from "../../explore/children";
 import type { Explored } from "../../explore/shown";
 import { explorationView, requestsOf, subagentOf } from "../../explore/view";
 import type { Changes } from "../messages";
+import { promptOf } from "../../composer/text";
 import { FileName } from "./chips";
 import { Exploration } from "./explore";
 import { memo, useOpen } from "./hooks";
@@ -33,6 +34,10 @@ interface MessageProps {
   changes: Changes;
   explored: Explored;
   streaming: boolean;
+  /** It can be sent again. */
+  editable: boolean;
+  /** It is the prompt of the last turn, and nothing runs. */
+  retryable: boolean;
   /** It answers the question for a plan. */
   plans?: boolean;
   /** Goals, by the calls with which work on them begins. */
@@ -46,12 +51,12 @@ interface MessageProps {
 export const MessageView = memo(
   (props: MessageProps): JSX.Element =>
     props.role === "user" ? (
-      <UserMessage id={props.id} parts={props.parts} restorable={hasChanges(props.changes)} />
+      <UserMessage id={props.id} parts={props.parts} editable={props.editable} retryable={props.retryable} restorable={hasChanges(props.changes)} />
     ) : (
       <AssistantMessage {...props} />
     ),
   (a, b) =>
-    a.parts === b.parts && a.streaming === b.streaming && a.plans === b.plans && (a.marks === undefined) === (b.marks === undefined) && sameCalls(b.parts, a.session, b.session) && sameChanges(a, b) && sameChildren(a, b),
+    a.parts === b.parts && a.streaming === b.streaming && a.retryable === b.retryable && a.plans === b.plans && (a.marks === undefined) === (b.marks === undefined) && sameCalls(b.parts, a.session, b.session) && sameChanges(a, b) && sameChildren(a, b),
 );
 
 function hasChanges(changes: Changes): boolean {
@@ -89,24 +94,18 @@ function sameCalls(parts: MessageProps["parts"], a: SessionState, b: SessionStat
 
 const RESTORE = t("Restore files to before this message");
 
-function UserMessage({ id, parts, restorable }: Pick<MessageProps, "id" | "parts"> & { restorable: boolean }): JSX.Element {
+function UserMessage({ id, parts, editable, retryable, restorable }: Pick<MessageProps, "id" | "parts" | "editable" | "retryable"> & { restorable: boolean }): JSX.Element {
   const notes = parts.flatMap((part) => (part?.type === "note" ? [part.text] : []));
   const said = parts.some((part) => part?.type === "text" || part?.type === "file" || part?.type === "subtask");
   return (
     <>
       {said && (
         <article class="message user" aria-label={t("You")}>
-          {restorable && (
-            <button
-              type="button"
-              class="symbol restore"
-              aria-label={RESTORE}
-              title={RESTORE}
-              onClick={() => post({ type: "restoreBefore", messageId: id })}
-            >
-              <Icon name="restore" />
-            </button>
-          )}
+          <div class="actions">
+            {editable && <Action icon="edit" label={t("Edit and resend")} onClick={() => post({ type: "resend", messageId: id, ...promptOf(parts.filter((part) => part !== undefined)) })} />}
+            {retryable && <Action icon="redo" label={t("Retry this message")} onClick={() => post({ type: "retry" })} />}
+            {restorable && <Action icon="restore" label={RESTORE} onClick={() => post({ type: "restoreBefore", messageId: id })} />}
+          </div>
           {parts.map((part, index) => {
             if (part?.type === "text") return <UserText key={index} id={id} text={part.text} />;
             if (part?.type === "file") return <span class="chip"><FileName file={part} /></span>;
@@ -118,6 +117,15 @@ function UserMessage({ id, parts, restorable }: Pick<MessageProps, "id" | "parts
       )}
       {notes.length > 0 && <Note id={id} text={notes.join("\n\n")} />}
     </>
+  );
+}
+
+/** A button that shows on hover and focus. */
+function Action({ icon, label, onClick }: { icon: IconName; label: string; onClick: () => void }): JSX.Element {
+  return (
+    <button type="button" class="symbol" aria-label={label} title={label} onClick={onClick}>
+      <Icon name={icon} />
+    </button>
   );
 }
 
@@ -281,7 +289,7 @@ export function NoticeLine({ level, text, code = "", past = false }: { level: Le
 export function Fixes({ errorKind, provider }: { errorKind: string; provider: string }): JSX.Element {
   const key = errorKind === "auth" || errorKind === "no_key";
   return (
-    <div class="buttons">
+    <>
       {key && (
         <button type="button" class="primary" onClick={() => post({ type: "connectModel", provider: Object.hasOwn(PROVIDER_NAMES, provider) || provider === "custom" ? provider : "" })}>
           {t("Change Key…")}
@@ -290,7 +298,7 @@ export function Fixes({ errorKind, provider }: { errorKind: string; provider: st
       <button type="button" onClick={() => post({ type: "command", command: "chooseModel" })}>
         {t("Change Model…")}
       </button>
-    </div>
+    </>
   );
 }
 

@@ -8,6 +8,7 @@ import type { Outgoing } from "../../session/controller";
 import type { Explored } from "../../explore/shown";
 import { turnChanges } from "../../history/turn";
 import type { Changes } from "../messages";
+import { lastPrompt } from "../../composer/text";
 import { Counts } from "./diff";
 import { post } from "./host";
 import { Compaction, Fixes, GoalMark, MessageView, NoticeLine, UserText } from "./message";
@@ -18,10 +19,12 @@ interface TranscriptProps {
   outbox: readonly Outgoing[];
   changes: Changes;
   explored: Explored;
+  /** The session on display, and not a record that is only read. */
+  own: boolean;
 }
 
 /** The lines of the conversation, with a mark where work on another goal begins. */
-export function Transcript({ session, outbox, changes, explored }: TranscriptProps): JSX.Element {
+export function Transcript({ session, outbox, changes, explored, own: editable }: TranscriptProps): JSX.Element {
   const { items, retry, goalTree } = session;
   const shown = lines(items, session.session.status !== "idle");
   const last = shown.at(-1);
@@ -32,6 +35,8 @@ export function Transcript({ session, outbox, changes, explored }: TranscriptPro
   const marks = goalMarks(shown, session.results);
   const plans = planAnswers(items);
   const own = firstOwn(session);
+  const idle = editable && session.session.status === "idle" && outbox.length === 0;
+  const prompt = idle ? lastPrompt(items) : undefined;
   return (
     <>
       {shown.map((item) => (
@@ -49,6 +54,8 @@ export function Transcript({ session, outbox, changes, explored }: TranscriptPro
               changes={changes}
               explored={explored}
               streaming={false}
+              editable={editable}
+              retryable={item.key === prompt?.key}
               plans={plans.keys.has(item.key)}
               marks={marksIn(item.message.content, marks)}
             />
@@ -68,12 +75,14 @@ export function Transcript({ session, outbox, changes, explored }: TranscriptPro
             changes={changes}
             explored={explored}
             streaming={true}
+            editable={false}
+            retryable={false}
             plans={plans.awaited}
           />
         </div>
       )}
       {session.session.status === "idle" && outbox.length === 0 && <ChangedFiles items={items} changes={changes} />}
-      {session.errorKind && outbox.length === 0 && <Fixes errorKind={session.errorKind} provider={session.session.model.split("/", 1)[0] ?? ""} />}
+      {prompt && <AfterTurn session={session} />}
       {outbox.map((one) => (
         <article key={one.promptId} class="message user unsent" aria-label={t("You")}>
           <UserText id={one.promptId} text={one.text} />
@@ -85,6 +94,26 @@ export function Transcript({ session, outbox, changes, explored }: TranscriptPro
         busy && !compacting && !isTelling(session) && <p class="working shimmer">{t("Working…")}</p>
       )}
     </>
+  );
+}
+
+/** What can be done about a turn that did not come to its end. */
+function AfterTurn({ session: { session, errorKind } }: { session: SessionState }): JSX.Element | null {
+  const reason = session.trace.lastStopReason;
+  const goesOn = reason === "canceled" || reason === "max_tokens";
+  if (!goesOn && reason !== "error") return null;
+  return (
+    <div class="buttons">
+      {goesOn && (
+        <button type="button" onClick={() => post({ type: "continue" })}>
+          {t("Continue")}
+        </button>
+      )}
+      <button type="button" onClick={() => post({ type: "retry" })}>
+        {t("Retry")}
+      </button>
+      {errorKind && <Fixes errorKind={errorKind} provider={session.model.split("/", 1)[0] ?? ""} />}
+    </div>
   );
 }
 

@@ -24,9 +24,11 @@ from tools.localization import t
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
+    from daemon.store.archive import Exported
     from daemon.store.archive_import import Imported
     from daemon.store.pruning import Doomed, Limits, Pruned
     from daemon.store.rebuild import Rebuilt
+    from daemon.store.searching import Hit
 
 log = logging.getLogger(__name__)
 
@@ -82,9 +84,9 @@ class Keeping:
             with contextlib.suppress(StoreError):
                 undo(trace_id)
 
-    def in_use(self, trace_id: str) -> bool:
-        """Whether somebody works on a trace or looks at it; branches and sub-agents count."""
-        looked_at = (*self._opening, *self._bus.heard())
+    def in_use(self, trace_id: str, *, watched: bool = True) -> bool:
+        """Whether somebody works on a trace or, with ``watched``, looks at it; branches and sub-agents count."""
+        looked_at = (*self._opening, *(self._bus.heard() if watched else ()))
         return any(root_of(session_id) == trace_id for session_id in looked_at) or any(
             session.running
             or session.state.pending
@@ -195,15 +197,40 @@ class Keeping:
                 log.warning("old sessions could not be deleted: %s", error)
             await asyncio.sleep(pause_s)
 
-    async def _delete(self, trace_id: str) -> None:
-        async with self._hold(trace_id):
+    async def delete(self, trace_id: str) -> None:
+        """Delete one trace, also while clients show it. Raises UnknownTrace, InUse, StoreError."""
+        if trace_id != root_of(trace_id):
+            raise StoreError(
+                t("{trace_id} is a branch or sub-agent: delete the session it belongs to.", trace_id=trace_id)
+            )
+        async with self._one:
+            await asyncio.to_thread(self._store.trace, trace_id)
+            if self.in_use(trace_id, watched=False):
+                raise InUse(t("Session {trace_id} is at work: stop it, and try again.", trace_id=trace_id))
+            await self._delete(trace_id, watched=False)
+
+    async def export(self, trace_id: str, target: Path) -> Exported:
+        """Write a trace to an archive, replacing what is there. Raises UnknownTrace, StoreError."""
+        from daemon.store.archive import export_trace
+
+        return await asyncio.to_thread(export_trace, self._store, trace_id, target, replace=True)
+
+    async def search(self, query: str, limit: int) -> list[Hit]:
+        """Find the newest sessions in whose title or messages ``query`` stands."""
+        from daemon.store.searching import search
+
+        titles = {session_id: session.state.trace.title for session_id, session in self._sessions.items()}
+        return await asyncio.to_thread(search, self._store, query, limit, titles)
+
+    async def _delete(self, trace_id: str, *, watched: bool = True) -> None:
+        async with self._hold(trace_id, watched=watched):
             await asyncio.to_thread(self._store.delete, trace_id)
             self._own.forget(trace_id)
 
     @contextlib.asynccontextmanager
-    async def _hold(self, trace_id: str) -> AsyncGenerator[None]:
+    async def _hold(self, trace_id: str, *, watched: bool = True) -> AsyncGenerator[None]:
         """Nobody opens it meanwhile, and no session has its files open. Raises InUse when somebody needs it."""
-        if self.in_use(trace_id):
+        if self.in_use(trace_id, watched=watched):
             raise InUse(
                 t(
                     "Session {trace_id} is open: somebody works on it or looks at it. Close it there, or end "

@@ -100,3 +100,46 @@ class TracePruneResult(Wire):
     """Whether there is any limit at all."""
     problems: tuple[str, ...] = ()
     dry_run: bool = False
+
+
+class SessionDeleteParams(Wire):
+    """Delete a session with its branches and sub-agents. One that is at work is refused."""
+
+    session_id: str
+
+
+class SessionSearchParams(Wire):
+    """Search the stored sessions by title and messages."""
+
+    query: str
+    limit: int = Field(default=50, ge=1, le=200)
+
+
+class SessionHit(Wire):
+    """A session that was found."""
+
+    session_id: str
+    excerpt: str = ""
+    """The place in a message, in one line; empty: the title alone has it."""
+
+
+class SessionSearchResult(Wire):
+    """Newest session first."""
+
+    hits: tuple[SessionHit, ...]
+
+
+class TraceExportParams(Wire):
+    """Write the archive of a session to ``archive``, an absolute path; a file that is there is replaced."""
+
+    session_id: str
+    archive: str
+
+
+class TraceExportResult(Wire):
+    """What was written."""
+
+    archive: str
+    files: int
+    size: int
+    """Bytes."""

@@ -1,4 +1,4 @@
-"""What a client can ask of the daemon about stored traces: ``goalwright/trace/rebuild``, ``…/import``, ``…/prune``."""
+"""What a client can ask of the daemon about stored traces: rebuild, import, export, prune, delete, search."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from daemon.keeping import InUse, Keeping
 from daemon.model.base import Model
 from daemon.store.pruning import Limits
 from lsp_bridge import keeping_protocol as k
+from lsp_bridge import protocol as p
 from lsp_bridge.handshake import BUSY, INVALID_PARAMS
 from lsp_bridge.request_error import RequestError
 from tools.localization import t
@@ -27,7 +28,10 @@ class KeepingRequests:
         self.handlers: Mapping[str, Callable[[Any], Awaitable[Model]]] = {
             "goalwright/trace/rebuild": self.rebuild,
             "goalwright/trace/import": self.take_in,
+            "goalwright/trace/export": self.export,
             "goalwright/trace/prune": self.prune,
+            "goalwright/session/delete": self.delete,
+            "goalwright/session/search": self.search,
         }
 
     async def rebuild(self, params: k.TraceRebuildParams) -> k.TraceRebuildResult:
@@ -40,11 +44,7 @@ class KeepingRequests:
 
     async def take_in(self, params: k.TraceImportParams) -> k.TraceImportResult:
         """Import an archive. Raises RequestError, StoreError."""
-        archive = Path(params.archive)
-        if not archive.is_absolute():
-            raise RequestError(
-                INVALID_PARAMS, t("{archive} is not an absolute path.", archive=params.archive)
-            )
+        archive = _absolute(params.archive)
         try:
             done = await self._keeping().take_in(archive, params.max_mb)
         except InUse as error:
@@ -57,6 +57,27 @@ class KeepingRequests:
             sessions=_sessions(done.rebuilt),
             left_out=done.left_out,
             dropped=done.dropped,
+        )
+
+    async def export(self, params: k.TraceExportParams) -> k.TraceExportResult:
+        """Write a session to an archive. Raises RequestError, StoreError."""
+        archive = _absolute(params.archive)
+        done = await self._keeping().export(params.session_id, archive)
+        return k.TraceExportResult(archive=str(done.path), files=done.files, size=done.size)
+
+    async def delete(self, params: k.SessionDeleteParams) -> p.Empty:
+        """Delete a session. Raises RequestError, StoreError."""
+        try:
+            await self._keeping().delete(params.session_id)
+        except InUse as error:
+            raise RequestError(BUSY, str(error)) from error
+        return p.Empty()
+
+    async def search(self, params: k.SessionSearchParams) -> k.SessionSearchResult:
+        """Find sessions by title and messages."""
+        hits = await self._keeping().search(params.query, params.limit)
+        return k.SessionSearchResult(
+            hits=tuple(k.SessionHit(session_id=hit.trace_id, excerpt=hit.excerpt) for hit in hits)
         )
 
     async def prune(self, params: k.TracePruneParams) -> k.TracePruneResult:
@@ -84,6 +105,13 @@ class KeepingRequests:
             problems=done.problems,
             dry_run=done.dry_run,
         )
+
+
+def _absolute(archive: str) -> Path:
+    path = Path(archive)
+    if not path.is_absolute():
+        raise RequestError(INVALID_PARAMS, t("{archive} is not an absolute path.", archive=archive))
+    return path
 
 
 def _sessions(done: Rebuilt) -> tuple[k.RebuiltSession, ...]:

@@ -59,6 +59,12 @@ from lsp_bridge.history_protocol import HistoryResult as HistoryResult
 from lsp_bridge.history_protocol import HistoryStepParams as HistoryStepParams
 from lsp_bridge.keeping_protocol import PrunedTrace as PrunedTrace
 from lsp_bridge.keeping_protocol import RebuiltSession as RebuiltSession
+from lsp_bridge.keeping_protocol import SessionDeleteParams as SessionDeleteParams
+from lsp_bridge.keeping_protocol import SessionHit as SessionHit
+from lsp_bridge.keeping_protocol import SessionSearchParams as SessionSearchParams
+from lsp_bridge.keeping_protocol import SessionSearchResult as SessionSearchResult
+from lsp_bridge.keeping_protocol import TraceExportParams as TraceExportParams
+from lsp_bridge.keeping_protocol import TraceExportResult as TraceExportResult
 from lsp_bridge.keeping_protocol import TraceImportParams as TraceImportParams
 from lsp_bridge.keeping_protocol import TraceImportResult as TraceImportResult
 from lsp_bridge.keeping_protocol import TracePruneParams as TracePruneParams
@@ -415,6 +421,8 @@ REQUESTS: dict[str, tuple[type[Model], type[Model]]] = {
     "goalwright/session/context": (SessionParams, ContextResult),
     "goalwright/session/compact": (SessionCompactParams, CompactResult),
     "goalwright/session/handover": (SessionHandoverParams, SessionResult),
+    "goalwright/session/delete": (SessionDeleteParams, Empty),
+    "goalwright/session/search": (SessionSearchParams, SessionSearchResult),
     "goalwright/queue/edit": (QueueEditParams, Empty),
     "goalwright/queue/send": (SessionParams, Empty),
     "goalwright/goal/add": (GoalAddParams, GoalResult),
@@ -452,6 +460,7 @@ REQUESTS: dict[str, tuple[type[Model], type[Model]]] = {
     "goalwright/trace/messages": (TraceMessagesParams, TraceMessagesResult),
     "goalwright/trace/rebuild": (TraceRebuildParams, TraceRebuildResult),
     "goalwright/trace/import": (TraceImportParams, TraceImportResult),
+    "goalwright/trace/export": (TraceExportParams, TraceExportResult),
     "goalwright/trace/prune": (TracePruneParams, TracePruneResult),
 }
 """Requests of a client, by method."""

@@ -153,3 +153,55 @@ async def test_names_and_commands_are_completed_and_the_active_file_goes_along(
         await window.chat.get_by_role("region", name="Recent sessions").get_by_role("button").first.click()
         await expect(window.composer).to_have_value("Half a thought")
         await until(lambda: len(model.requests) == 4, "no request but for the prompts")
+
+
+async def test_sessions_are_renamed_found_by_text_pinned_exported_and_deleted(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    replies = [Reply(text="The ferry sails at noon."), Reply(text="Second answer.")]
+    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+        await window.show_chat()
+        await window.say("When does it sail?")
+        await expect(window.answers().last).to_contain_text("noon")
+        title = window.chat.get_by_role("heading", level=1)
+        await title.hover()
+        await window.button("Rename session").click()
+        box = window.page.locator(".quick-input-widget")
+        await box.locator("input").fill("Timetable")
+        await window.page.keyboard.press("Enter")
+        await expect(title).to_have_text("Timetable")
+        await window.command("Goalwright: New Session")
+        await window.say("Something else")
+        await expect(window.answers().last).to_contain_text("Second answer.")
+
+        # By its text, and its row has buttons.
+        await window.command("Goalwright: Open Session…")
+        await box.locator("input.input").fill("ferry sails")
+        row = box.get_by_role("option", name=re.compile("Timetable"))
+        await expect(row).to_contain_text("The ferry sails at noon.")
+        await row.hover()
+        await row.get_by_label("Pin", exact=True).click()
+        await box.locator("input.input").fill("")
+        await expect(box.get_by_role("option").first).to_contain_text("Timetable")
+        await window.pictures("sessions")
+
+        await row.hover()
+        await row.get_by_label("Export…").click()
+        await expect(box).to_contain_text("Export Session")
+        await expect(box.locator("input.input")).to_have_value(re.compile(r"\.tar\.gz$"))
+        await box.get_by_role("button", name="OK").click()
+        said = await window.notification("Exported to").text_content()
+        archive = re.search(r"Exported to (\S+\.tar\.gz)", said or "")
+        assert archive is not None, said
+        assert Path(archive[1]).stat().st_size > 0
+
+        await window.command("Goalwright: Open Session…")
+        await row.hover()
+        await row.get_by_label("Delete…").click()
+        dialog = window.page.locator(".monaco-dialog-box")
+        await expect(dialog).to_contain_text("Delete the session “Timetable”?")
+        await dialog.get_by_role("button", name="Delete", exact=True).click()
+        await expect(dialog).to_have_count(0)
+        await window.command("Goalwright: Open Session…")
+        await expect(box.get_by_role("option", name=re.compile("Something else"))).to_be_visible()
+        await expect(row).to_have_count(0)

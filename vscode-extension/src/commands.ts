@@ -1,7 +1,6 @@
 import * as vscode from "vscode";
 import type { ChatView } from "./chat/view";
 import type { SurroundingModel } from "./chat/surrounding";
-import { ago } from "./chat/time";
 import type { ContextCommands } from "./context/commands";
 import { openTrace } from "./dag/browser";
 import type { GraphPanel } from "./dag/panel";
@@ -31,11 +30,13 @@ import type { Answer } from "./permission/grants";
 import { showJobs } from "./permission/jobs";
 import type { PermissionRequest } from "./protocol.gen";
 import type { SessionController } from "./session/controller";
+import type { SessionPicker } from "./session/picker";
 import { t } from "./l10n";
 
 export interface Parts {
   daemon: Daemon;
   sessions: SessionController;
+  picker: SessionPicker;
   chat: ChatView;
   review: Review;
   history: FileHistory;
@@ -72,6 +73,7 @@ export function registerCommands(parts: Parts): vscode.Disposable {
       if (typeof sessionId === "string") await sessions.open(sessionId);
       await chat.reveal();
     },
+    renameSession: () => parts.picker.renameShown(),
     cancel: () => sessions.cancel(),
     accept: (uri) => answer(parts, uri, { reply: "once" }),
     reject: (uri) => answer(parts, uri, { reply: "reject" }),
@@ -224,20 +226,10 @@ function proposal(uri: unknown): vscode.Uri | undefined {
   return uri instanceof vscode.Uri && proposedBy(uri) ? uri : undefined;
 }
 
-async function chooseSession({ sessions, chat }: Parts): Promise<void> {
-  const { sessions: found } = await sessions.list(200);
-  const picked = await vscode.window.showQuickPick(
-    found.map(({ trace, status }) => ({
-      label: trace.title || t("Untitled session"),
-      description: [ago(trace.updatedAt, Date.now()), status === "idle" ? "" : status === "waiting" ? t("waiting") : t("running")].filter(Boolean).join(" · "),
-      detail: trace.summary.replace(/\*\*|`/g, "") || trace.model || "",
-      iconPath: new vscode.ThemeIcon(trace.traceId === sessions.sessionId ? "check" : "comment"),
-      id: trace.traceId,
-    })),
-    { placeHolder: found.length > 0 ? t("Open a session") : t("No sessions yet"), matchOnDetail: true },
-  );
+async function chooseSession({ sessions, picker, chat }: Parts): Promise<void> {
+  const picked = await picker.choose();
   if (!picked) return;
-  await sessions.open(picked.id);
+  await sessions.open(picked);
   await chat.focus();
 }
 

@@ -25,6 +25,7 @@ import { ModelCommands } from "./models/commands";
 import { ProviderKeys } from "./models/keys";
 import { SessionController } from "./session/controller";
 import { Attention } from "./status/attention";
+import { SessionPicker } from "./session/picker";
 import { StatusItem } from "./status/item";
 
 /** Wiring only: makes the parts and hands them to each other. */
@@ -63,7 +64,8 @@ export function activate(context: vscode.ExtensionContext): void {
   const contexts = new ContextCommands({ daemon, sessions });
   const models = new ModelCommands({ daemon, sessions, keys, memory: context.globalState });
   const permissions = new PermissionCommands({ daemon, sessions, defaultMode: () => surrounding.defaultMode });
-  const parts = { daemon, sessions, chat, review, history, explorations, records, surrounding, installation, goals, goalCommands, graph, contexts, models, keys, permissions, tell, log };
+  const picker = new SessionPicker({ daemon, sessions, memory: context.workspaceState });
+  const parts = { daemon, sessions, picker, chat, review, history, explorations, records, surrounding, installation, goals, goalCommands, graph, contexts, models, keys, permissions, tell, log };
   context.subscriptions.push(
     log,
     daemon,

@@ -1650,6 +1650,11 @@ export interface SessionCreated {
   trace: BranchTrace | Trace;
 }
 
+/** Delete a session with its branches and sub-agents. One that is at work is refused. */
+export interface SessionDeleteParams {
+  sessionId: string;
+}
+
 /** Notification `goalwright/session/delta`: a piece of something growing; may be dropped. */
 export interface SessionDelta {
   sessionId: string;
@@ -1671,6 +1676,13 @@ export interface SessionEventsResult {
 export interface SessionHandoverParams {
   sessionId: string;
   agent: "init" | "execute";
+}
+
+/** A session that was found. */
+export interface SessionHit {
+  sessionId: string;
+  /** The place in a message, in one line; empty: the title alone has it. */
+  excerpt: string;
 }
 
 /** A session in a list. */
@@ -1800,6 +1812,17 @@ export interface SessionPromptResult {
 /** The session a request was about. */
 export interface SessionResult {
   session: SessionInfo;
+}
+
+/** Search the stored sessions by title and messages. */
+export interface SessionSearchParams {
+  query: string;
+  limit?: number;
+}
+
+/** Newest session first. */
+export interface SessionSearchResult {
+  hits: SessionHit[];
 }
 
 /** Change title, model or limits of a session; null leaves it. */
@@ -2015,6 +2038,20 @@ export interface TraceCompleted {
   totalCost: Cost;
 }
 
+/** Write the archive of a session to `archive`, an absolute path; a file that is there is replaced. */
+export interface TraceExportParams {
+  sessionId: string;
+  archive: string;
+}
+
+/** What was written. */
+export interface TraceExportResult {
+  archive: string;
+  files: number;
+  /** Bytes. */
+  size: number;
+}
+
 /** Take in an archive of a trace. */
 export interface TraceImportParams {
   /** Absolute path of the `.tar.gz`. */
@@ -2156,6 +2193,8 @@ export interface Requests {
   "goalwright/session/context": { params: SessionParams; result: ContextResult };
   "goalwright/session/compact": { params: SessionCompactParams; result: CompactResult };
   "goalwright/session/handover": { params: SessionHandoverParams; result: SessionResult };
+  "goalwright/session/delete": { params: SessionDeleteParams; result: Empty };
+  "goalwright/session/search": { params: SessionSearchParams; result: SessionSearchResult };
   "goalwright/queue/edit": { params: QueueEditParams; result: Empty };
   "goalwright/queue/send": { params: SessionParams; result: Empty };
   "goalwright/goal/add": { params: GoalAddParams; result: GoalResult };
@@ -2193,6 +2232,7 @@ export interface Requests {
   "goalwright/trace/messages": { params: TraceMessagesParams; result: TraceMessagesResult };
   "goalwright/trace/rebuild": { params: TraceRebuildParams; result: TraceRebuildResult };
   "goalwright/trace/import": { params: TraceImportParams; result: TraceImportResult };
+  "goalwright/trace/export": { params: TraceExportParams; result: TraceExportResult };
   "goalwright/trace/prune": { params: TracePruneParams; result: TracePruneResult };
 }
 

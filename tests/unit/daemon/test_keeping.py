@@ -314,3 +314,47 @@ async def test_the_session_used_last_is_not_pruned(tmp_path: Path) -> None:
     keeping = Keeping(store, own, lambda: datetime.now(UTC), limits=Limits)
     pruned = await keeping.prune(Limits(keep_days=1e-9))
     assert first not in [one.stored.trace_id for one in pruned.deleted]
+
+
+async def test_a_session_is_deleted_while_it_is_shown_but_not_while_it_works(tmp_path: Path) -> None:
+    write = [Call("write", {"file_path": "a.txt", "content": "x"})]
+    async with daemon(tmp_path, "one", write, "done") as bench:
+        keeping, first = bench.core.keeping, await worked(bench)
+        bench.core.bus.subscribe(first, lambda item: None)
+        await keeping.delete(first)
+        assert (left(bench), bench.core.live(first), bench.core.is_foreign(first)) == ([], None, True)
+        with pytest.raises(UnknownTrace):
+            await keeping.delete(first)
+
+        session = bench.core.new_session(model="fake/model")
+        turn = prompted(session, "write it")
+        await bench.asked()
+        with pytest.raises(InUse, match="at work"):
+            await keeping.delete(session.session_id)
+        assert left(bench) == [session.session_id]
+        await bench.answer()
+        await finish(turn)
+        with pytest.raises(StoreError, match="delete the session it belongs to"):
+            await keeping.delete(f"{session.session_id}:A")
+
+
+async def test_sessions_are_found_by_title_and_by_what_was_said(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "The Straße is closed.", "nothing", check=False) as bench:
+        first, second = await worked(bench), await worked(bench)
+        keeping = bench.core.keeping
+        [hit] = await keeping.search("  strasse is\nCLOSED ", 9)
+        assert (hit.trace_id, hit.excerpt) == (first, "The Straße is closed.")
+        assert [hit.trace_id for hit in await keeping.search("do it", 9)] == [second, first]
+        assert len(await keeping.search("do it", 1)) == 1
+        assert await keeping.search("tool_call", 9) == []
+        assert await keeping.search(" ", 9) == []
+        bench.core.update_session(await bench.core.session(first), {"title": "Roads"})
+        assert [hit.excerpt for hit in await keeping.search("roads", 9)] == [""]
+
+
+async def test_a_session_is_exported_also_over_an_older_archive(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "one") as bench:
+        trace_id, target = await worked(bench), tmp_path / "one.tar.gz"
+        target.write_bytes(b"older")
+        done = await bench.core.keeping.export(trace_id, target)
+        assert (done.path, done.size) == (target, target.stat().st_size)

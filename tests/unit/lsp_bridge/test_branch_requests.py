@@ -127,9 +127,10 @@ READS = {
     "job/list", "agent/list", "trace/messages",
 }  # fmt: skip
 ELSEWHERE = {
-    "daemon/status", "daemon/stop", "session/new", "session/list", "api/open",
+    "daemon/status", "daemon/stop", "session/new", "session/list", "session/search", "api/open",
+    "model/list", "model/test", "model/check",
     # About records as files; what runs or is open is refused there.
-    "trace/rebuild", "trace/import", "trace/prune",
+    "trace/rebuild", "trace/import", "trace/export", "trace/prune", "session/delete",
     # They name a question, which is the main line's, too.
     "permission/content", "permission/reply",
     # Ends what runs: a node may be canceled by itself.

@@ -40,6 +40,7 @@ const PAGE_COMMANDS: Readonly<Record<PageCommand, string>> = {
   setMode: "goalwright.setMode",
   chooseModel: "goalwright.chooseModel",
   managePermissions: "goalwright.managePermissions",
+  renameSession: "goalwright.renameSession",
   manageTrust: "workbench.trust.manage",
 };
 

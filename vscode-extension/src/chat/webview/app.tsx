@@ -142,6 +142,11 @@ function Header({ view }: { view: ViewState }): JSX.Element {
   return (
     <header class="bar">
       <h1 title={title}>{title}</h1>
+      {session && (
+        <button type="button" class="symbol rename" aria-label={t("Rename session")} title={t("Rename session")} onClick={() => post({ type: "command", command: "renameSession" })}>
+          <Icon name="edit" />
+        </button>
+      )}
       {demo && (
         <span class="demo" title={t("A scripted model answers. Set a key or a model to use a real one.")}>
           {t("DEMO")}

@@ -272,7 +272,9 @@ def _plan_commands(commands: _Commands) -> None:
 
     for action in (add, rename, move, focus, done, abandon):
         action.add_argument(
-            "--session", metavar="ID", help=t("the session (see: goalwright sessions; default: the newest)")
+            "--session",
+            metavar="ID",
+            help=t("the session (see: goalwright sessions; default: the session used last)"),
         )
         _workspace(action)
         _json(action)
@@ -324,7 +326,9 @@ def _permission_commands(commands: _Commands) -> None:
         "permissions",
         help=t("show what was granted and which rules hold; take grants back; explain a decision"),
     )
-    permissions.add_argument("--session", metavar="ID", help=t("the session (default: the newest, if any)"))
+    permissions.add_argument(
+        "--session", metavar="ID", help=t("the session (default: the session used last, if any)")
+    )
     _workspace(permissions)
     _json(permissions)
     actions = permissions.add_subparsers(dest="action", metavar="action")
@@ -343,7 +347,7 @@ def _permission_commands(commands: _Commands) -> None:
 
     mode = commands.add_parser("mode", help=t("show or set what passes unasked in a session"))
     mode.add_argument("mode", nargs="?", choices=MODES)
-    mode.add_argument("--session", metavar="ID", help=t("the session (default: the newest)"))
+    mode.add_argument("--session", metavar="ID", help=t("the session (default: the session used last)"))
     _workspace(mode)
     _json(mode)
 
@@ -358,7 +362,9 @@ def _permission_commands(commands: _Commands) -> None:
         "jobs", help=t("list what the agent's commands left running in the background")
     )
     jobs.add_argument("--kill", metavar="ID", help=t("stop this one"))
-    jobs.add_argument("--session", metavar="ID", help=t("the session (default: the newest, if any)"))
+    jobs.add_argument(
+        "--session", metavar="ID", help=t("the session (default: the session used last, if any)")
+    )
     _workspace(jobs)
     _json(jobs)
 
@@ -393,7 +399,7 @@ def _session(parser: argparse.ArgumentParser) -> None:
         "session",
         metavar="SESSION",
         nargs="?",
-        help=t("the session (see: goalwright sessions; default: the newest)"),
+        help=t("the session (see: goalwright sessions; default: the session used last)"),
     )
 
 

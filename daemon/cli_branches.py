@@ -69,7 +69,7 @@ def _shared(parser: argparse.ArgumentParser, *, own: bool = False) -> None:
     """``own``: with defaults. An action's own would undo what stands before it."""
     nothing = None if own else argparse.SUPPRESS
     parser.add_argument(
-        "--session", metavar="ID", default=nothing, help=t("the session (default: the newest)")
+        "--session", metavar="ID", default=nothing, help=t("the session (default: the session used last)")
     )
     parser.add_argument("--workspace", metavar="FOLDER", type=Path, default=nothing, help=t(_FOLDER))
     parser.add_argument(

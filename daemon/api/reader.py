@@ -35,9 +35,9 @@ class MessageQuery:
     goal_id: str | None = None
     """The id of a goal as payloads have it, or its display number as ``#4`` or with a dot (``2.1``)."""
     number: str | None = None
-    """Display number, e.g. ``4`` or ``2.1``; counts before ``goal_id``."""
+    """Display number, e.g. ``4`` or ``2.1``. The routes refuse more than one of the three."""
     internal_goal_id: str | None = None
-    """An id only; counts before ``number`` and ``goal_id``."""
+    """An id only."""
     branch_id: str | None = None
     role: Role | None = None
     inherited: bool = True

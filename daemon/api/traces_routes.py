@@ -89,10 +89,10 @@ def trace_routes(reader: TraceReader) -> APIRouter:
             ),
         ] = None,
         number: Annotated[
-            str | None, Query(description="Display number of a goal, e.g. 4 or 2.1; goes before goal_id.")
+            str | None, Query(description="Display number of a goal, e.g. 4 or 2.1; instead of goal_id.")
         ] = None,
         internal_goal_id: Annotated[
-            str | None, Query(description="Id of a goal, never a number; goes before both.")
+            str | None, Query(description="Id of a goal, never a number; instead of goal_id.")
         ] = None,
         branch_id: BranchOf = None,
         role: Role | None = None,
@@ -107,6 +107,9 @@ def trace_routes(reader: TraceReader) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
         before: Annotated[int | None, Query(ge=0, le=10**15, description="Sequence below which.")] = None,
     ) -> Response:
+        _check_one_goal(
+            without_goal=without_goal, goal_id=goal_id, number=number, internal_goal_id=internal_goal_id
+        )
         query = MessageQuery(
             goal_id=goal_id,
             number=number,
@@ -187,6 +190,13 @@ class BadParameter(Exception):
 def without_empty(query: bytes) -> bytes:
     """A query without the parameters that have no value: forms send ``role=`` where nothing was chosen."""
     return b"&".join(pair for pair in query.split(b"&") if pair.partition(b"=")[2])
+
+
+def _check_one_goal(*, without_goal: bool, **goals: str | None) -> None:
+    """Refuse a query that names two goals, or a goal and none. Raises BadParameter."""
+    given = [name for name, value in goals.items() if value is not None] + ["without_goal"] * without_goal
+    if len(given) > 1:
+        raise BadParameter(f"{' and '.join(given)} name different messages: give one of them.")
 
 
 def _statuses(text: str | None) -> frozenset[TraceStatus]:

@@ -293,10 +293,18 @@ class AskPerson:
             if option_texts(question):
                 several = t(" or several (1,3)") if question.get("multiple") is True else ""
                 how = t("Number{several}, or {how}", several=several, how=how)
-            typed = await self._reader.ask(t("{how} (Enter: skip): ", how=how))
-            if typed is None:
+            while (typed := await self._reader.ask(t("{how} (Enter: skip): ", how=how))) is not None:
+                if (answer := typed_answer(question, typed)) is not None:
+                    answers.append(answer)
+                    break
+                count = len(option_texts(question))
+                self._view.line(
+                    t("  Choose from 1 to {count}.", count=count)
+                    if question.get("multiple") is True
+                    else t("  Choose one number from 1 to {count}.", count=count)
+                )
+            else:
                 return Answer("reject")
-            answers.append(typed_answer(question, typed))
         if not any(answer["chosen"] or answer["text"] for answer in answers):
             return Answer("reject")
         return Answer("once", answers=tuple(answers))

@@ -86,10 +86,15 @@ async def _connected(workspace: Path, launcher: Launcher) -> AsyncGenerator[Clie
 
 
 def goal_by_number(loaded: dict[str, Any], number: str) -> str:
-    """The id of the goal that the plan shows with this number. Raises Failed with the numbers there are."""
+    """Return the id of the goal that is meant by ``2.1``, ``#2.1``, or by its id as models see it, ``g5``.
+
+    Raises Failed with the numbers there are.
+    """
     numbers = {goal_id: string(shown_as) for goal_id, shown_as in mapping(loaded.get("goalNumbers")).items()}
-    wanted = number.strip().rstrip(".")
+    wanted = number.strip().rstrip(".").removeprefix("#")
     found = next((goal_id for goal_id, shown_as in numbers.items() if shown_as == wanted), None)
+    if found is None and wanted.startswith("g") and wanted[1:] in numbers:
+        found = wanted[1:]
     if found is None:
         known = ", ".join(sorted(numbers.values(), key=_in_order)[:30])
         more = ", …" if len(numbers) > 30 else ""

@@ -134,7 +134,7 @@ def show_plan(console: Console, plan: dict[str, Any]) -> None:
         console.write(
             t("The plan is empty: the model makes one when the task needs it, or `goalwright goal add`.\n")
         )
-    if lines and (rest := _without_goal(mapping(plan.get("meter")))):
+    if rest := _without_goal(mapping(plan.get("meter"))):
         lines.append((rest, style.dim(rest)))
     for plain, painted in lines:
         fitting = _fitting(console, plain)

@@ -111,19 +111,20 @@ def option_texts(question: dict[str, Any]) -> list[str]:
     return texts
 
 
-def typed_answer(question: dict[str, Any], line: str) -> dict[str, Any]:
-    """The answer for ``permission/reply`` that a typed line means.
+def typed_answer(question: dict[str, Any], line: str) -> dict[str, Any] | None:
+    """Return the answer for ``permission/reply`` that a typed line means; None for numbers that choose nothing.
 
-    Numbers of options, separated by commas or blanks, choose these; everything else is the user's own words. A single
-    number is one option even where several may be chosen; several numbers are words where only one may be.
+    Numbers of options, separated by commas or blanks, choose these; everything else is the user's own words. Of a
+    question with options, numbers alone are no words, also where there is no such option or only one may be chosen.
     """
     labels = [string(option.get("label")) for option in mappings(question.get("options"))]
     words = line.replace(",", " ").split()
     numbers = [int(word) for word in words if word.isdecimal() and len(word) < 4]
-    if numbers and len(numbers) == len(words) and all(1 <= number <= len(labels) for number in numbers):
-        chosen = list(dict.fromkeys(labels[number - 1] for number in numbers))
-        if len(chosen) == 1 or question.get("multiple") is True:
-            return {"chosen": chosen, "text": ""}
+    if labels and numbers and len(numbers) == len(words):
+        known = [labels[number - 1] for number in numbers if 1 <= number <= len(labels)]
+        chosen = list(dict.fromkeys(known))
+        several = len(chosen) > 1 and question.get("multiple") is not True
+        return None if several or len(known) < len(numbers) else {"chosen": chosen, "text": ""}
     return {"chosen": [], "text": line.strip()}
 
 

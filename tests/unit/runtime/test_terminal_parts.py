@@ -203,6 +203,16 @@ async def test_questions_of_the_model_are_answered_by_numbers_and_in_own_words(p
     assert "asked because" not in text
 
 
+async def test_numbers_that_choose_nothing_are_asked_about_again(person: Person) -> None:
+    text = await answer_questions(
+        person, ("9\n", SKIP), ("1,2\n", SKIP), ("2\n", SKIP), ("3\n", SKIP), ("1\n", SKIP), ("\n", SKIP)
+    )
+    (reply,) = person.replies
+    assert [answer["chosen"] for answer in reply["answers"]] == [["PostgreSQL"], ["cache"], []]
+    assert text.count("Choose one number from 1 to 2.") == 2
+    assert text.count("  Choose from 1 to 2.") == 1
+
+
 async def test_questions_that_are_all_skipped_are_refused_as_a_whole(person: Person) -> None:
     await answer_questions(person, ("\n", SKIP), ("\n", SKIP), (" \n", SKIP))
     assert person.replies[0]["reply"] == "reject"
@@ -213,13 +223,17 @@ async def test_questions_that_are_all_skipped_are_refused_as_a_whole(person: Per
     ("line", "question", "chosen"),
     [
         ("2", DATABASE, ["PostgreSQL"]),
-        ("1 2", DATABASE, []),  # only one may be chosen: these are words
-        ("3", DATABASE, []),
+        ("1 2", DATABASE, None),  # only one may be chosen
+        ("3", DATABASE, None),
+        ("1,9", EXTRAS, None),
         ("1 but in memory", DATABASE, []),
         ("1 2 2", EXTRAS, ["cache", "logs"]),
         ("5", WHY, []),
     ],
 )
-def test_what_a_typed_line_means(line: str, question: dict[str, Any], chosen: list[str]) -> None:
+def test_what_a_typed_line_means(line: str, question: dict[str, Any], chosen: list[str] | None) -> None:
     answer = typed_answer(question, line)
-    assert answer == {"chosen": chosen, "text": "" if chosen else line}
+    if chosen is None:
+        assert answer is None
+    else:
+        assert answer == {"chosen": chosen, "text": "" if chosen else line}

@@ -104,6 +104,21 @@ async def test_the_plan_is_shown_with_numbers_states_tokens_and_cost(terminal: T
     assert json.loads(terminal.out.getvalue().lstrip("\0"))["goalNumbers"] == NUMBERS
 
 
+async def test_an_empty_plan_says_what_ran_without_a_goal_too(terminal: Terminal) -> None:
+    loaded = {"goalTree": {"goals": []}, "goalNumbers": {}, "meter": METER}
+    terminal.answer("goalwright/session/load", loaded)
+    await goals(GoalsOptions(terminal.workspace), terminal.launcher, terminal.console)
+    assert terminal.lines[0].startswith("The plan is empty")
+    assert terminal.lines[1:] == ["  Without a goal  (1,000 tokens, $0.0100)"]
+
+
+@pytest.mark.parametrize("name", ["1.2", "#1.2", "1.2.", "g3"])
+async def test_a_goal_is_named_by_its_number_or_as_models_see_it(terminal: Terminal, name: str) -> None:
+    options = GoalOptions("focus", terminal.workspace, goal=name)
+    assert await goal(options, terminal.launcher, terminal.console) == 0
+    assert terminal.fake.params("goalwright/goal/focus")[0]["goalId"] == "3"
+
+
 async def test_lines_fit_a_terminal_and_lose_no_colour_in_the_middle(terminal: Terminal) -> None:
     terminal.console.live, terminal.console.columns, terminal.console.color = True, 24, True
     await goals(GoalsOptions(terminal.workspace), terminal.launcher, terminal.console)

@@ -27,6 +27,16 @@ async def api(tmp_path: Path) -> AsyncGenerator[Api]:
             yield client, found, session.session_id
 
 
+@pytest.mark.parametrize(
+    "query", ["goal_id=1&number=2", "goal_id=1&without_goal=true", "number=1&internal_goal_id=1"]
+)
+async def test_messages_of_two_goals_at_once_are_refused(api: Api, query: str) -> None:
+    client, _, trace_id = api
+    answer = await client.get(f"/api/traces/{trace_id}/messages?{query}")
+    assert answer.status_code == 422
+    assert answer.json()["detail"].endswith("name different messages: give one of them.")
+
+
 async def test_a_parameter_without_a_value_is_as_if_it_was_not_there(api: Api) -> None:
     client, _, trace_id = api
     paths = (await client.get("/openapi.json")).json()["paths"]

@@ -8,9 +8,9 @@ import json
 import logging
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from tools.base import PermissionDenied, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.cutting import head
@@ -119,7 +119,7 @@ def parse_input(tool: AnyTool, input_json: str) -> ToolInput:
         lines = [f"The arguments of {tool.name} are wrong:"]
         for problem in error.errors(include_url=False, include_context=False):
             where = ".".join(str(part) for part in problem["loc"]) or "arguments"
-            lines.append(f"- {where}: {_problem(problem['type'], problem['msg'], where, tool)}")
+            lines.append(f"- {where}: {_problem(problem['type'], problem['msg'], problem['loc'], tool)}")
         lines.append(_expected(tool))
         raise ToolError("\n".join(lines)) from error
     except RecursionError:
@@ -138,14 +138,36 @@ def unknown_tool(name: str, names: Iterable[str]) -> str:
     return f"There is no tool named {name!r}.{hint} Available: {', '.join(known)}."
 
 
-def _problem(kind: str, message: str, where: str, tool: AnyTool) -> str:
+def _problem(kind: str, message: str, where: tuple[int | str, ...], tool: AnyTool) -> str:
     if kind == "missing":
         return "is required"
     if kind == "extra_forbidden":
-        fields: list[str] = list(tool.Input.model_fields)
-        close = difflib.get_close_matches(where, fields, n=1, cutoff=0.4)
-        return "is not known" + (f"; did you mean {close[0]}?" if close else "")
+        fields = _fields(tool.Input, where[:-1])
+        close = difflib.get_close_matches(str(where[-1]), fields, n=1, cutoff=0.4)
+        # The fields of the call itself are listed below.
+        known = f"; there are {', '.join(fields)}" if len(where) > 1 and fields else ""
+        return "is not known" + known + (f"; did you mean {close[0]}?" if close else "")
     return message[:1].lower() + message[1:]
+
+
+def _fields(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
+    """Return the fields of the object at a place in the arguments; none when that cannot be told."""
+    for step in path:
+        if isinstance(step, str):
+            if step not in model.model_fields:
+                return []
+            inner = _model_in(model.model_fields[step].annotation)
+            if inner is None:
+                return []
+            model = inner
+    return list(model.model_fields)
+
+
+def _model_in(annotation: object) -> type[BaseModel] | None:
+    """Return the model that a field holds, by itself or in a list."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for one in get_args(annotation) if (found := _model_in(one)) is not None), None)
 
 
 def _expected(tool: AnyTool) -> str:

@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from daemon.loop.call_ids import goal_of_step
 from daemon.loop.recording import Recorder
 from daemon.model.branches import SubagentMeta, child_id
 from daemon.model.messages import ToolResultPart, Usage
@@ -39,9 +40,15 @@ class Took:
 NOTHING_SAID = "It ended without a word."
 
 
-def title_of(meta: SubagentMeta) -> str:
+def task_words(session: Session, call_id: str, prompt: str, limit: int) -> str:
+    """Return in short what a sub-agent is to do: the goal that it does as a step of the plan, else its prompt."""
+    goal = session.state.plan.goals.get(goal_of_step(call_id) or "")
+    return cut_line(prompt if goal is None else goal.description, limit)
+
+
+def title_of(meta: SubagentMeta, session: Session) -> str:
     """Return the title of the call that started a sub-agent."""
-    return f"{meta.agent}: {cut_line(meta.prompt, 80)}"
+    return f"{meta.agent}: {task_words(session, meta.tool_call_id, meta.prompt, 80)}"
 
 
 def metadata_of(meta: SubagentMeta, session: Session) -> dict[str, object]:
@@ -62,7 +69,7 @@ def answer_of(meta: SubagentMeta, session: Session) -> ToolResultPart:
         tool_call_id=meta.tool_call_id,
         name="task",
         content=meta.summary or NOTHING_SAID,
-        title=title_of(meta),
+        title=title_of(meta, session),
         metadata=metadata_of(meta, session),
     )
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.agents.interrupted import NOTHING_SAID, metadata_of, title_of
+from daemon.agents.interrupted import NOTHING_SAID, metadata_of, task_words, title_of
 from daemon.agents.loader import AgentProfile, UnknownAgent
 from daemon.agents.shared_history import SharedHistory
 from daemon.loop.call_ids import goal_of_step
@@ -26,7 +26,6 @@ from daemon.loop.spending import spent
 from daemon.model.branches import SubagentMeta
 from daemon.model.events import SessionUpdated, SubagentStarted
 from daemon.model.messages import Message, StopReason
-from daemon.model.words import cut_line
 from daemon.redaction import SECRETS
 from daemon.store.base import StoreError
 from tools.cutting import head
@@ -110,7 +109,7 @@ class SessionSubagents:
                 meta.id,
                 profile,
                 model=profile.model_by(session.config.settings.models),
-                description=cut_line(prompt, _TITLE),
+                description=task_words(session, self.call_id, prompt, _TITLE),
             )
         except StoreError as error:
             _completed(session, meta.model_copy(update={"status": "failed", "stop_reason": "error"}))
@@ -165,7 +164,7 @@ class SessionSubagents:
         }
         if where is not None:
             metadata["output"] = str(where)
-        title = title_of(meta)
+        title = title_of(meta, self.session)
         return Told(
             content, title if stop == "end_turn" else f"{title} ({stop})", metadata, stop != "end_turn"
         )

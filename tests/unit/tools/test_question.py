@@ -94,7 +94,11 @@ async def test_questions_are_read_as_models_write_them(tmp_path: Path, written: 
         ([{"question": "x", "options": ["a", "a "]}], "the same"),
         ([{"question": "x", "options": [" "]}], "leave it out"),
         ([{"question": "x", "options": ["y" * 501]}], "shorten"),
-        ([{"question": "x", "choices": ["a"]}], "not known"),
+        (
+            [{"question": "x", "choices": ["a"]}],
+            "choices: is not known; there are question, options, multiple",
+        ),
+        ([{"question": "x", "options": [{"label": "a", "value": "b"}]}], "there are label, description"),
         (5, "questions"),
     ],
 )

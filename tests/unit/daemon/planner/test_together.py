@@ -94,6 +94,9 @@ async def test_independent_steps_are_done_by_subagents_at_once_and_what_needs_th
         prompt = next(iter(subagents(session).values())).prompt
         for words in ("Front", "Build the shop", "Prepare: the folder is there", "leave it to them\n- Back"):
             assert words in prompt
+        titles = [result.title for result in results(session) if result.name == "task"]
+        assert titles == ["general: Front", "general: Back"]
+        assert bench.core.store.trace(f"{session.session_id}:s1").title == "Front"
         # What needs them is asked for when their results are there.
         last = models.requests[-2]
         assert "front is on port 80" in str(last.messages)

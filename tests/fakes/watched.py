@@ -143,7 +143,7 @@ class Watched:
         )
         calls = [part.name for part in parts if isinstance(part, ToolCallPart)]
         affected = state.plan.count(
-            goal_id, tokens=100, cost=0.01, tools=calls, duration_ms=worked_ms(message)
+            goal_id, tokens=100, cost=0.01, tools=calls, time_of=lambda _: worked_ms(message)
         )
         return MessageAdded(
             trace_id=session_id, time=self.time(), message=message, affected_goals=tuple(affected)

@@ -6,13 +6,15 @@ import importlib.resources
 import shutil
 from pathlib import Path
 
-PROMPT = "The test for discount codes fails. Make it pass."
+from tools.localization import noted, t
+
+PROMPT = noted("The test for discount codes fails. Make it pass.")
 """The task the script is written for."""
 
 
 def prompt_for(workspace: Path) -> str:
     """Return the task that the demo can do in this workspace; empty when it is not the sample."""
-    return PROMPT if (workspace / "shop" / "cart.py").is_file() else ""
+    return t(PROMPT) if (workspace / "shop" / "cart.py").is_file() else ""
 
 
 def script_path() -> Path:

@@ -96,7 +96,7 @@ async def test_the_graph_grows_with_the_session_and_tells_the_work_of_each_edge(
         # A branch has its own messages alone, as many as its edge counts.
         await window.node(re.compile("^Branch A ")).click()
         facts = pane(window).locator(".facts")
-        await expect(facts).to_have_text(re.compile(r"ready · \d+ messages"))
+        await expect(facts).to_have_text(re.compile(r"completed · \d+ messages"))
         counted = re.search(r"(\d+) messages", await facts.inner_text())
         assert counted is not None
         await expect(pane(window).locator(".message")).to_have_count(int(counted[1]))

@@ -170,5 +170,5 @@ async def test_a_refused_command_is_named_to_the_model_by_what_it_is() -> None:
     task = asyncio.create_task(port.ask(ask))
     await until(lambda: bool(asker.asked_for), "the question")
     service.reply(asker.asked_for[0].request_id, "reject", None, "Ann")
-    with pytest.raises(PermissionDenied, match=r"Ann refused bash: Run git push --force\."):
+    with pytest.raises(PermissionDenied, match=r"Rejected in Ann: Run git push --force\."):
         await task

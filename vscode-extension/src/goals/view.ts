@@ -157,7 +157,7 @@ export class GoalsView
     const shown = row({ tree, running, branched: this.branched(inBranch) }, goal, inBranch && number ? `${inBranch}.${number}` : number, live);
     const item = new vscode.TreeItem(shown.label, STATES[shown.state]);
     // VS Code remembers which rows were open by their ids: a goal that has ended gets a new one, and is folded.
-    item.id = `${this.sessions.sessionId}:${element}${shown.state === "collapsed" ? ":folded" : ""}`;
+    item.id = `${this.sessions.sessionId}:${element}${shown.state === "collapsed" && !this.branched(inBranch).has(goal.id) ? ":folded" : ""}`;
     item.description = shown.description;
     if (inBranch === undefined) item.command = { command: "goalwright.showGoal", title: t("Go to its place in the chat"), arguments: [goal.id] };
     item.iconPath = new vscode.ThemeIcon(

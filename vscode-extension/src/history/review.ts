@@ -5,7 +5,7 @@ import type { FileHistory } from "./model";
 import { t } from "../l10n";
 
 /** Files as they were before the agent changed them. */
-const BEFORE = "goalwright-before";
+const BEFORE = "goalwright-earlier";
 /** The texts of the review that was opened last, by address. */
 const texts = new Map<string, string>();
 let reviews = 0;

@@ -71,5 +71,5 @@ class HistoryOutcome(Wire):
     """What it is, in words: "edit of src/a.py"."""
     files: tuple[FileDiff, ...]
     texts: tuple[str | None, ...] = ()
-    """What each of them holds then, when it was asked for; null: it is gone, or no text."""
+    """Their texts afterwards, when ``texts`` asked for them; null: deleted, or not a text."""
     """Empty: the files read so already."""

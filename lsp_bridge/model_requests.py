@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from daemon.model.base import Model
@@ -39,29 +40,7 @@ class ModelRequests:
             )
         found = await catalogue.providers(self._with(params.env), params.provider)
         return p.ModelListResult(
-            providers=tuple(
-                p.ModelProvider(
-                    id=one.id,
-                    name=one.name,
-                    key_variable=one.key_variable,
-                    url_variable=one.url_variable,
-                    key_page=one.key_page,
-                    connected=one.connected,
-                    models=tuple(
-                        p.OfferedModel(
-                            model=model.model,
-                            window=model.window,
-                            input_price=model.input_price,
-                            output_price=model.output_price,
-                        )
-                        for model in one.models
-                    ),
-                    default=one.default,
-                    error=one.error,
-                    error_kind=one.error_kind,
-                )
-                for one in found
-            )
+            providers=tuple(p.ModelProvider.model_validate(asdict(one)) for one in found)
         )
 
     async def test(self, params: p.ModelTestParams) -> p.ModelTestResult:

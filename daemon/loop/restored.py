@@ -27,7 +27,7 @@ class Outcome:
     target: str
     files: tuple[FileDiff, ...]
     contents: tuple[bytes | None, ...] = ()
-    """What each of them holds then; None: it is gone."""
+    """Their contents afterwards; None: the file is deleted."""
 
 
 @dataclass(frozen=True, slots=True)

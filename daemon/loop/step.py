@@ -88,7 +88,7 @@ class StepOutcome:
     stop: StopReason
     detail: str = ""
     error_kind: str = ""
-    """Of a ``ProviderError`` that ended it."""
+    """The kind of ``ProviderError`` that ended it; empty: none."""
 
 
 @dataclass(slots=True)

@@ -124,7 +124,7 @@ class Turn:
         self._asking = False
         """A plan is asked for: calls are answered, and not run."""
         self.error_kind = ""
-        """What kind of error of the provider ended the last step."""
+        """The kind of ``ProviderError`` that ended the last step; empty: none."""
 
     def begin(self, text: str, attachments: Sequence[FilePart], context: str = "") -> None:
         """Store the prompt: from now on it is part of the conversation, whatever comes.

@@ -1,4 +1,4 @@
-"""Which providers there are, which of them can be used, and what models they offer. Imports no SDK."""
+"""Lists the model providers: which can be used, and which models they offer. Imports no SDK."""
 
 from __future__ import annotations
 

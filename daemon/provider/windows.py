@@ -117,7 +117,7 @@ async def asked(model: str, base_url: str, env: Mapping[str, str]) -> int | None
 
 
 def headers_of(family: str, env: Mapping[str, str]) -> dict[str, str]:
-    """What authorises a request for a list of models."""
+    """Return the headers that authorise a request for a list of models."""
     key = env.get(f"{family.upper().replace('-', '_')}_API_KEY", "").strip()
     if family == "anthropic":
         token = env.get("ANTHROPIC_AUTH_TOKEN", "").strip()

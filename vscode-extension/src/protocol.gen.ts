@@ -985,7 +985,7 @@ export interface HistoryOutcome {
   /** What it is, in words: "edit of src/a.py". */
   target: string;
   files: FileDiff[];
-  /** What each of them holds then, when it was asked for; null: it is gone, or no text. */
+  /** Their texts afterwards, when `texts` asked for them; null: deleted, or not a text. */
   texts: (string | null)[];
 }
 

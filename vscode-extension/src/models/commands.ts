@@ -106,7 +106,7 @@ export class ModelCommands {
   }
 
   private async use(model: string, { session, forNew }: { session: boolean; forNew: boolean }): Promise<void> {
-    const { daemon, sessions, memory } = this.parts;
+    const { daemon, sessions } = this.parts;
     const { problem } = await daemon.request("goalwright/model/check", { model });
     if (problem) {
       const anyway = t("Use Anyway");
@@ -116,7 +116,7 @@ export class ModelCommands {
     }
     if (session) await daemon.request("goalwright/session/set", { sessionId: await sessions.ensure(), model });
     if (forNew) await configure("model", model);
-    await memory.update(RECENT, [model, ...this.recent("").filter((one) => one !== model)].slice(0, RECENT_KEPT));
+    await this.remember(model);
     const text = !session ? t("Goalwright: {0} for new sessions", model) : forNew ? t("Goalwright: {0} for this session and new ones", model) : t("Goalwright: {0} for this session", model);
     vscode.window.setStatusBarMessage(text, SHOWN_MS);
   }
@@ -124,6 +124,10 @@ export class ModelCommands {
   private recent(now: string): string[] {
     const kept = this.parts.memory.get<string[]>(RECENT, []);
     return now && !now.startsWith("demo/") ? [now, ...kept.filter((one) => one !== now)] : kept;
+  }
+
+  private async remember(model: string): Promise<void> {
+    await this.parts.memory.update(RECENT, [model, ...this.recent("").filter((one) => one !== model)].slice(0, RECENT_KEPT));
   }
 
   private thinking(): number {
@@ -185,7 +189,7 @@ export class ModelCommands {
   private async finish(model: string, { env, provider }: Entered, tested: ModelTestResult): Promise<void> {
     await this.parts.keys.set(env);
     await configure("model", model);
-    await this.parts.memory.update(RECENT, [model, ...this.recent("").filter((one) => one !== model)].slice(0, RECENT_KEPT));
+    await this.remember(model);
     const facts = provider.models.find((one: OfferedModel) => one.model === model) ?? tested;
     const other = t("Choose Another Model…");
     void vscode.window.showInformationMessage(t("Connected to {0}: {1}.", model, modelFacts(facts)), other).then(async (choice) => {

@@ -301,9 +301,7 @@ def _openai(model: str, env: Mapping[str, str], thinking_tokens: int) -> _Target
     if own:
         # A server of one's own often wants no key, but the SDK does. It is not asked for effort, because for new
         # models that would send litellm to an address that imitations of the API lack.
-        hint = t("is it running? Check {variable}.", variable=variable)
-        own = errors.checked_url(own, variable)
-        return _Target(f"openai/{model}", own, key or "none", "OPENAI_API_KEY", hint)
+        return _own_server(model, own, variable, key, "OPENAI_API_KEY")
     if key is None:
         raise ProviderError("no_key", t("No key for OpenAI: set OPENAI_API_KEY or choose another model."))
     return _Target(f"openai/{model}", OPENAI_URL, key, "OPENAI_API_KEY", options=_effort(thinking_tokens))
@@ -319,9 +317,14 @@ def _custom(model: str, env: Mapping[str, str]) -> _Target:
                 variable=CUSTOM_BASE,
             ),
         )
-    key = env.get("CUSTOM_API_KEY", "").strip() or "none"
-    hint = t("is it running? Check {variable}.", variable=CUSTOM_BASE)
-    return _Target(f"openai/{model}", errors.checked_url(url, CUSTOM_BASE), key, "CUSTOM_API_KEY", hint)
+    key = env.get("CUSTOM_API_KEY", "").strip() or None
+    return _own_server(model, url, CUSTOM_BASE, key, "CUSTOM_API_KEY")
+
+
+def _own_server(model: str, url: str, variable: str, key: str | None, key_name: str) -> _Target:
+    """A server that speaks OpenAI's API, at the address in ``variable``. Raises ProviderError for none."""
+    hint = t("is it running? Check {variable}.", variable=variable)
+    return _Target(f"openai/{model}", errors.checked_url(url, variable), key or "none", key_name, hint)
 
 
 def ollama_url(env: Mapping[str, str]) -> str:

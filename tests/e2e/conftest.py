@@ -7,17 +7,22 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from tests.e2e.vscode.install import BUILD, ROOT, ensure, few_extensions
 from tests.e2e.vscode.server import VSCodeServer
 from tests.e2e.vscode.server import goalwright as run_goalwright
+from tests.e2e.vscode.shared import SharedWindow
 from tests.e2e.vscode.window import Theme, Window, open_window
 from tests.fakes.command_line import CommandLine, fresh_account
+from tests.fakes.model_replies import ReplyLike
+from tests.fakes.model_server import ModelServer
 
 VSIX = ROOT / "vscode-extension" / "goalwright.vsix"
 CLOSED_PORT = "http://127.0.0.1:9"
@@ -25,6 +30,7 @@ CLOSED_PORT = "http://127.0.0.1:9"
 
 TEST_SETTINGS: dict[str, object] = {"window.autoDetectColorScheme": True, "workbench.reduceMotion": "on"}
 
+WithModel = Callable[[Sequence[ReplyLike]], AbstractAsyncContextManager[tuple[ModelServer, Window]]]
 OpenVSCode = Callable[..., AbstractAsyncContextManager[Window]]
 
 
@@ -80,8 +86,6 @@ def installed_extension(vscode: Path, vsix: Path, tmp_path_factory: pytest.TempP
 @pytest.fixture
 def scratch() -> Iterator[Path]:
     """A short-named folder of this test: socket paths below pytest's own would be too long for the system."""
-    import tempfile
-
     folder = Path(tempfile.mkdtemp(prefix="gw-e2e-")).resolve()
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
@@ -89,11 +93,15 @@ def scratch() -> Iterator[Path]:
 
 @pytest.fixture
 def clean_env(scratch: Path) -> dict[str, str]:
-    """The environment of a fresh user account: own HOME, no keys, no local model.
+    """The environment of a fresh user account."""
+    return account_env(scratch / "home")
+
+
+def account_env(home: Path) -> dict[str, str]:
+    """The environment of a fresh user account with a HOME that is made: no keys, no local model.
 
     Its one setting: language servers may take their time. A busy machine is slow, and what they say is tested.
     """
-    home = scratch / "home"
     for name in ("", "run", "tmp", ".goalwright"):
         (home / name).mkdir(mode=0o700)
     (home / ".goalwright" / "config.json").write_text(json.dumps({"diagnostics_timeout_s": 30}))
@@ -149,11 +157,7 @@ def open_vscode(
             workspace=workspace,
             python=python,
             vsix=None if alone else vsix,
-            settings={
-                "window.autoDetectColorScheme": True,
-                "workbench.reduceMotion": "on",
-                **(settings or {}),
-            },
+            settings={**TEST_SETTINGS, **(settings or {})},
             env=full,
             restricted=restricted,
             builtin=builtin,
@@ -169,6 +173,51 @@ def open_vscode(
     yield opener
     for env in envs:
         run_goalwright("stop", "--force", workspace=workspace, env=env)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def shared_window(builtin: Path, installed_extension: Path) -> AsyncGenerator[SharedWindow]:
+    """The window that tests of one worker share; they use it by ``with_model``."""
+    folder = Path(tempfile.mkdtemp(prefix="gw-e2e-")).resolve()
+
+    def server_of(folder: Path, workspace: Path, env: Mapping[str, str]) -> VSCodeServer:
+        vscode = folder / "vscode"
+        shutil.rmtree(vscode, ignore_errors=True)
+        shutil.copytree(installed_extension, vscode / "extensions")
+        return VSCodeServer(
+            vscode, workspace, sys.executable, settings=TEST_SETTINGS, env=env, builtin=builtin
+        )
+
+    shared = SharedWindow(folder, account_env(folder / "home"), server_of)
+    yield shared
+    await shared.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def emptied(shared_window: SharedWindow) -> Path:
+    """The workspace of the shared window, with nothing in it."""
+    await shared_window.empty()
+    return shared_window.workspace
+
+
+@pytest.fixture
+def ground(scratch: Path, request: pytest.FixtureRequest) -> Path:
+    """An empty folder to put a workspace in: that of the shared window for a test ``with_model``, else a new one."""
+    if "with_model" in request.fixturenames:
+        return request.getfixturevalue("emptied")
+    folder = scratch / "workspace"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def with_model(shared_window: SharedWindow, emptied: Path, request: pytest.FixtureRequest) -> WithModel:
+    """``async with with_model(replies) as (model, window)``: the shared window, and the model that answers in it.
+
+    The tests of the file run in the loop of the session: ``pytest.mark.asyncio(loop_scope="session")``.
+    """
+    return lambda replies: shared_window.use(replies, lambda window: keep_evidence(window, request.node.name))
 
 
 async def keep_evidence(window: Window, name: str) -> None:

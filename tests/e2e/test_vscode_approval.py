@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Locator, expect
 
-from tests.e2e.conftest import OpenVSCode
+from tests.e2e.conftest import OpenVSCode, WithModel
 from tests.e2e.vscode import task
 from tests.e2e.vscode.parcels import (
     ASKED,
@@ -29,17 +30,25 @@ from tests.fakes.model_replies import Reply
 from tests.fakes.model_server import ModelServer
 from tests.fakes.waiting import until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
 CHEAPEST = "LOCAL = 300"
-UNSAVED: Mapping[str, object] = {"files.autoSave": "off"}
-"""As on the desktop: in the browser VS Code saves by itself."""
 CARRIERS = "# Carriers\n\nZeppelin\n"
 
 
 @pytest.fixture
-def workspace(scratch: Path) -> Path:
-    return make_parcels(scratch / "parcels")
+def workspace(ground: Path) -> Path:
+    folder = make_parcels(ground)
+    # As on the desktop: in the browser VS Code saves by itself.
+    settings(folder, {"files.autoSave": "off"})
+    return folder
+
+
+def settings(folder: Path, values: Mapping[str, object]) -> None:
+    """Write the workspace's settings of VS Code."""
+    file = folder / ".vscode" / "settings.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(values))
 
 
 def hunk(window: Window, number: int, of: int = 2) -> Locator:
@@ -64,9 +73,9 @@ async def replace_in_diff(window: Window, line: str, text: str) -> None:
 
 
 async def test_of_two_hunks_only_the_chosen_one_is_written_and_the_model_is_told(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
-    async with ModelServer(set_rates(workspace)) as model, open_vscode(environment(model)) as window:
+    async with with_model(set_rates(workspace)) as (model, window):
         await window.show_chat()
         await window.widen_chat(120)
         await window.say(ASKED)
@@ -93,12 +102,9 @@ async def test_of_two_hunks_only_the_chosen_one_is_written_and_the_model_is_told
 
 
 async def test_the_text_that_the_person_made_of_a_proposal_is_written(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
-    async with (
-        ModelServer(set_rates(workspace)) as model,
-        open_vscode(environment(model), settings=UNSAVED) as window,
-    ):
+    async with with_model(set_rates(workspace)) as (model, window):
         await window.show_chat()
         await window.widen_chat(120)
         await window.say(ASKED)
@@ -121,12 +127,9 @@ async def test_the_text_that_the_person_made_of_a_proposal_is_written(
 
 
 async def test_edits_of_a_proposal_survive_a_reload_and_can_be_taken_back(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
-    async with (
-        ModelServer(set_rates(workspace)) as model,
-        open_vscode(environment(model), settings=UNSAVED) as window,
-    ):
+    async with with_model(set_rates(workspace)) as (_model, window):
         await window.show_chat()
         await window.say(ASKED)
         await expect(window.approval).to_be_visible()
@@ -151,13 +154,13 @@ async def test_edits_of_a_proposal_survive_a_reload_and_can_be_taken_back(
 
 
 async def test_a_text_that_the_file_cannot_hold_is_refused_on_the_card_and_nothing_is_lost(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     file = workspace / "carriers.md"
     latin = "# Träger\n\nMöwe\n".encode("latin-1")
     file.write_bytes(latin)
     replies = [read(file), write(file, "# Träger\n\nMöwe\nSchnecke\n"), Reply(text="Two carriers.")]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (_model, window):
         await window.show_chat()
         await window.say("Add the snail.")
         await expect(window.approval).to_be_visible()
@@ -177,7 +180,7 @@ async def test_a_text_that_the_file_cannot_hold_is_refused_on_the_card_and_nothi
 
 
 async def test_of_several_files_one_is_left_out_and_a_move_shows_both_names(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     (workspace / "carriers.md").write_text(CARRIERS)
     patch = """*** Begin Patch
@@ -199,7 +202,7 @@ async def test_of_several_files_one_is_left_out_and_a_move_shows_both_names(
         task.call("patch", patch_text=patch),
         Reply(text="Done."),
     ]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (_model, window):
         await window.show_chat()
         await window.widen_chat(120)
         await window.say(ASKED)
@@ -219,12 +222,9 @@ async def test_a_change_is_reverted_with_the_arrow_of_the_diff_editor_and_hunks_
     open_vscode: OpenVSCode, workspace: Path
 ) -> None:
     # VS Code saves by itself in the moment in which the edits are discarded.
-    saving = {"files.autoSave": "afterDelay", "files.autoSaveDelay": 400}
+    settings(workspace, {"files.autoSave": "afterDelay", "files.autoSaveDelay": 400})
     arrows = ".gutter .codicon-discard"
-    async with (
-        ModelServer(set_rates(workspace)) as model,
-        open_vscode(environment(model), settings=saving) as window,
-    ):
+    async with ModelServer(set_rates(workspace)) as model, open_vscode(environment(model)) as window:
         await window.show_chat()
         await window.say(ASKED)
         await expect(window.button("Accept", window.approval)).to_be_visible()
@@ -247,12 +247,9 @@ async def test_a_change_is_reverted_with_the_arrow_of_the_diff_editor_and_hunks_
 
 
 async def test_a_text_that_nobody_used_is_offered_to_the_person(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
-    async with (
-        ModelServer(set_rates(workspace)) as model,
-        open_vscode(environment(model), settings=UNSAVED) as window,
-    ):
+    async with with_model(set_rates(workspace)) as (_model, window):
         await window.show_chat()
         await window.say(ASKED)
         await expect(window.approval).to_be_visible()

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Locator, expect
 
-from tests.e2e.conftest import OpenVSCode
-from tests.e2e.vscode.parcels import DEARER, RATES, SET, environment, make_parcels, set_rates
+from tests.e2e.conftest import WithModel
+from tests.e2e.vscode.parcels import DEARER, RATES, SET, make_parcels, set_rates
 from tests.e2e.vscode.window import Window
 from tests.fakes.model_replies import Reply
-from tests.fakes.model_server import ModelServer
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
 BROKEN = """{
   "local": 400,
@@ -26,8 +25,8 @@ ANSWER = "JSON has no products: `far` is 800 now."
 
 
 @pytest.fixture
-def workspace(scratch: Path) -> Path:
-    folder = make_parcels(scratch / "parcels")
+def workspace(ground: Path) -> Path:
+    folder = make_parcels(ground)
     (folder / "rates.json").write_text(BROKEN)
     return folder
 
@@ -58,9 +57,9 @@ async def quick_fix(window: Window, offered: Locator) -> None:
 
 
 async def test_fix_with_goalwright_on_a_problem_opens_the_chat_with_it(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
-    async with ModelServer([Reply(text=ANSWER)]) as model, open_vscode(environment(model)) as window:
+    async with with_model([Reply(text=ANSWER)]) as (model, window):
         await window.show_chat()
         await window.open_file("rates.json")
         await expect(window.page.locator(".monaco-editor .squiggly-error").first).to_be_visible()
@@ -87,9 +86,9 @@ async def test_fix_with_goalwright_on_a_problem_opens_the_chat_with_it(
 
 
 async def test_a_question_about_the_selection_is_typed_in_the_chat(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
-    async with ModelServer([Reply(text=ANSWER)]) as model, open_vscode(environment(model)) as window:
+    async with with_model([Reply(text=ANSWER)]) as (model, window):
         await window.show_chat()
         await window.open_file("rates.py")
         await line(window, "def far").click()
@@ -107,13 +106,12 @@ async def test_a_question_about_the_selection_is_typed_in_the_chat(
 
 
 async def test_hunks_are_accepted_and_rejected_by_lenses_in_step_with_the_card(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
-    settings = {"goalwright.openDiffAutomatically": False}
-    async with (
-        ModelServer(set_rates(workspace)) as model,
-        open_vscode(environment(model), settings=settings) as window,
-    ):
+    settings = workspace / ".vscode" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"goalwright.openDiffAutomatically": false}')
+    async with with_model(set_rates(workspace)) as (_model, window):
         await window.show_chat()
         await window.open_file("rates.py")
         await window.say("Make local parcels cheaper.")

@@ -8,19 +8,18 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Locator, expect
 
-from tests.e2e.conftest import OpenVSCode
-from tests.e2e.vscode.parcels import environment, make_parcels
+from tests.e2e.conftest import WithModel
+from tests.e2e.vscode.parcels import make_parcels
 from tests.e2e.vscode.window import Window
 from tests.fakes.model_replies import Reply
-from tests.fakes.model_server import ModelServer
 from tests.fakes.waiting import until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
 
 @pytest.fixture
-def workspace(scratch: Path) -> Path:
-    folder = make_parcels(scratch / "parcels")
+def workspace(ground: Path) -> Path:
+    folder = make_parcels(ground)
     (folder / "docs").mkdir()
     (folder / "docs/carriers.md").write_text("# Carriers\n\nThe night post.\n")
     commands = folder / ".goalwright" / "commands"
@@ -42,7 +41,7 @@ def chips(window: Window) -> Locator:
 
 
 async def test_names_and_commands_are_completed_and_the_active_file_goes_along(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     replies = [
         Reply(text="First answer."),
@@ -50,7 +49,7 @@ async def test_names_and_commands_are_completed_and_the_active_file_goes_along(
         Reply(text="Third answer."),
         Reply(text="Fourth answer."),
     ]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (model, window):
         await window.open_file("rates.py")
         await window.show_chat()
         await expect(chips(window)).to_contain_text("rates.py")
@@ -156,10 +155,10 @@ async def test_names_and_commands_are_completed_and_the_active_file_goes_along(
 
 
 async def test_sessions_are_renamed_found_by_text_pinned_exported_and_deleted(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     replies = [Reply(text="The ferry sails at noon."), Reply(text="Second answer.")]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (_model, window):
         await window.show_chat()
         await window.say("When does it sail?")
         await expect(window.answers().last).to_contain_text("noon")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, expect
 
-from tests.e2e.conftest import OpenVSCode
+from tests.e2e.conftest import OpenVSCode, WithModel
 from tests.e2e.vscode import task
 from tests.e2e.vscode.parcels import ASKED, PROPOSED, RATES, SET, environment, make_parcels, set_rates
 from tests.e2e.vscode.window import Window
@@ -18,7 +18,7 @@ from tests.fakes.model_replies import Reply
 from tests.fakes.model_server import ModelServer
 from tests.fakes.waiting import until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
 NOTES = "Write the notes"
 GO_ON = "Go on."
@@ -26,8 +26,8 @@ GOING = "I go on with the plan as it is now."
 
 
 @pytest.fixture
-def workspace(scratch: Path) -> Path:
-    return make_parcels(scratch / "parcels")
+def workspace(ground: Path) -> Path:
+    return make_parcels(ground)
 
 
 def planned(workspace: Path, *rest: Reply) -> list[Reply]:
@@ -83,10 +83,10 @@ def told(model: ModelServer) -> str:
 
 
 async def test_the_person_changes_the_plan_in_the_tree_and_the_model_is_told(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     replies = planned(workspace, Reply(text=GOING))
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (model, window):
         await begin(window)
         pane = await window.show_goals()
 
@@ -280,9 +280,9 @@ async def test_the_meter_tells_what_the_context_holds_and_it_is_shown_and_compac
         await expect(window.chat.get_by_text("Sum up the work")).to_have_count(0)
 
 
-async def test_a_budget_stops_the_run_with_a_question(open_vscode: OpenVSCode, workspace: Path) -> None:
+async def test_a_budget_stops_the_run_with_a_question(with_model: WithModel, workspace: Path) -> None:
     replies = [Reply(text="One."), Reply(text="Two.")]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (model, window):
         await window.show_chat()
         await window.widen_chat(120)
         await window.say("Say one.")
@@ -313,11 +313,11 @@ async def test_a_budget_stops_the_run_with_a_question(open_vscode: OpenVSCode, w
 
 
 async def test_an_abandoned_goal_takes_its_file_changes_along_after_a_look_at_them(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     rates = workspace / "rates.py"
     replies = planned(workspace, Reply(text=GOING))
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (model, window):
         await begin(window)
         assert rates.read_text() == PROPOSED
         await menu(window, "1 Lower the rates", "Abandon…", "Abandon goal")

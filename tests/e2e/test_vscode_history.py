@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Locator, expect
 
-from tests.e2e.conftest import OpenVSCode
+from tests.e2e.conftest import WithModel
 from tests.e2e.vscode import task
 from tests.e2e.vscode.parcels import (
     ASKED,
@@ -16,7 +16,6 @@ from tests.e2e.vscode.parcels import (
     PROPOSED,
     RATES,
     SET,
-    environment,
     make_parcels,
     read,
     set_rates,
@@ -24,10 +23,9 @@ from tests.e2e.vscode.parcels import (
 )
 from tests.e2e.vscode.window import Window
 from tests.fakes.model_replies import Reply
-from tests.fakes.model_server import ModelServer
 from tests.fakes.waiting import until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
 PLACE = "def far(weight: int) -> int:"
 REMARK = "  # as the crow flies"
@@ -40,8 +38,8 @@ def own(text: str) -> str:
 
 
 @pytest.fixture
-def workspace(scratch: Path) -> Path:
-    return make_parcels(scratch / "parcels")
+def workspace(ground: Path) -> Path:
+    return make_parcels(ground)
 
 
 def dialog(window: Window) -> Locator:
@@ -62,10 +60,10 @@ async def have_it_done(window: Window, said: str, answer: str) -> None:
 
 
 async def test_undo_on_the_card_keeps_the_persons_own_edit_and_redo_brings_the_change_back(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     rates = workspace / "rates.py"
-    async with ModelServer(set_rates(workspace)) as model, open_vscode(environment(model)) as window:
+    async with with_model(set_rates(workspace)) as (_model, window):
         await window.show_chat()
         await window.widen_chat(120)
         await have_it_done(window, ASKED, SET)
@@ -113,7 +111,7 @@ async def test_undo_on_the_card_keeps_the_persons_own_edit_and_redo_brings_the_c
 
 
 async def test_files_are_restored_to_before_a_message_after_a_look_at_what_that_changes(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     rates, notes = workspace / "rates.py", workspace / "notes.md"
     first = RATES.replace(*CHEAPER)
@@ -126,7 +124,7 @@ async def test_files_are_restored_to_before_a_message_after_a_look_at_what_that_
         write(rates, PROPOSED),
         Reply(text="Three."),
     ]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (_model, window):
         await window.show_chat()
         await window.widen_chat(120)
         await have_it_done(window, "Lower them.", "One.")
@@ -155,7 +153,7 @@ async def test_files_are_restored_to_before_a_message_after_a_look_at_what_that_
 
 
 async def test_a_message_is_edited_and_sent_again_and_a_turn_that_failed_is_retried(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     rates = workspace / "rates.py"
     replies = [
@@ -168,7 +166,7 @@ async def test_a_message_is_edited_and_sent_again_and_a_turn_that_failed_is_retr
         Reply(text="Four, slowly. " * 20, fault="hang", fault_after=9),
         Reply(text="Five."),
     ]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (model, window):
         await window.show_chat()
         await window.widen_chat(120)
         await have_it_done(window, "Lower them.", "One.")
@@ -203,10 +201,10 @@ async def test_a_message_is_edited_and_sent_again_and_a_turn_that_failed_is_retr
 
 
 async def test_a_conflict_is_shown_with_both_sides_and_changes_nothing(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     rates = workspace / "rates.py"
-    async with ModelServer(set_rates(workspace)) as model, open_vscode(environment(model)) as window:
+    async with with_model(set_rates(workspace)) as (_model, window):
         await window.show_chat()
         await window.widen_chat(120)
         await have_it_done(window, ASKED, SET)
@@ -222,7 +220,7 @@ async def test_a_conflict_is_shown_with_both_sides_and_changes_nothing(
 
 
 async def test_what_was_changed_for_a_goal_is_undone_from_the_goal_tree(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     rates = workspace / "rates.py"
     replies = [
@@ -232,7 +230,7 @@ async def test_what_was_changed_for_a_goal_is_undone_from_the_goal_tree(
         task.call("goal", done="lower"),
         Reply(text=SET),
     ]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (_model, window):
         await window.show_chat()
         await have_it_done(window, ASKED, SET)
         assert rates.read_text() == PROPOSED

@@ -12,32 +12,27 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
-from tests.e2e.conftest import OpenVSCode
+from tests.e2e.conftest import WithModel
 from tests.e2e.vscode import task
 from tests.e2e.vscode.window import Window
 from tests.fakes.model_replies import Reply
 from tests.fakes.model_server import ModelServer
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
 
 @pytest.fixture
-def workspace(scratch: Path) -> Path:
-    return task.make_shop(scratch / "shop")
+def workspace(ground: Path) -> Path:
+    return task.make_shop(ground)
 
 
 def environment(model: ModelServer) -> Mapping[str, str]:
     return {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "a-key-for-tests"}
 
 
-async def test_a_task_is_planned_approved_corrected_and_done(
-    open_vscode: OpenVSCode, workspace: Path
-) -> None:
+async def test_a_task_is_planned_approved_corrected_and_done(with_model: WithModel, workspace: Path) -> None:
     cart = workspace / "cart.py"
-    async with (
-        ModelServer(task.whole_task(workspace)) as model,
-        open_vscode(environment(model)) as window,
-    ):
+    async with with_model(task.whole_task(workspace)) as (model, window):
         await window.show_goals()
         await window.show_chat()
         await window.widen_chat(120)
@@ -95,14 +90,14 @@ async def test_a_task_is_planned_approved_corrected_and_done(
 
 
 async def test_a_waiting_approval_survives_a_reload_of_the_window(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     replies = [
         task.read(workspace),
         task.edit(workspace, task.BEFORE, task.WHOLE, "Per cent."),
         Reply(text=task.ANSWER),
     ]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (_model, window):
         await window.show_chat()
         await window.say(task.TASK)
         await expect(window.approval).to_be_visible()
@@ -119,7 +114,7 @@ async def test_a_waiting_approval_survives_a_reload_of_the_window(
 
 
 async def test_rejecting_with_feedback_lets_the_model_try_again(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     replies = [
         task.read(workspace),
@@ -127,7 +122,7 @@ async def test_rejecting_with_feedback_lets_the_model_try_again(
         task.edit(workspace, task.BEFORE, task.WHOLE, "Whole cents, then."),
         Reply(text=task.ANSWER),
     ]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (model, window):
         await window.show_chat()
         await window.say(task.TASK)
         await window.button("Reject with feedback", window.approval).click()
@@ -145,10 +140,10 @@ async def test_rejecting_with_feedback_lets_the_model_try_again(
 
 
 async def test_reject_in_the_title_bar_of_the_diff_ends_the_turn_and_writes_nothing(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     replies = [task.read(workspace), task.edit(workspace, task.BEFORE, task.FLOAT, "A share of the sum.")]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (model, window):
         await window.open_file("test_cart.py")
         await window.show_chat()
         await window.say(task.TASK)
@@ -164,17 +159,14 @@ async def test_reject_in_the_title_bar_of_the_diff_ends_the_turn_and_writes_noth
 
 
 async def test_stop_ends_the_stream_and_keeps_what_was_received(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
-    async with (
-        ModelServer(
-            [
-                Reply(text="The beginning of a long answer. " * 20, fault="hang", fault_after=12),
-                Reply(text="Still here."),
-            ]
-        ) as model,
-        open_vscode(environment(model)) as window,
-    ):
+    async with with_model(
+        [
+            Reply(text="The beginning of a long answer. " * 20, fault="hang", fault_after=12),
+            Reply(text="Still here."),
+        ]
+    ) as (_model, window):
         await window.show_chat()
         await window.say("Talk for long.")
         await expect(window.answers().last).to_contain_text("The beginning of a long answer.")
@@ -189,10 +181,10 @@ async def test_stop_ends_the_stream_and_keeps_what_was_received(
 
 
 async def test_a_previous_session_is_opened_again_and_continued(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     replies = [Reply(text="First answer."), Reply(text="Second answer."), Reply(text="Third answer.")]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (model, window):
         await window.show_chat()
         await window.say("Remember the word heron.")
         await expect(window.answers().last).to_contain_text("First answer.")
@@ -212,10 +204,10 @@ async def test_a_previous_session_is_opened_again_and_continued(
 
 
 async def test_the_session_is_there_again_after_the_daemon_was_killed(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     replies = [Reply(text="Before the crash."), Reply(text="After the crash.")]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (model, window):
         await window.show_chat()
         await window.say("One.")
         await expect(window.answers().last).to_contain_text("Before the crash.")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Locator, expect
 
-from tests.e2e.conftest import OpenVSCode
+from tests.e2e.conftest import OpenVSCode, WithModel
 from tests.e2e.vscode import task
 from tests.e2e.vscode.parcels import CHEAPER, RATES, environment, make_parcels, read
 from tests.e2e.vscode.window import Window
@@ -20,7 +20,7 @@ from tests.fakes.model_replies import Reply
 from tests.fakes.model_server import ModelServer
 from tests.fakes.waiting import until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
 WIDE = "git log --oneline -3"
 OTHER = "git log -1 --format=%s"
@@ -29,9 +29,9 @@ DONE = "That is all."
 
 
 @pytest.fixture
-def workspace(scratch: Path) -> Path:
+def workspace(ground: Path) -> Path:
     """A repository with one commit and a file of secrets."""
-    folder = make_parcels(scratch / "parcels")
+    folder = make_parcels(ground)
     (folder / ".env").write_text("PARCELS_TOKEN=not-for-everybody\n")
     who = ["-c", "user.name=Test", "-c", "user.email=test@example.org"]
     for command in (["init", "-q"], ["add", "rates.py"], [*who, "commit", "-q", "-m", SUBJECT]):
@@ -236,12 +236,12 @@ async def test_in_restricted_mode_nothing_is_changed_until_the_folder_is_trusted
 
 
 async def test_a_command_in_the_background_is_listed_read_and_stopped(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     command = "echo $$ > pid.txt; echo listening on 8080; exec sleep 600"
     replies = [task.call("bash", command=command, description="Start the server", background=True)]
     replies += [Reply(text="It runs."), Reply(text="Seen.")]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (_model, window):
         await window.show_chat()
         await window.say("Start the server.")
         await window.button("Accept", window.approval).click()
@@ -268,7 +268,7 @@ async def test_a_command_in_the_background_is_listed_read_and_stopped(
 
 
 async def test_a_question_of_the_model_is_answered_by_options_and_own_words_and_survives_a_reload(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     questions = [
         {
@@ -281,7 +281,7 @@ async def test_a_question_of_the_model_is_answered_by_options_and_own_words_and_
         {"question": "Which countries come first?", "options": ["DE", "FR", "PL"], "multiple": True},
     ]
     replies = [task.call("question", questions=questions), Reply(text=DONE)]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (model, window):
         await window.show_chat()
         await window.widen_chat(120)
         await window.say("Let the rates be changed without a release.")

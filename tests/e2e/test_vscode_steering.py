@@ -7,22 +7,21 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
-from tests.e2e.conftest import OpenVSCode
-from tests.e2e.vscode.parcels import environment, make_parcels
+from tests.e2e.conftest import WithModel
+from tests.e2e.vscode.parcels import make_parcels
 from tests.fakes.model_replies import Call, Reply
-from tests.fakes.model_server import ModelServer
 from tests.fakes.waiting import until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
 
 @pytest.fixture
-def workspace(scratch: Path) -> Path:
-    return make_parcels(scratch / "parcels")
+def workspace(ground: Path) -> Path:
+    return make_parcels(ground)
 
 
 async def test_ctrl_enter_sends_for_the_next_step_and_an_agent_is_started_from_the_chat(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     write = Call("write", {"file_path": str(workspace / "note.txt"), "content": "hello\n"})
     replies = [
@@ -31,7 +30,7 @@ async def test_ctrl_enter_sends_for_the_next_step_and_an_agent_is_started_from_t
         Reply(text="carriers.md names them."),
         Reply(text="They are in carriers.md."),
     ]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (model, window):
         await window.show_chat()
         await window.say("Write a note")
         await expect(window.button("Accept", window.approval)).to_be_visible()

@@ -8,20 +8,19 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
-from tests.e2e.conftest import OpenVSCode
-from tests.e2e.vscode.parcels import RATES, environment, make_parcels
+from tests.e2e.conftest import WithModel
+from tests.e2e.vscode.parcels import RATES, make_parcels
 from tests.fakes.model_replies import Call, Reply
-from tests.fakes.model_server import ModelServer
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
 FAILS = "printf '\\033[32mok\\033[0m one\\n\\033[1;31mFAIL\\033[0m two\\n'; exit 3"
 TICKS = "for i in 1 2 3; do echo tick $i; done; sleep 300"
 
 
 @pytest.fixture
-def workspace(scratch: Path) -> Path:
-    return make_parcels(scratch / "parcels")
+def workspace(ground: Path) -> Path:
+    return make_parcels(ground)
 
 
 def run(command: str) -> Reply:
@@ -29,7 +28,7 @@ def run(command: str) -> Reply:
 
 
 async def test_the_transcript_says_how_commands_ended_and_what_was_rejected_also_after_a_reload(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     edit = Call(
         "edit",
@@ -46,7 +45,7 @@ async def test_the_transcript_says_how_commands_ended_and_what_was_rejected_also
         Reply(status=401, error_type="authentication_error", error_message="bad key"),
         Reply(text="Hello again."),
     ]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (model, window):
         await window.show_chat()
         await window.say("Run the tests")
         await window.button("Accept", window.approval).click()
@@ -93,7 +92,7 @@ async def test_the_transcript_says_how_commands_ended_and_what_was_rejected_also
 
 
 async def test_a_session_in_the_background_that_needs_the_user_is_seen_and_stop_holds_the_queue(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     write = Call("write", {"file_path": str(workspace / "note.txt"), "content": "hello\n"})
     replies = [
@@ -101,7 +100,7 @@ async def test_a_session_in_the_background_that_needs_the_user_is_seen_and_stop_
         Reply(text="Written."),
         Reply(text="The second answer."),
     ]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (model, window):
         await window.show_chat()
         await window.say("Write a note")
         await expect(window.approval).to_be_visible()

@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
-from tests.e2e.conftest import OpenVSCode
+from tests.e2e.conftest import OpenVSCode, WithModel
 from tests.e2e.vscode import task
 from tests.e2e.vscode.parcels import RATES, SET, environment, make_parcels, read
 from tests.fakes.model_replies import Reply
 from tests.fakes.model_server import ModelServer
 from tests.fakes.waiting import until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
 PLACE = "def far(weight: int) -> int:"
 REMARK = "  # as the crow flies, 😀"
 
 
 @pytest.fixture
-def workspace(scratch: Path) -> Path:
-    folder = make_parcels(scratch / "parcels")
+def workspace(ground: Path) -> Path:
+    folder = make_parcels(ground)
     (folder / ".vscode").mkdir()
     # In the browser VS Code saves by itself otherwise.
     (folder / ".vscode" / "settings.json").write_text('{"files.autoSave": "off"}')
@@ -31,7 +31,7 @@ def workspace(scratch: Path) -> Path:
 
 
 async def test_an_edit_of_a_file_with_unsaved_changes_keeps_them_and_can_be_undone_in_the_editor(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     rates = workspace / "rates.py"
     edit = task.call(
@@ -41,7 +41,7 @@ async def test_an_edit_of_a_file_with_unsaved_changes_keeps_them_and_can_be_undo
         new_string=f'{PLACE}{REMARK}\n    """Rate within the country."""\n    return 3 *',
     )
     replies = [read(rates), edit, Reply(text=SET)]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (_model, window):
         await window.show_chat()
         await window.widen_chat(120)
         await window.open_file("rates.py")
@@ -68,11 +68,11 @@ DEARER = RATES.replace("5 * LOCAL", "6 * LOCAL")
 
 
 async def test_an_edit_of_an_open_file_can_be_undone_in_the_editor(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     rates = workspace / "rates.py"
     replies = [read(rates), task.call("edit", file_path=str(rates), **EDIT), Reply(text=SET)]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (_model, window):
         await window.show_chat()
         await window.widen_chat(120)
         await window.open_file("rates.py")
@@ -91,7 +91,7 @@ async def test_an_edit_of_an_open_file_can_be_undone_in_the_editor(
 
 
 async def test_the_tab_of_an_open_file_follows_when_it_is_moved(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     rates = workspace / "rates.py"
     move = (
@@ -99,7 +99,7 @@ async def test_the_tab_of_an_open_file_follows_when_it_is_moved(
         "-LOCAL = 400\n+LOCAL = 350\n*** End Patch\n"
     )
     replies = [read(rates), task.call("patch", patch_text=move), Reply(text=SET)]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (_model, window):
         await window.show_chat()
         await window.widen_chat(120)
         await window.open_file("rates.py")
@@ -115,7 +115,7 @@ async def test_the_tab_of_an_open_file_follows_when_it_is_moved(
 
 
 async def test_a_file_that_the_person_renames_is_still_known_to_the_model(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     rates, prices = workspace / "rates.py", workspace / "prices.py"
     replies = [
@@ -124,7 +124,7 @@ async def test_a_file_that_the_person_renames_is_still_known_to_the_model(
         task.call("edit", file_path=str(prices), **EDIT),
         Reply(text=SET),
     ]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (_model, window):
         await window.show_chat()
         await window.open_file("rates.py")
         await window.say("Read the rates.")

@@ -123,7 +123,18 @@ class ModelServer:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if kind is None and self.problems:
+        if kind is None:
+            self.check()
+
+    def begin(self, replies: Sequence[ReplyLike]) -> None:
+        """Give other replies from now on, and forget what came in."""
+        self.choose = self._chooser(replies)
+        for heard in (self.requests, self.other, self.other_headers, self.rejected, self.problems):
+            heard.clear()
+
+    def check(self) -> None:
+        """Raise AssertionError when requests came that the replies did not foresee."""
+        if self.problems:
             raise AssertionError("; ".join(self.problems))
 
     def gaps(self) -> Iterator[float]:

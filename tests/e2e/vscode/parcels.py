@@ -38,7 +38,7 @@ SET = "The rates are set."
 
 def make_parcels(folder: Path) -> Path:
     """The workspace."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     (folder / "rates.py").write_text(RATES)
     return folder
 

@@ -46,7 +46,7 @@ GOALS = ("Fix the discount", "Run the test")
 
 def make_shop(folder: Path) -> Path:
     """The workspace, in a git repository as most are."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "cart.py").write_text(CART)
     (folder / "test_cart.py").write_text(TEST)
     return folder

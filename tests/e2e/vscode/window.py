@@ -51,6 +51,7 @@ class Window:
         self.server = server
         self.console: list[str] = []
         self._hosts: set[str] = set()
+        self._narrow = 0.0
         page.on("request", lambda request: self._hosts.add(urlsplit(request.url).hostname or ""))
         page.on("console", lambda message: self.console.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: self.console.append(f"pageerror: {error}"))
@@ -140,9 +141,11 @@ class Window:
         await expect(self.composer).to_be_visible()
 
     async def widen_chat(self, pixels: int) -> None:
-        """Drag the border between editor and chat to the left."""
+        """Drag the border between editor and chat until the chat is wider than at first by so many pixels."""
         box = await self.page.locator(".part.auxiliarybar").bounding_box()
         assert box is not None, "the secondary side bar is closed"
+        self._narrow = self._narrow or box["width"]
+        pixels -= round(box["width"] - self._narrow)
         x, y = box["x"] - 1, box["y"] + box["height"] / 2
         await self.page.mouse.move(x, y)
         await self.page.mouse.down()

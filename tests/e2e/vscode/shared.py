@@ -1,0 +1,104 @@
+"""One window of VS Code for many tests: opening one costs more than most tests do in it.
+
+A test gets it cleaned: an empty workspace, no editors, a new session and a model that has only the test's replies.
+What stays is what a person's window keeps over a day: the daemon, its earlier sessions, the size of the side bars. A
+test that needs settings of its own, a first start or a look at all sessions opens a window of its own.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import expect
+
+from tests.e2e.vscode.parcels import environment
+from tests.e2e.vscode.server import VSCodeServer
+from tests.e2e.vscode.server import goalwright as run_goalwright
+from tests.e2e.vscode.window import Window, open_window
+from tests.fakes.model_replies import ReplyLike
+from tests.fakes.model_server import ModelServer
+
+ServerOf = Callable[[Path, Path, Mapping[str, str]], VSCodeServer]
+"""Makes the server for a folder of its own, a workspace and an environment."""
+
+
+@dataclass
+class SharedWindow:
+    """The window of one worker; opened when the first test wants it, and again after a test that failed."""
+
+    folder: Path
+    env: Mapping[str, str]
+    server_of: ServerOf
+    model: ModelServer = field(default_factory=ModelServer)
+    _window: Window | None = None
+    _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+
+    @property
+    def workspace(self) -> Path:
+        """The folder that the window is open on."""
+        return self.folder / "workspace"
+
+    async def empty(self) -> None:
+        """Take away what the last test left, in the window and in the workspace."""
+        if self._window is not None:
+            try:
+                await _tidy(self._window)
+            except (AssertionError, PlaywrightError):
+                await self.close()  # the next one is new, which is as clean
+        self.workspace.mkdir(exist_ok=True)
+        for path in self.workspace.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+    @asynccontextmanager
+    async def use(
+        self, replies: Sequence[ReplyLike], failed: Callable[[Window], Awaitable[None]]
+    ) -> AsyncGenerator[tuple[ModelServer, Window]]:
+        """The model with its replies, and the window; on an error ``failed`` is awaited and the window closed."""
+        if self._window is None:
+            await self._open()
+        assert self._window is not None
+        self.model.begin(replies)
+        try:
+            yield self.model, self._window
+            self.model.check()
+        except BaseException:
+            await failed(self._window)
+            await self.close()
+            raise
+
+    async def _open(self) -> None:
+        await self._stack.enter_async_context(self.model)
+        env = {**self.env, **environment(self.model)}
+        server = self._stack.enter_context(self.server_of(self.folder, self.workspace, env))
+        self._stack.callback(run_goalwright, "stop", "--force", workspace=self.workspace, env=env)
+        self._window = await self._stack.enter_async_context(open_window(server))
+
+    async def close(self) -> None:
+        """Close the window, and stop the daemon and the model server."""
+        self._window = None
+        await self._stack.aclose()
+
+
+async def _tidy(window: Window) -> None:
+    """Close all editors without saving, begin a session and put toasts away."""
+    page = window.page
+    await window.theme("dark")
+    tabs, question = page.locator(".tabs-container .tab"), page.locator(".monaco-dialog-box")
+    if await tabs.count():
+        await window.command("View: Close All Editors")
+        try:
+            await expect(tabs).to_have_count(0, timeout=2_000)
+        except AssertionError:
+            await question.get_by_role("button", name="Don't Save").click()
+            await expect(tabs).to_have_count(0)
+    await window.command("Goalwright: New Session")
+    if await page.locator(".notification-toast").count():
+        await window.command("Notifications: Clear All Notifications")

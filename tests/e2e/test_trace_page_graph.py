@@ -200,7 +200,7 @@ async def test_an_answer_that_is_older_than_what_came_meanwhile_takes_nothing_ba
         await page.goto(page_address(bench.port, DESIGN))
         await expect(node(page, "branch:A")).to_be_visible()
         await toggle(page, "branch:A", True)
-        await expect(node(page, "branch:A")).to_have_attribute("aria-label", re.compile("completed"))
+        await expect(node(page, "branch:A")).to_have_attribute("aria-label", re.compile(", done"))
         told.set()
         await expect(node(page, "goal:A/2")).to_be_visible()
         await toggle(page, "branch:A", False)
@@ -223,7 +223,7 @@ async def test_expand_all_opens_what_is_within_branches_too() -> None:
 async def test_nobody_is_at_work_on_what_has_ended_and_fit_shows_the_whole() -> None:
     async with page_bench() as bench, browser_page() as page:
         tell_design(bench)
-        await page.set_viewport_size({"width": 900, "height": 600})
+        await page.set_viewport_size({"width": 1600, "height": 900})
         await page.goto(page_address(bench.port, DESIGN))
         await expect(page.locator(".dag-node.current").first).to_be_visible()
         bench.end(DESIGN)
@@ -234,7 +234,7 @@ async def test_nobody_is_at_work_on_what_has_ended_and_fit_shows_the_whole() -> 
         await page.locator("#fit").click()
         inside = """() => {
           const host = document.querySelector('#graph .dag').getBoundingClientRect();
-          const all = [...document.querySelectorAll('.dag-node, path.dag-far')];
+          const all = [...document.querySelectorAll('.dag-node')];
           const seen = all.map((one) => one.getBoundingClientRect());
           const wide = (box) => box.left >= host.left && box.right <= host.right;
           const high = (box) => box.top >= host.top && box.bottom <= host.bottom;

@@ -35,7 +35,7 @@ async def test_in_a_chinese_browser_the_page_is_chinese() -> None:
         await expect(page.locator("#facts .pill")).to_have_text("运行中")
         await expect(edge(page, "goal:5").locator(".dag-stats")).to_have_text("7 条 · 700 · $0.07")
         await toggle(page, "fork:3", True)
-        await expect(node(page, "branch:A")).to_contain_text("分支 · 已选择")
+        await expect(node(page, "branch:A")).to_contain_text("分支 · 已采用")
         await edge(page, "goal:2").locator(".dag-stats").click()
         pane = page.locator("#pane")
         await expect(pane.get_by_role("button", name="关闭")).to_be_visible()

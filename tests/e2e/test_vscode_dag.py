@@ -44,14 +44,14 @@ async def test_the_graph_grows_with_the_session_and_tells_the_work_of_each_edge(
         await window.say(journey.PLAN)
         await expect(window.answers().last).to_contain_text(journey.PLANNED)
 
-        # From the title bar of the Goals view, beside what is open.
+        # From the title bar of the Goals view, as an editor of its own.
         goals = await window.show_goals()
         await goals.hover()
         await goals.get_by_role("button", name="Show Graph").click()
         await expect(window.tab("Graph")).to_be_visible()
         first = window.node(re.compile("^1 Understand the discount, in progress"))
         await expect(first).to_be_visible()
-        await expect(window.node(re.compile("^2 Mend it where it is used, not begun"))).to_be_visible()
+        await expect(window.node(re.compile("^2 Mend it where it is used, pending"))).to_be_visible()
 
         # It follows: what is given up is grey, and branches stand side by side while they work and after.
         await window.say(journey.WORK)
@@ -59,7 +59,7 @@ async def test_the_graph_grows_with_the_session_and_tells_the_work_of_each_edge(
         given_up = window.node(re.compile("^Mend it where it is used, abandoned"))
         await expect(given_up).to_have_class(re.compile(r"\bgrey\b"))
         for name, direction in zip("ABC", ways.DIRECTIONS, strict=True):
-            await expect(window.node(re.compile(f"^Branch {name} {direction}, completed"))).to_be_visible()
+            await expect(window.node(re.compile(f"^Branch {name} {direction}, done"))).to_be_visible()
         await expect(window.node(re.compile("^4 Choose among .*branches meet"))).to_be_visible()
         await expect(window.node(re.compile("^5 Tell the person, in progress"))).to_be_visible()
 
@@ -85,7 +85,7 @@ async def test_the_graph_grows_with_the_session_and_tells_the_work_of_each_edge(
         await expect(await window.goal(re.compile("^1.2 Read its test"))).to_have_attribute(
             "aria-selected", "true"
         )
-        await window.page.keyboard.press("ArrowLeft")
+        await window.page.keyboard.press("ArrowUp")
         await expect(window.node(re.compile("^1.1 Read the cart"))).to_be_focused()
         await window.page.keyboard.press("Enter")
         await expect(pane(window).get_by_role("heading")).to_have_text("1.1 Read the cart")
@@ -96,7 +96,7 @@ async def test_the_graph_grows_with_the_session_and_tells_the_work_of_each_edge(
         # A branch has its own messages alone, as many as its edge counts.
         await window.node(re.compile("^Branch A ")).click()
         facts = pane(window).locator(".facts")
-        await expect(facts).to_have_text(re.compile(r"completed · \d+ messages"))
+        await expect(facts).to_have_text(re.compile(r"done · \d+ messages"))
         counted = re.search(r"(\d+) messages", await facts.inner_text())
         assert counted is not None
         await expect(pane(window).locator(".message")).to_have_count(int(counted[1]))
@@ -126,6 +126,131 @@ async def test_the_graph_grows_with_the_session_and_tells_the_work_of_each_edge(
         await window.graph.get_by_role("button", name="Expand all").click()
         await expect(inner).to_be_visible()
         assert window.remote_hosts() == set()
+
+
+def large_plan(file: Path, goals: int) -> str:
+    """Ten goals with the others within them; the name of the model that makes this plan."""
+    inner = goals // 10 - 1
+    add = [f"Part {top} of a large piece of work" for top in range(1, 11)]
+    within = [
+        ways.call(
+            "goal", focus=str(top), add=[f"Step {number} of part {top}" for number in range(1, inner + 1)]
+        )
+        for top in range(1, 11)
+    ]
+    script = {
+        "name": "large",
+        "turns": [[ways.step(ways.call("goal", add=add)), ways.step(*within), ways.step(text="Planned.")]],
+    }
+    file.write_text(json.dumps(script))
+    return f"scripted/{file}"
+
+
+_SMALL_TEXT = """() => [...document.querySelectorAll("#graph .dag-plane :is(text, span, b)")].filter((one) => {
+  const box = one.getBoundingClientRect();
+  const scale = Number(getComputedStyle(one.closest(".dag-plane")).getPropertyValue("--zoom"));
+  return box.width > 0 && one.textContent.trim() && parseFloat(getComputedStyle(one).fontSize) * scale < 10.99;
+}).map((one) => one.textContent)"""
+
+
+async def test_a_large_plan_is_read_level_by_level_searched_and_saved(
+    open_vscode: OpenVSCode, workspace: Path, scratch: Path
+) -> None:
+    settings = {"goalwright.model": large_plan(scratch / "large.json", 300)}
+    async with open_vscode(settings=settings) as window:
+        await window.show_chat()
+        await window.say("Plan a large piece of work.")
+        await expect(window.answers().last).to_contain_text("Planned.")
+        await window.command("Goalwright: Show Graph")
+        part = window.node(re.compile("^3 Part 3 of a large piece of work"))
+        graph = window.graph.locator("#graph")
+        frame = await graph.element_handle()
+        assert frame is not None
+        inside = await frame.owner_frame()
+        assert inside is not None
+
+        # At the width of a panel, of an editor, and in between: everything that is written can be read.
+        for width, name in ((950, "graph-panel"), (1550, "graph-column")):
+            await window.page.set_viewport_size({"width": width, "height": 900})
+            await expect(part).to_be_visible()
+            await window.graph.get_by_role("button", name="Fit", exact=True).click()
+            assert await inside.evaluate(_SMALL_TEXT) == []
+            await window.pictures(name)
+
+        # Enter goes into a goal, Escape back; arrows follow the work.
+        await part.focus()
+        await window.page.keyboard.press("Enter")
+        inner = window.node(re.compile("^3.1 Step 1 of part 3, pending"))
+        await expect(inner).to_be_focused()
+        await expect(part).to_have_count(0)
+        way = window.graph.get_by_role("navigation", name="Level of the plan")
+        await expect(way.locator('[aria-current="page"]')).to_have_text("3 Part 3 of a large piece of work")
+        await window.page.keyboard.press("ArrowDown")
+        await expect(window.node(re.compile("^3.2 Step 2 of part 3"))).to_be_focused()
+        await window.page.keyboard.press("Escape")
+        await expect(part).to_be_focused()
+        await expect(way).to_be_hidden()
+        await part.locator("[data-enter]").click()
+        await expect(inner).to_be_visible()
+        await way.get_by_role("button", name="Plan").click()
+        await expect(part).to_be_visible()
+
+        # A search finds goals at every level and goes there.
+        await window.page.keyboard.press("/")
+        search = window.graph.get_by_role("searchbox", name="Find a goal")
+        await expect(search).to_be_focused()
+        await search.fill("of part 7")
+        found = window.graph.locator(".found")
+        await expect(found).to_have_text("29 goals found")
+        await search.press("Enter")
+        await expect(found).to_have_text("1 of 29")
+        first = window.node(re.compile("^7.1 Step 1 of part 7"))
+        await expect(first).to_have_attribute("aria-selected", "true")
+        await expect(first).to_have_class(re.compile(r"\bmatch\b"))
+        await window.pictures("graph-search")
+        await search.press("Escape")
+        await expect(first).to_be_focused()
+        await window.page.keyboard.press("Escape")
+        await expect(part).to_be_visible()
+
+        # 300 goals at once are drawn, and keys are answered.
+        await window.graph.get_by_role("button", name="Expand all").click()
+        await expect(graph).to_have_attribute("data-nodes", "291")
+        print("300 goals, milliseconds to draw:", await graph.get_attribute("data-took"))
+        await window.graph.locator("#graph [tabindex='0']").focus()
+        await window.page.keyboard.press("End")
+        await expect(window.node(re.compile("^10.29 Step 29 of part 10"))).to_be_focused()
+        await window.page.keyboard.press("-")
+        await window.page.keyboard.press("-")
+        assert await inside.evaluate(_SMALL_TEXT) == []
+        assert await window.graph.locator(".dag-node").count() < 200
+        await expect(window.graph.locator(".dag-map")).to_be_visible()
+        await window.pictures("graph-300")
+        await window.page.keyboard.press("Home")
+        await expect(window.node(re.compile("^Start"))).to_be_focused()
+        await window.graph.get_by_role("button", name="Collapse all").click()
+        await window.page.emulate_media(forced_colors="active", color_scheme="dark")
+        await expect(window.page.locator(".monaco-workbench.hc-black")).to_be_visible()
+        await window.screenshot(Path(".build/screenshots/graph-contrast.png"))
+        await window.page.emulate_media(forced_colors="none", color_scheme="dark")
+
+        # The picture is a file that a browser opens on its own, with colours in it.
+        await window.graph.get_by_role("button", name="Save as SVG…").click()
+        await expect(window.page.locator(".quick-input-widget input.input")).to_have_value(
+            re.compile(r"goals\.svg$")
+        )
+        await window.page.keyboard.press("Enter")
+        file = workspace / "goals.svg"
+        async with asyncio.timeout(30):
+            while not file.exists():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        browser = window.page.context.browser
+        assert browser is not None
+        page = await browser.new_page()
+        await page.goto(file.as_uri())
+        await expect(page.locator("g > rect")).to_have_count(11)
+        assert "var(" not in file.read_text()
+        await page.screenshot(path=".build/screenshots/graph-svg.png")
 
 
 async def test_the_trace_of_the_session_is_looked_at_in_a_browser(

@@ -54,6 +54,8 @@ function licences(inputs) {
   for (const input of inputs) {
     const found = /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(input);
     if (found) packages.add(found[1]);
+    // The page's copy of the layout library, see vendor.mjs.
+    if (input.endsWith("page/dagre.js")) packages.add("node_modules/@dagrejs/dagre");
   }
   const texts = [...packages].sort().map((folder) => {
     const { name, version, license } = JSON.parse(readFileSync(path.join(folder, "package.json"), "utf8"));

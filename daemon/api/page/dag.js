@@ -41,15 +41,27 @@ export const forkKey = (goalId, branchId) => `fork:${branchId ? `${branchId}/` :
 export const branchKey = (branchId) => `branch:${branchId}`;
 
 /**
+ * What the key of a goal or branch names; nulls for the plan itself.
+ * @param {string | null} key
+ * @returns {{ goal_id: string | null, branch_id: string | null }}
+ */
+export function namedBy(key) {
+  const [, kind, outer, id] = /^(goal|branch):(?:([^/]*)\/)?(.*)$/.exec(key ?? "") ?? [];
+  if (kind === "branch") return { goal_id: null, branch_id: id ?? null };
+  return { goal_id: id ?? null, branch_id: outer ?? null };
+}
+
+/**
  * The nodes and edges to draw, in an order in which each node comes behind all that lead to it.
  * @param {GoalTree} tree
  * @param {Branches} [branches] by id, with `goal_tree` where it was fetched
  * @param {ReadonlySet<string>} [expanded] keys of what is open, see above
- * @param {{ working?: boolean }} [how] false: nobody is at work any more, so the agent is nowhere
+ * @param {{ working?: boolean, root?: string | null }} [how] working: false when nobody is at work any more, so the agent is
+ *   nowhere; root: the goal or branch whose goals are drawn, null for the whole plan
  * @returns {Dag}
  */
-export function dagOf(tree, branches = {}, expanded = new Set(), { working = true } = {}) {
-  return new Builder(expanded, working).build(tree, branches);
+export function dagOf(tree, branches = {}, expanded = new Set(), { working = true, root = null } = {}) {
+  return new Builder(expanded, working).build(tree, branches, root);
 }
 
 class Builder {
@@ -71,12 +83,23 @@ class Builder {
   /**
    * @param {GoalTree} tree
    * @param {Branches} branches
+   * @param {string | null} root
    */
-  build(tree, branches) {
-    const scope = scopeOf(tree, branches, null);
-    this.node("start", { scope, track: "main", grey: false, within: [] }, { kind: "start", title: tree.mission ?? "", status: "completed" });
-    const front = { sources: [{ key: "start", grey: false }], begins: [] };
-    this.walk(scope.children.get(null) ?? [], front, { scope, track: "main", grey: false, within: [] });
+  build(tree, branches, root) {
+    const { goal_id, branch_id } = namedBy(root);
+    const branch = branch_id === null ? undefined : branches[branch_id];
+    const scope = branch
+      ? scopeOf(branch.goal_tree ?? { mission: "", goals: [] }, { ...branches, ...branch.branches }, branch_id, branch.status === "exploring")
+      : scopeOf(tree, branches, null);
+    const goal = scope.byId.get(goal_id ?? "");
+    const grey = branch?.status === "abandoned" || branch?.removed === true;
+    const around = { scope, track: "main", grey, within: [] };
+    /** @type {Partial<DagNode> & Pick<DagNode, "title" | "status">} */
+    let facts = { title: tree.mission ?? "", status: "completed" };
+    if (goal) facts = this.facts(goal, scope);
+    else if (branch) facts = { label: branch.id, title: branch.description, summary: branch.summary ?? "", status: statusOf(branch), loading: !branch.goal_tree };
+    this.node("start", around, { kind: "start", ...facts });
+    this.walk(scope.children.get(goal?.id ?? null) ?? [], { sources: [{ key: "start", grey }], begins: [] }, around);
     return this.dag;
   }
 
@@ -357,7 +380,7 @@ class Builder {
 }
 
 /** @param {Branch} branch */
-const statusOf = (branch) => (branch.status === "exploring" ? "in_progress" : branch.status);
+const statusOf = (branch) => (branch.removed ? "removed" : branch.status === "exploring" ? "in_progress" : branch.status);
 
 /**
  * @param {string} key

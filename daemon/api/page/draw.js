@@ -1,23 +1,22 @@
 // Shows a graph: only what is visible is made, with pan, zoom and keyboard. Text becomes text nodes, never HTML.
 
 import { h, svg } from "./dom.js";
+import { Minimap } from "./minimap.js";
 import { grouped, keep, neighbour } from "./walking.js";
-import { definitions, edgeElement, farElements, nodeElement } from "./pieces.js";
+import { definitions, edgeElement, nodeElement } from "./pieces.js";
 import { Viewport } from "./viewport.js";
 import { t } from "./l10n.js";
 
 /** @import { Dag, DagEdge, DagNode, DagViewOptions, Layout } from "./shapes.js" */
 
-/** Below this scale no text can be read. */
-const READABLE = 0.34;
-/** The smallest scale that a graph is begun with: one reads it without leaning forward. */
-const COMFORTABLE = 0.6;
+/** Below this scale there is no room for the numbers on edges, nor for more than the titles of goals. */
+const SMALL = 0.92;
 /** Pixels around what is seen for which elements are made in advance. */
 const ROOM = 400;
 /** Room for the numbers on an edge, in units of the plane. */
 const LABEL = 132;
 const HELP =
-  t("Arrow keys go from goal to goal, Enter shows the messages (with Shift those of the open goal that begins there), plus opens a goal or the branches, minus closes what is around it.");
+  t("Arrow keys go from goal to goal along the work and between goals side by side. Enter opens a goal, Escape goes back up. Shift+Enter shows messages. Space shows what is within a goal or hides branches, Shift+Space closes what is around. Plus, minus and 0 zoom.");
 
 export class DagView {
   /**
@@ -46,16 +45,17 @@ export class DagView {
     /** What is to stay where it is when the graph is shown the next time. @type {string | null} */
     this.held = null;
     this.due = 0;
-    this.far = false;
+    /** What a search found. @type {ReadonlySet<string>} */
+    this.matches = new Set();
 
     this.edgeLayer = svg("g", {});
-    this.farLayer = svg("g", {});
-    this.plane = h("div", { class: "dag-plane" },
-      svg("svg", { class: "dag-edges", "aria-hidden": "true", width: 1, height: 1 }, definitions(), this.farLayer, this.edgeLayer));
+    this.plane = h("div", { class: "dag-plane", role: "presentation" },
+      svg("svg", { class: "dag-edges", "aria-hidden": "true", width: 1, height: 1 }, definitions(), this.edgeLayer));
+    this.map = new Minimap(host, () => this.viewport);
     host.classList.add("dag");
-    host.setAttribute("role", "group");
+    host.setAttribute("role", "tree");
     host.setAttribute("aria-label", `${t("Graph of goals.")} ${HELP}`);
-    host.replaceChildren(this.plane);
+    host.replaceChildren(this.plane, this.map.element);
     this.viewport = new Viewport(host, () => this.moved());
     this.observer = new ResizeObserver(() => this.moved());
     this.observer.observe(host);
@@ -100,7 +100,8 @@ export class DagView {
     this.nodes = new Map(dag.nodes.map((node) => [node.key, node]));
     this.incoming = grouped(dag.edges, "to");
     this.outgoing = grouped(dag.edges, "from");
-    this.farLayer.replaceChildren();
+    this.host.classList.toggle("down", layout.down);
+    this.map.show(dag, layout);
     if (before && after) {
       this.viewport.x += (before.x - after.x) * this.viewport.scale;
       this.viewport.y += (before.y - after.y) * this.viewport.scale;
@@ -123,16 +124,20 @@ export class DagView {
     return within?.key ?? around ?? null;
   }
 
-  /** The whole graph, however small. */
+  /** The whole graph, as far as titles can still be read; then rather its beginning, or where the agent is. */
   fit() {
-    if (!this.layout) return;
-    this.viewport.fit(this.layout, 0);
+    this.begin(0);
   }
 
-  /** The whole graph, as far as it stays readable; then rather its beginning, or where the agent is. */
+  /** The same with all that is said of the work. */
   readable() {
+    this.begin(SMALL);
+  }
+
+  /** @param {number} least scale for the whole */
+  begin(least) {
     const { layout, viewport, host } = this;
-    if (!layout || !host.clientWidth || viewport.fit(layout, COMFORTABLE)) return;
+    if (!layout || !host.clientWidth || viewport.fit(layout, least)) return;
     const current = this.dag.nodes.findLast((node) => node.current);
     if (current) this.reveal(current.key);
   }
@@ -159,8 +164,9 @@ export class DagView {
     const [left, top] = [place.x * scale + x, place.y * scale + y];
     const [right, bottom] = [left + this.layout.nodeWidth * scale, top + this.layout.nodeHeight * scale];
     const { clientWidth: width, clientHeight: height } = this.host;
-    const before = this.incoming.has(key) ? LABEL * scale : 0;
-    const dx = left - before < room ? room - left + before : right > width - room ? width - room - right : 0;
+    const sideways = Math.max(8, Math.min(room, (width - this.layout.nodeWidth * scale) / 2));
+    const before = !this.layout.down && this.incoming.has(key) ? Math.min(LABEL * scale, Math.max(0, width - 2 * sideways - this.layout.nodeWidth * scale)) : 0;
+    const dx = left - before < sideways ? sideways - left + before : right > width - sideways ? width - sideways - right : 0;
     const dy = top < room ? room - top : bottom > height - room ? height - room - bottom : 0;
     if (dx || dy) this.viewport.pan(dx, dy);
   }
@@ -184,6 +190,9 @@ export class DagView {
   moved() {
     const { x, y, scale } = this.viewport;
     this.plane.style.transform = `translate(${x}px, ${y}px) scale(${scale})`;
+    this.plane.style.setProperty("--zoom", String(scale));
+    this.host.classList.toggle("small", scale < SMALL);
+    this.map.update();
     if (!this.due) {
       this.due = requestAnimationFrame(() => {
         this.due = 0;
@@ -208,11 +217,8 @@ export class DagView {
   draw() {
     const { layout } = this;
     if (!layout) return;
-    this.far = this.viewport.scale < READABLE;
-    this.host.classList.toggle("far", this.far);
-    if (this.far && !this.farLayer.firstChild) this.farLayer.append(...farElements(this.dag, layout));
     const seen = this.viewport.seen(ROOM);
-    const wanted = this.far ? [] : this.dag.nodes.filter(({ key }) => {
+    const wanted = this.dag.nodes.filter(({ key }) => {
       const place = layout.places.get(key);
       return place && place.x < seen.right && place.x + layout.nodeWidth > seen.left && place.y < seen.bottom && place.y + layout.nodeHeight > seen.top;
     });
@@ -226,7 +232,7 @@ export class DagView {
       const again = this.drawnNodes.get(focused)?.element;
       if (again instanceof HTMLElement) again.focus({ preventScroll: true });
     }
-    const lines = this.far ? [] : this.dag.edges.filter(({ key }) => {
+    const lines = this.dag.edges.filter(({ key }) => {
       const box = layout.routes.get(key)?.box;
       return box && box.left < seen.right && box.right > seen.left && box.top < seen.bottom && box.bottom > seen.top;
     });
@@ -242,6 +248,8 @@ export class DagView {
   drawNode(node, layout, reached) {
     const edge = this.incoming.get(node.key)?.find((one) => !one.shared);
     const shows = JSON.stringify([node, edge?.stats, edge?.own.map(({ key, stats }) => [key, stats])]);
+    // Only what is seen is there: where it stands among all is said beside it.
+    const [at, all] = [this.dag.nodes.indexOf(node) + 1, this.dag.nodes.length];
     let drawn = this.drawnNodes.get(node.key);
     if (drawn?.shows !== shows) {
       const element = nodeElement(node, edge);
@@ -258,6 +266,10 @@ export class DagView {
     element.style.height = `${layout.nodeHeight}px`;
     element.tabIndex = reached ? 0 : -1;
     element.classList.toggle("chosen", node.key === this.selected);
+    element.classList.toggle("match", this.matches.has(node.key));
+    element.setAttribute("aria-selected", String(node.key === this.selected));
+    element.setAttribute("aria-posinset", String(at));
+    element.setAttribute("aria-setsize", String(all));
   }
 
   /**
@@ -268,10 +280,10 @@ export class DagView {
     const route = layout.routes.get(edge.key);
     if (!route) return;
     // Of what is open only its numbers are in the picture.
-    const shows = `${JSON.stringify({ ...edge, own: edge.own.map(({ key, stats }) => [key, stats]) })}${route.d}`;
+    const shows = `${JSON.stringify({ ...edge, own: edge.own.map(({ key, stats }) => [key, stats]) })}${route.d}${layout.down}`;
     const drawn = this.drawnEdges.get(edge.key);
     if (drawn?.shows !== shows) {
-      const element = edgeElement(edge, route);
+      const element = edgeElement(edge, route, layout.down);
       if (drawn) drawn.element.replaceWith(element);
       else this.edgeLayer.append(element);
       this.drawnEdges.set(edge.key, { element, shows });
@@ -284,6 +296,11 @@ export class DagView {
   /** @param {MouseEvent} event */
   clicked(event) {
     const target = event.target instanceof Element ? event.target : null;
+    const into = target?.closest("[data-enter]")?.getAttribute("data-enter");
+    if (into) {
+      this.options.onEnter?.(into);
+      return;
+    }
     const toggle = target?.closest("[data-toggle]");
     if (toggle) {
       const edge = toggle.closest(".dag-edge");
@@ -340,17 +357,45 @@ export class DagView {
       this.viewport.touched = true;
       this.select(next.key, { focus: true });
       this.options.onSelect?.(next);
-    } else if (event.key === "Enter" || event.key === " ") {
-      this.select(node.key, { focus: true });
-      const work = this.workOf(node);
-      if (!event.shiftKey || !this.openOwn(work)) this.options.onOpen(node, work);
-    } else if (event.key === "+" || event.key === "=") {
-      const key = node.expand ?? (node.forked ? null : node.fork);
-      if (key) this.toggle(key, true, node.key);
-    } else if (event.key === "-") {
-      const key = node.forked ? node.fork : node.within[0];
-      if (key) this.toggle(key, false, node.key);
-    } else if (!event.key.startsWith("Arrow")) return;
+    } else if (event.key === "Enter") this.enter(node, event.shiftKey);
+    else if (event.key === " ") this.within(node, event.shiftKey);
+    else if (event.key === "Escape") {
+      if (!this.options.onUp?.()) return;
+    } else if (!this.zoomed(event.key) && !event.key.startsWith("Arrow")) return;
     event.preventDefault();
+  }
+
+  /**
+   * @param {DagNode} node
+   * @param {boolean} messages rather than what is within
+   */
+  enter(node, messages) {
+    this.select(node.key, { focus: true });
+    if (!messages && node.expand && this.options.onEnter) {
+      this.options.onEnter(node.expand);
+      return;
+    }
+    const work = this.workOf(node);
+    if (!messages || node.expand || !this.openOwn(work)) this.options.onOpen(node, work);
+  }
+
+  /**
+   * Shows what is within a node in its place, or closes what is around it.
+   * @param {DagNode} node
+   * @param {boolean} around
+   */
+  within(node, around) {
+    const key = around ? node.within[0] : (node.expand ?? node.fork);
+    if (key) this.toggle(key, !around && (node.expand !== null || !node.forked), node.key);
+  }
+
+  /** @param {string} key @returns {boolean} whether it is one that zooms */
+  zoomed(key) {
+    const factor = { "+": 1.25, "=": 1.25, "-": 1 / 1.25 }[key];
+    if (factor) this.zoom(factor);
+    else if (key === "0") this.fit();
+    else return false;
+    if (this.selected) this.reveal(this.selected);
+    return true;
   }
 }

@@ -1,23 +1,25 @@
-// Places of a graph's nodes and the ways of its edges: from left to right, in rows like text. Pure; grows linearly.
+// Places of a graph's nodes and the ways of its edges. Dagre says which nodes stand beside each other and in which order;
+// here its ranks become a column that is read downwards, or rows from left to right. Pure; grows linearly with the graph.
 
-/** @import { Dag, DagEdge, DagTrack, Layout, LayoutOptions, Place, Route } from "./shapes.js" */
+import { Graph, layout as dagre } from "./dagre.js";
 
-/** Where edges turn, behind the column they come from. */
+/** @import { Dag, DagEdge, Layout, LayoutOptions, Place, Route } from "./shapes.js" */
+
+/** Where edges turn, behind the rank they come from. */
 const TRUNK = 18;
 /** Radius of the turns. */
 const ROUND = 9;
+/** Narrower than this there is no room for rows of three at full size: the graph is read downwards. */
+export const NARROW = 1080;
+/** From here on there is room for longer lines. */
+const ROOMY = 480;
 
 /**
- * A track and what hangs on it, in columns and lanes relative to the track's own lane.
- * @typedef {object} Strip
- * @property {DagTrack} track
- * @property {number} first first and last column
- * @property {number} last
- * @property {number} up lanes above and below its own
- * @property {number} down
- * @property {number} offset lanes below that of its parent
- * @property {Set<number>} own columns with nodes of the track itself
- * @property {Strip[]} below what leaves it
+ * Where everything is in its rank: pixels across the direction of reading, 0 on the main line.
+ * @typedef {object} Ranked
+ * @property {Map<string, number>} ranks by node key
+ * @property {Map<string, number>} across the middle of each node
+ * @property {Map<string, Map<number, number>>} passing where an edge passes the ranks between its ends, by edge key
  */
 
 /**
@@ -26,41 +28,189 @@ const ROUND = 9;
  * @returns {Layout}
  */
 export function layoutOf(dag, options = {}) {
-  const { nodeWidth = 188, nodeHeight = 64, gapX = 148, gapY = 46, wrap = 0 } = options;
-  const columns = columnsOf(dag);
-  const lanes = lanesOf(dag, columns);
+  // While the agent works, numbers change all the time and places hardly ever.
+  const shape = JSON.stringify([options, dag.nodes.map(({ key, track }) => [key, track]), dag.edges.map(({ key, shared }) => [key, shared])]);
+  if (last?.shape !== shape) last = { shape, layout: made(dag, options) };
+  return last.layout;
+}
+
+/** The latest layout. @type {{ shape: string, layout: Layout } | null} */
+let last = null;
+
+/**
+ * @param {Dag} dag
+ * @param {LayoutOptions} options
+ * @returns {Layout}
+ */
+function made(dag, options) {
+  const { wrap = 0 } = options;
+  const down = wrap > 0 && wrap < NARROW;
+  const { nodeWidth = down ? (wrap < ROOMY ? 200 : 240) : 188, nodeHeight = 64, gapX = down ? 24 : 148, gapY = down ? 66 : 46 } = options;
+  const size = { nodeWidth, nodeHeight, gapX, gapY };
+  const ranked = rankedOf(dag, down ? nodeWidth : nodeHeight, down ? gapX : gapY);
   // Very many are a block rather than a ribbon: so it can be seen as a whole, too.
   const square = Math.ceil(Math.sqrt(dag.nodes.length * 0.5));
-  const rows = rowsOf(dag, columns, wrap > 0 ? Math.max(3, square, Math.floor((wrap - gapX) / (nodeWidth + gapX))) : Infinity);
-  const margin = rows.count > 1 ? gapX + TRUNK : 0;
-  const tops = topsOf(dag, columns, lanes, rows, { pitch: nodeHeight + gapY, gap: gapY });
+  const rows = rowsOf(dag, ranked.ranks, wrap > 0 && !down ? Math.max(3, square, Math.floor((wrap - gapX) / (nodeWidth + gapX))) : Infinity);
+  return down ? downwards(dag, ranked, size) : inRows(dag, ranked, rows, size);
+}
 
+/**
+ * @param {Dag} dag
+ * @param {Ranked} ranked
+ * @param {Size} size
+ * @returns {Layout}
+ */
+function downwards(dag, { ranks, across, passing }, { nodeWidth, nodeHeight, gapX, gapY }) {
+  const least = Math.min(0, ...across.values());
+  const [pitch, left] = [nodeHeight + gapY, nodeWidth / 2 - least];
   /** @type {Map<string, Place>} */
   const places = new Map();
-  const taken = new Set();
+  let [width, height] = [0, 0];
+  for (const { key } of dag.nodes) {
+    const place = { x: left + (across.get(key) ?? 0) - nodeWidth / 2, y: (ranks.get(key) ?? 0) * pitch };
+    places.set(key, place);
+    [width, height] = [Math.max(width, place.x + nodeWidth), Math.max(height, place.y + nodeHeight)];
+  }
+  const routes = new Map(dag.edges.map((edge) => {
+    const [from, to] = [places.get(edge.from) ?? NOWHERE, places.get(edge.to) ?? NOWHERE];
+    const turns = turnsOf(edge, ranks, passing, (rank, at) => ({ along: rank * pitch + nodeHeight + TRUNK, across: left + at }));
+    const [sx, sy, tx, ty] = [from.x + nodeWidth / 2, from.y + nodeHeight, to.x + nodeWidth / 2, to.y];
+    const route = walk({ along: sy, across: sx }, turns, { along: ty, across: tx });
+    return [edge.key, { d: drawn(route, true), label: { x: tx, y: ty - (gapY - TRUNK) / 2 }, box: boxOf(route, true, gapX) }];
+  }));
+  return { nodeWidth, nodeHeight, width, height, down: true, places, routes };
+}
+
+/**
+ * @param {Dag} dag
+ * @param {Ranked} ranked
+ * @param {ReturnType<typeof rowsOf>} rows
+ * @param {Size} size
+ * @returns {Layout}
+ */
+function inRows(dag, { ranks, across, passing }, rows, { nodeWidth, nodeHeight, gapX, gapY }) {
+  const pitch = nodeWidth + gapX;
+  const margin = rows.count > 1 ? gapX + TRUNK : 0;
+  const tops = topsOf(dag, ranks, across, rows, nodeHeight, gapY);
+  const xOf = (/** @type {number} */ rank) => margin + (rank - rows.first(rows.of(rank))) * pitch;
+  const yOf = (/** @type {number} */ rank, /** @type {number} */ at) => (tops.at[rows.of(rank)] ?? 0) + at;
+  /** @type {Map<string, Place>} */
+  const places = new Map();
   let width = 0;
-  for (const { key, track } of dag.nodes) {
-    const column = columns.get(key) ?? 0;
-    const row = rows.of(column);
-    const lane = lanes.get(track) ?? 0;
-    const x = margin + (column - rows.first(row)) * (nodeWidth + gapX);
-    places.set(key, { x, y: (tops.at[row] ?? 0) + lane * (nodeHeight + gapY) });
-    taken.add(`${column} ${lane}`);
-    width = Math.max(width, x + nodeWidth);
+  for (const { key } of dag.nodes) {
+    const rank = ranks.get(key) ?? 0;
+    places.set(key, { x: xOf(rank), y: yOf(rank, across.get(key) ?? 0) - nodeHeight / 2 });
+    width = Math.max(width, xOf(rank) + nodeWidth);
   }
-  const routes = new Map();
-  const size = { nodeWidth, nodeHeight, gapX, gapY };
-  const trackOf = new Map(dag.nodes.map((node) => [node.key, node.track]));
-  for (const edge of dag.edges) {
-    const from = columns.get(edge.from) ?? 0;
-    const to = columns.get(edge.to) ?? 0;
-    const lane = lanes.get(trackOf.get(edge.from) ?? "") ?? 0;
-    let blocked = false;
-    for (let column = from + 1; column < to && !blocked; column++) blocked = taken.has(`${column} ${lane}`);
-    const wraps = rows.of(from) !== rows.of(to);
-    routes.set(edge.key, routeOf(edge, places, size, wraps ? (tops.above[rows.of(to)] ?? 0) - gapY : null, blocked));
+  const routes = new Map(dag.edges.map((edge) => {
+    const [from, to] = [places.get(edge.from) ?? NOWHERE, places.get(edge.to) ?? NOWHERE];
+    const [sx, sy, tx, ty] = [from.x + nodeWidth, from.y + nodeHeight / 2, to.x, to.y + nodeHeight / 2];
+    const label = { x: tx - (gapX - TRUNK) / 2, y: ty };
+    const [first, last] = [rows.of(ranks.get(edge.from) ?? 0), rows.of(ranks.get(edge.to) ?? 0)];
+    if (first !== last) {
+      // Back to the left, between the rows.
+      const [between, left] = [(tops.above[last] ?? 0) - gapY, tx - gapX - TRUNK / 2];
+      const d = `M${sx} ${sy}${path(sx + TRUNK, sy, between, 1, -1)}${path(left, between, ty, -1)}H${tx}`;
+      return [edge.key, { d, label, box: { left, top: Math.min(sy, ty) - 40, right: sx + 2 * TRUNK, bottom: Math.max(sy, ty) + 40 } }];
+    }
+    const turns = turnsOf(edge, ranks, passing, (rank, at) => ({ along: xOf(rank) + nodeWidth + TRUNK, across: yOf(rank, at) }));
+    const route = walk({ along: sx, across: sy }, turns, { along: tx, across: ty });
+    return [edge.key, { d: drawn(route, false), label, box: boxOf(route, false, 40) }];
+  }));
+  return { nodeWidth, nodeHeight, width: width + (rows.count > 1 ? 2 * TRUNK : 0), height: tops.height, down: false, places, routes };
+}
+
+const NOWHERE = { x: 0, y: 0 };
+/** @typedef {{ nodeWidth: number, nodeHeight: number, gapX: number, gapY: number }} Size */
+/** A point of an edge, in the direction of reading. @typedef {{ along: number, across: number }} Step */
+
+// -- ranks
+
+/**
+ * Dagre places what hangs together; the line between is a node behind the other, however long it is.
+ * @param {Dag} dag
+ * @param {number} width of a node, across
+ * @param {number} gap
+ * @returns {Ranked}
+ */
+function rankedOf(dag, width, gap) {
+  const columns = columnsOf(dag);
+  /** @type {Ranked} */
+  const ranked = { ranks: new Map(), across: new Map(), passing: new Map() };
+  const track = new Map(dag.nodes.map((node) => [node.key, node.track]));
+  for (const piece of piecesOf(dag, columns)) {
+    const first = Math.min(...piece.keys.map((key) => columns.get(key) ?? 0));
+    if (piece.keys.length === 1) {
+      ranked.ranks.set(piece.keys[0] ?? "", first);
+      ranked.across.set(piece.keys[0] ?? "", 0);
+    } else place(piece, first, track, width, gap, ranked);
   }
-  return { nodeWidth, nodeHeight, width: width + (rows.count > 1 ? 2 * TRUNK : 0), height: tops.height, places, routes };
+  return ranked;
+}
+
+/**
+ * @param {{ keys: string[], edges: DagEdge[] }} piece
+ * @param {number} first its first rank
+ * @param {Map<string, string>} track
+ * @param {number} width
+ * @param {number} gap
+ * @param {Ranked} ranked filled
+ */
+function place({ keys, edges }, first, track, width, gap, { ranks, across, passing }) {
+  const graph = new Graph().setGraph({ rankdir: "TB", align: "UL", nodesep: gap, edgesep: gap / 2, ranksep: 2 }).setDefaultEdgeLabel(() => ({}));
+  for (const key of keys) graph.setNode(key, { width, height: 2 });
+  // What leaves a node stands in the order of the plan, the line itself first.
+  const weight = (/** @type {DagEdge} */ { from, to, shared }) => (shared ? 1 : track.get(from) === track.get(to) ? 8 : 3);
+  for (const edge of [...edges].sort((one, other) => weight(other) - weight(one))) graph.setEdge(edge.from, edge.to, { weight: weight(edge) });
+  dagre(graph, { disableOptimalOrderHeuristic: true });
+  const levels = [...new Set(keys.map((key) => graph.node(key).y))].sort((a, b) => a - b);
+  const rankAt = new Map(levels.map((y, at) => [y, at]));
+  const shifts = shiftsOf(keys, graph, rankAt, track);
+  for (const key of keys) {
+    const { x, y } = graph.node(key);
+    const rank = rankAt.get(y) ?? 0;
+    ranks.set(key, first + rank);
+    across.set(key, x - (shifts[rank] ?? 0));
+  }
+  for (const { key, from, to } of edges) {
+    const lanes = new Map();
+    for (const { x, y } of graph.edge(from, to).points) {
+      const rank = rankAt.get(y);
+      if (rank !== undefined && y > graph.node(from).y && y < graph.node(to).y) lanes.set(first + rank, x - (shifts[rank] ?? 0));
+    }
+    passing.set(key, lanes);
+  }
+}
+
+/**
+ * What brings the main line to 0 in each rank, and what stands between two of its nodes around it.
+ * @param {readonly string[]} keys
+ * @param {Graph} graph
+ * @param {Map<number, number>} rankAt
+ * @param {Map<string, string>} track
+ */
+function shiftsOf(keys, graph, rankAt, track) {
+  const home = track.get(keys[0] ?? "");
+  /** @type {{ line: number | null, least: number, most: number }[]} */
+  const ranks = Array.from({ length: rankAt.size }, () => ({ line: null, least: Infinity, most: -Infinity }));
+  for (const key of keys) {
+    const { x, y } = graph.node(key);
+    const rank = ranks[rankAt.get(y) ?? 0];
+    if (!rank) continue;
+    if (track.get(key) === home) rank.line = x;
+    [rank.least, rank.most] = [Math.min(rank.least, x), Math.max(rank.most, x)];
+  }
+  /** @type {number[]} */
+  const shifts = [];
+  for (let at = 0; at < ranks.length; ) {
+    let end = at;
+    while (ranks[end]?.line === null && end < ranks.length) end++;
+    const group = ranks.slice(at, end);
+    const middle = (Math.min(...group.map((one) => one.least)) + Math.max(...group.map((one) => one.most))) / 2;
+    for (; at < end; at++) shifts.push(middle);
+    for (; at < ranks.length && ranks[at]?.line !== null; at++) shifts.push(ranks[at]?.line ?? 0);
+  }
+  return shifts;
 }
 
 /**
@@ -68,193 +218,198 @@ export function layoutOf(dag, options = {}) {
  * @param {Dag} dag
  */
 function columnsOf(dag) {
-  /** @type {Map<string, DagEdge[]>} */
-  const incoming = new Map();
-  for (const edge of dag.edges) {
-    const known = incoming.get(edge.to);
-    if (known) known.push(edge);
-    else incoming.set(edge.to, [edge]);
-  }
   /** @type {Map<string, number>} */
-  const columns = new Map();
+  const columns = new Map(dag.nodes.map(({ key }) => [key, 0]));
+  /** @type {Map<string, string[]>} */
+  const sources = new Map();
+  for (const { from, to } of dag.edges) {
+    const known = sources.get(to);
+    if (known) known.push(from);
+    else sources.set(to, [from]);
+  }
   for (const { key } of dag.nodes) {
     let column = 0;
-    for (const { from } of incoming.get(key) ?? []) column = Math.max(column, (columns.get(from) ?? 0) + 1);
+    for (const from of sources.get(key) ?? []) column = Math.max(column, (columns.get(from) ?? 0) + 1);
     columns.set(key, column);
   }
   return columns;
 }
 
 /**
- * The lane of each track: branches around the line they leave, dead ends below it.
+ * The columns at which a single edge leads on: before them nothing else is under way.
  * @param {Dag} dag
  * @param {Map<string, number>} columns
- * @returns {Map<string, number>}
+ * @returns {boolean[]} by column
  */
-function lanesOf(dag, columns) {
-  /** @type {Map<string, Strip>} */
-  const strips = new Map();
-  for (const track of dag.tracks) {
-    /** @type {Strip} */
-    const strip = { track, first: Infinity, last: -Infinity, up: 0, down: 0, offset: 0, own: new Set(), below: [] };
-    strips.set(track.id, strip);
-    strips.get(track.parent ?? "")?.below.push(strip);
+function cutsOf(dag, columns) {
+  let total = 0;
+  for (const column of columns.values()) total = Math.max(total, column + 1);
+  const crossing = new Array(total + 1).fill(0);
+  for (const { from, to } of dag.edges) {
+    crossing[columns.get(from) ?? 0] += 1;
+    crossing[columns.get(to) ?? 0] -= 1;
   }
-  for (const node of dag.nodes) {
-    const strip = strips.get(node.track);
-    const column = columns.get(node.key) ?? 0;
-    if (!strip) continue;
-    strip.own.add(column);
-    strip.first = Math.min(strip.first, column);
-    strip.last = Math.max(strip.last, column);
-  }
-  // A track is listed before those that leave it.
-  for (const { id } of [...dag.tracks].reverse()) {
-    const strip = strips.get(id);
-    if (strip) stack(strip);
-  }
-  /** @type {Map<string, number>} */
-  const lanes = new Map();
-  for (const { id, parent } of dag.tracks) lanes.set(id, (lanes.get(parent ?? "") ?? 0) + (strips.get(id)?.offset ?? 0));
-  return lanes;
+  let open = 0;
+  return Array.from({ length: total }, (_, column) => {
+    const alone = open === 1 || column === 0;
+    open += crossing[column];
+    return alone;
+  });
 }
 
 /**
- * Gives all that leaves a track its lane, and the track its height.
- * @param {Strip} strip
+ * @param {Dag} dag
+ * @param {Map<string, number>} columns
+ * @returns {{ keys: string[], edges: DagEdge[] }[]}
  */
-function stack(strip) {
-  /** Lowest lane in use by column. @type {Map<number, number>} */
-  const lowest = new Map([...strip.own].map((column) => [column, 0]));
-  /** @type {Map<string, Strip[]>} */
-  const forks = new Map();
-  const dead = [];
-  for (const one of strip.below.filter((below) => below.own.size > 0 || below.below.length > 0)) {
-    const group = one.track.kind === "branch" ? forks.get(one.track.at ?? "") : undefined;
-    if (group) group.push(one);
-    else if (one.track.kind === "branch") forks.set(one.track.at ?? "", [one]);
-    else dead.push([one]);
-  }
-  for (const group of [...forks.values(), ...dead]) {
-    const first = Math.min(...group.map((one) => one.first));
-    const last = Math.max(...group.map((one) => one.last));
-    const height = group.reduce((sum, one) => sum + one.up + one.down + 1, 0);
-    let base = -Infinity;
-    for (let column = first; column <= last; column++) base = Math.max(base, lowest.get(column) ?? -Infinity);
-    const centred = base === -Infinity && group[0]?.track.kind === "branch";
-    let lane = centred ? -(height - 1) / 2 : Math.max(base, 0) + 1;
-    for (const one of group) {
-      one.offset = lane + one.up;
-      lane += one.up + one.down + 1;
-      strip.up = Math.max(strip.up, one.up - one.offset);
-      strip.down = Math.max(strip.down, one.offset + one.down);
-    }
-    for (let column = first; column <= last; column++) lowest.set(column, lane - 1);
-    strip.first = Math.min(strip.first, first);
-    strip.last = Math.max(strip.last, last);
-  }
+function piecesOf(dag, columns) {
+  let piece = -1;
+  const pieceAt = cutsOf(dag, columns).map((cut) => (cut ? ++piece : piece));
+  /** @type {{ keys: string[], edges: DagEdge[] }[]} */
+  const pieces = Array.from({ length: piece + 1 }, () => ({ keys: [], edges: [] }));
+  const of = (/** @type {string} */ key) => pieceAt[columns.get(key) ?? 0] ?? 0;
+  for (const { key } of dag.nodes) pieces[of(key)]?.keys.push(key);
+  for (const edge of dag.edges) if (of(edge.from) === of(edge.to)) pieces[of(edge.to)]?.edges.push(edge);
+  return pieces.filter(({ keys }) => keys.length > 0);
 }
+
+// -- rows
 
 /**
  * Where the main line goes on in the next row: only where nothing else is under way.
  * @param {Dag} dag
- * @param {Map<string, number>} columns
- * @param {number} wanted columns in a row
- * @returns {{ count: number, of: (column: number) => number, first: (row: number) => number }}
+ * @param {Map<string, number>} ranks
+ * @param {number} wanted ranks in a row
+ * @returns {{ count: number, of: (rank: number) => number, first: (row: number) => number }}
  */
-function rowsOf(dag, columns, wanted) {
-  let total = 0;
-  for (const column of columns.values()) total = Math.max(total, column + 1);
+function rowsOf(dag, ranks, wanted) {
+  const cuts = cutsOf(dag, ranks);
   const starts = [0];
-  const rowOf = new Array(total).fill(0);
-  if (total > wanted) {
-    const crossing = new Array(total + 1).fill(0);
-    for (const edge of dag.edges) {
-      const from = columns.get(edge.from) ?? 0;
-      const to = columns.get(edge.to) ?? 0;
-      crossing[from] += 1;
-      crossing[to] -= 1;
-    }
-    let open = 0;
+  if (cuts.length > wanted) {
     let possible = -1;
-    for (let column = 0; column < total; column++) {
+    for (let rank = 0; rank < cuts.length; rank++) {
       const start = starts[starts.length - 1] ?? 0;
       // A row of very few would look lost: then it rather becomes longer.
-      if (column - start >= wanted && possible - start >= wanted / 2) starts.push(possible);
-      open += crossing[column];
-      if (open === 1) possible = column + 1;
-      rowOf[column] = starts.length - 1;
-    }
-    // A row that began at an earlier column than where that was noticed.
-    let row = 0;
-    for (let column = 0; column < total; column++) {
-      if (column === starts[row + 1]) row += 1;
-      rowOf[column] = row;
+      if (rank - start >= wanted && possible - start >= wanted / 2) starts.push(possible);
+      if (cuts[rank + 1]) possible = rank + 1;
     }
   }
-  return { count: starts.length, of: (column) => rowOf[column] ?? 0, first: (row) => starts[row] ?? 0 };
+  let row = 0;
+  const rowOf = cuts.map((_, rank) => (rank === starts[row + 1] ? ++row : row));
+  return { count: starts.length, of: (rank) => rowOf[rank] ?? 0, first: (at) => starts[at] ?? 0 };
 }
 
 /**
- * The y of each row's middle lane, and of its top.
+ * The y of each row's main line, and of its top.
  * @param {Dag} dag
- * @param {Map<string, number>} columns
- * @param {Map<string, number>} lanes
+ * @param {Map<string, number>} ranks
+ * @param {Map<string, number>} across
  * @param {ReturnType<typeof rowsOf>} rows
- * @param {{ pitch: number, gap: number }} size
+ * @param {number} nodeHeight
+ * @param {number} gap
  */
-function topsOf(dag, columns, lanes, rows, { pitch, gap }) {
-  /** @type {{ min: number, max: number }[]} */
-  const ranges = Array.from({ length: rows.count }, () => ({ min: 0, max: 0 }));
-  for (const node of dag.nodes) {
-    const range = ranges[rows.of(columns.get(node.key) ?? 0)];
-    const lane = lanes.get(node.track) ?? 0;
-    if (range) {
-      range.min = Math.min(range.min, lane);
-      range.max = Math.max(range.max, lane);
-    }
+function topsOf(dag, ranks, across, rows, nodeHeight, gap) {
+  const ranges = Array.from({ length: rows.count }, () => ({ least: 0, most: 0 }));
+  for (const { key } of dag.nodes) {
+    const range = ranges[rows.of(ranks.get(key) ?? 0)];
+    const at = across.get(key) ?? 0;
+    if (range) [range.least, range.most] = [Math.min(range.least, at), Math.max(range.most, at)];
   }
   let y = 0;
   /** @type {number[]} */
   const above = [];
-  const at = ranges.map(({ min, max }) => {
+  const at = ranges.map(({ least, most }) => {
     above.push(y);
-    const middle = y - min * pitch;
-    y = middle + (max + 1) * pitch + gap;
+    const middle = y - least + nodeHeight / 2;
+    y = middle + most + nodeHeight / 2 + 2 * gap;
     return middle;
   });
   return { at, above, height: y - 2 * gap };
 }
 
+// -- edges
+
 /**
+ * Where an edge changes its lane: behind each rank that it leaves.
  * @param {DagEdge} edge
- * @param {Map<string, Place>} places
- * @param {{ nodeWidth: number, nodeHeight: number, gapX: number, gapY: number }} size
- * @param {number | null} between it leads to the next row; the y in between
- * @param {boolean} blocked a node stands in its way
- * @returns {Route}
+ * @param {Map<string, number>} ranks
+ * @param {Ranked["passing"]} passing
+ * @param {(rank: number, at: number) => Step} place
+ * @returns {Step[]} to which lane, and where; the last leads to the target's own
  */
-function routeOf(edge, places, { nodeWidth, nodeHeight, gapX, gapY }, between, blocked) {
-  const from = places.get(edge.from) ?? { x: 0, y: 0 };
-  const to = places.get(edge.to) ?? { x: 0, y: 0 };
-  const [sx, sy] = [from.x + nodeWidth, from.y + nodeHeight / 2];
-  const [tx, ty] = [to.x, to.y + nodeHeight / 2];
-  const label = { x: tx - (gapX - TRUNK) / 2, y: ty };
-  let [top, bottom] = [Math.min(sy, ty), Math.max(sy, ty)];
-  let d;
-  const turn = tx - gapX + TRUNK;
-  if (between !== null) {
-    const left = tx - gapX - TRUNK / 2;
-    d = `M${sx} ${sy}${path(sx + TRUNK, sy, between, 1, -1)}${path(left, between, ty, -1)}H${tx}`;
-    return { d, label, box: { left, top: top - 40, right: sx + 2 * TRUNK, bottom: bottom + 40 } };
+function turnsOf(edge, ranks, passing, place) {
+  const [from, to] = [ranks.get(edge.from) ?? 0, ranks.get(edge.to) ?? 0];
+  const lanes = passing.get(edge.key);
+  const turns = [];
+  for (let rank = from; rank < to; rank++) {
+    const lane = lanes?.get(rank + 1);
+    turns.push({ along: place(rank, 0).along, across: lane === undefined ? NaN : place(rank + 1, lane).across });
   }
-  if (blocked) {
-    // Above what stands in the way.
-    top -= nodeHeight / 2 + gapY / 2;
-    d = `M${sx} ${sy}${path(sx + TRUNK, sy, top)}${path(turn, top, ty)}H${tx}`;
-  } else if (sy === ty) d = `M${sx} ${sy}H${tx}`;
-  else d = `M${sx} ${sy}${path(turn, sy, ty)}H${tx}`;
-  return { d, label, box: { left: sx, top: top - 40, right: tx, bottom: bottom + 40 } };
+  return turns;
+}
+
+/**
+ * The corners of an edge; a lane that is not given is the target's.
+ * @param {Step} from
+ * @param {readonly Step[]} turns
+ * @param {Step} to
+ * @returns {Step[]}
+ */
+function walk(from, turns, to) {
+  const steps = [from];
+  let lane = from.across;
+  for (const { along, across } of turns) {
+    const next = Number.isNaN(across) ? to.across : across;
+    if (Math.abs(next - lane) > 0.5) steps.push({ along, across: lane }, { along, across: next });
+    lane = next;
+  }
+  return [...steps, to];
+}
+
+/**
+ * Straight lines with round turns.
+ * @param {readonly Step[]} steps
+ * @param {boolean} down
+ */
+function drawn(steps, down) {
+  const [first, ...rest] = steps;
+  const point = (/** @type {Step} */ one) => (down ? `${one.across} ${one.along}` : `${one.along} ${one.across}`);
+  let d = `M${point(first ?? { along: 0, across: 0 })}`;
+  rest.forEach((at, index) => {
+    const [before, after] = [steps[index] ?? at, steps[index + 2]];
+    if (!after) {
+      d += `L${point(at)}`;
+      return;
+    }
+    const [start, end] = [towards(at, before), towards(at, after)];
+    d += `L${point(start)}Q${point(at)} ${point(end)}`;
+  });
+  return d;
+}
+
+/**
+ * @param {Step} from
+ * @param {Step} to
+ * @returns {Step} a little on the way, at most half of it
+ */
+function towards(from, to) {
+  const [along, across] = [to.along - from.along, to.across - from.across];
+  const length = Math.hypot(along, across) || 1;
+  const share = Math.min(ROUND, length / 2) / length;
+  return { along: from.along + along * share, across: from.across + across * share };
+}
+
+/**
+ * @param {readonly Step[]} steps
+ * @param {boolean} down
+ * @param {number} room
+ * @returns {Route["box"]}
+ */
+function boxOf(steps, down, room) {
+  const along = steps.map((one) => one.along);
+  const across = steps.map((one) => one.across);
+  const [a, b, c, e] = [Math.min(...along), Math.max(...along), Math.min(...across) - room, Math.max(...across) + room];
+  return down ? { left: c, top: a, right: e + 200, bottom: b } : { left: a, top: c, right: b, bottom: e };
 }
 
 /**

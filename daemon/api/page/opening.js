@@ -5,7 +5,7 @@ import { branchKey, forkKey, goalKey } from "./dag.js";
 /** @import { Branch, GoalTree, LiveState } from "./shapes.js" */
 
 /** @param {string} id of a branch; that of the branch it is in, if any */
-function parentOf(id) {
+export function parentOf(id) {
   const dot = id.lastIndexOf(".");
   return dot < 0 ? null : id.slice(0, dot);
 }

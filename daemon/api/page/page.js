@@ -5,7 +5,7 @@ import { h } from "./dom.js";
 import { TraceList, titleOf } from "./list.js";
 import { MessagesPane } from "./messages.js";
 import { TraceView } from "./trace.js";
-import { amount, money, plain, sessionWord, statusWord } from "./words.js";
+import { amount, money, nodeStatusWord, plain, sessionWord, statusWord } from "./words.js";
 import { t } from "./l10n.js";
 
 /** @import { DagEdge, DagNode, LiveState, Step } from "./shapes.js" */
@@ -217,7 +217,7 @@ function show(wanted) {
  */
 function openWork(node, edge) {
   if (!view) return;
-  const status = node.kind === "start" ? "" : node.kind === "branch" && node.status === "in_progress" ? t("exploring") : statusWord(node.status);
+  const status = node.kind === "start" ? "" : nodeStatusWord(node);
   void messages.show({
     traceId: view.traceId, goalId: node.goal_id, branchId: node.branch_id, descendants: edge?.counts === "cumulative",
     beside: node.goal_id === null && edge?.counts === "self",
@@ -259,7 +259,6 @@ button("collapse-all").addEventListener("click", () => view?.collapseAll());
 button("zoom-in").addEventListener("click", () => view?.view.zoom(1.25));
 button("zoom-out").addEventListener("click", () => view?.view.zoom(0.8));
 button("fit").addEventListener("click", () => view?.view.fit());
-button("readable").addEventListener("click", () => view?.view.readable());
 follow.addEventListener("change", () => {
   if (!view) return;
   view.follow = follow.checked;

@@ -22,24 +22,23 @@ export function nodeElement(node, edge) {
   const classes = ["dag-node", node.kind, node.status, node.abandoned && "grey", node.current && "current", node.selected && "selected-branch"];
   const open = node.expand || node.fork ? String(node.fork ? node.forked : false) : null;
   const element = h("div", {
-    class: classes.filter(Boolean).join(" "), role: "button", tabindex: -1, "data-key": node.key, "aria-label": spoken(node, edge), "aria-expanded": open,
+    class: classes.filter(Boolean).join(" "), role: "treeitem", tabindex: -1, "aria-level": node.within.length + 1, "aria-current": node.current ? "step" : null, "data-key": node.key, "aria-label": spoken(node, edge), "aria-expanded": open,
     title: [node.title, node.summary].filter(Boolean).join("\n→ "),
   });
   if (node.kind === "start") {
-    element.append(h("span", { class: "dag-head" }, t("START")), h("span", { class: "dag-title" }, node.title || t("No mission yet")));
+    element.append(h("span", { class: "dag-head" }, node.label ? h("b", {}, node.label) : t("START")), h("span", { class: "dag-title" }, node.title || t("No mission yet")));
     return element;
   }
   const kind = { goal: "", explore_start: t("explore"), explore_merge: t("merge"), branch: t("branch"), start: "" }[node.kind];
-  element.append(
+  element.append(h("span", { class: "dag-words" },
     h("span", { class: "dag-head" },
       h("span", { class: "dag-icon", "aria-hidden": "true" }, statusIcon(node.status)),
       node.label && h("b", {}, node.label.length > LONG_LABEL ? `…${node.label.slice(1 - LONG_LABEL)}` : node.label),
-      kind && h("i", {}, node.selected ? t("branch · chosen") : kind),
+      kind && h("i", {}, node.selected ? t("branch · used") : kind),
       node.status === "abandoned" && h("i", {}, t("abandoned")),
       node.loading && h("i", {}, t("loading…")),
-      node.expand && h("span", { class: "dag-inside" }, t("{0} within", node.inside))),
-    h("span", { class: "dag-title" }, node.title),
-  );
+      node.expand && h("span", { class: "dag-inside", "data-enter": node.expand, title: t("Open: {0} within", node.inside) }, h("span", {}, t("{0} within", node.inside)), " ›")),
+    h("span", { class: "dag-title" }, node.title)));
   if (node.fork) {
     const words = node.forked ? plural(node.branches, "Hide {0} branch", "Hide {0} branches") : plural(node.branches, "Show {0} branch", "Show {0} branches");
     element.append(toggle(node.fork, !node.forked, words));
@@ -60,9 +59,10 @@ function toggle(key, opens, words) {
 /**
  * @param {DagEdge} edge
  * @param {Route} route
+ * @param {boolean} down the words stand beside it, else above and below
  * @returns {SVGGElement}
  */
-export function edgeElement(edge, route) {
+export function edgeElement(edge, route, down) {
   const group = svg("g", { class: `dag-edge${edge.abandoned ? " grey" : ""}`, "data-key": edge.key, "data-to": edge.to, "data-from": edge.from });
   const { x, y } = route.label;
   const own = edge.own.map(({ node, stats }) => t("{0} itself: {1}", node.label || clip(node.title, 30), statsWords(stats)));
@@ -70,11 +70,21 @@ export function edgeElement(edge, route) {
   group.append(svg("title", {}, words), svg("path", { class: "dag-hit", d: route.d }), svg("path", { class: "dag-line", d: route.d, "marker-end": "url(#dag-arrow)" }));
   if (!edge.shared) {
     const line = statsLine(edge.stats, ROOM);
-    if (line) group.append(svg("text", { class: "dag-stats", x, y: y - 14 }, line));
-    for (const [at, one] of edge.own.slice(0, MOST_OWN).entries()) group.append(ownWork(one, x, y - 14 - (at + (line ? 1 : 0)) * 14));
     const below = [line && workTime(edge.stats), clip(edge.stats.preview ?? "", ROOM)];
-    for (const [at, text] of below.filter(Boolean).entries()) {
-      group.append(svg("text", { class: text === below[0] ? "dag-time" : "dag-preview", x, y: y + 24 + at * 13 }, text));
+    const own = edge.own.slice(0, down && line ? 1 : MOST_OWN);
+    const left = x + (edge.expand && edge.begins[0] ? 30 : 16);
+    // Beside the line there are three lines of text at most.
+    const lines = [line, ...own, ...below.filter(Boolean)].length;
+    let beside = y + 4 - 6.5 * (Math.min(lines, 3) - 1);
+    const at = (/** @type {number} */ above) => {
+      if (!down) return { x, y: above };
+      beside += 13;
+      return { x: left, y: beside - 13 };
+    };
+    if (line) group.append(svg("text", { class: "dag-stats", ...at(y - 14) }, line));
+    for (const [index, one] of own.entries()) group.append(ownWork(one, at(y - 14 - (index + (line ? 1 : 0)) * 14)));
+    for (const [index, text] of below.filter(Boolean).slice(0, down ? 3 - own.length - (line ? 1 : 0) : 2).entries()) {
+      group.append(svg("text", { class: text === below[0] ? "dag-time" : "dag-preview", ...at(y + 24 + index * 13) }, text));
     }
   }
   const collapse = edge.begins[0];
@@ -100,13 +110,12 @@ function edgeToggle(key, opens, x, y) {
 /**
  * What was done for something open itself: it has no edge of its own any more.
  * @param {OwnWork} own
- * @param {number} x
- * @param {number} y
+ * @param {{ x: number, y: number }} place
  */
-function ownWork({ key, node, stats }, x, y) {
+function ownWork({ key, node, stats }, place) {
   const name = node.label || t("it");
   const head = `${name.length > 6 ? `…${name.slice(-5)}` : name}: `;
-  return svg("text", { class: "dag-own", x, y, "data-own": key }, head + statsLine(stats, ROOM - head.length));
+  return svg("text", { class: "dag-own", ...place, "data-own": key }, head + statsLine(stats, ROOM - head.length));
 }
 
 /** The arrow's head. */

@@ -162,7 +162,7 @@ export interface DagNode {
   label: string;
   title: string;
   summary: string;
-  status: GoalStatus;
+  status: GoalStatus | "removed";
   /** Drawn grey: abandoned itself, or within something abandoned. */
   abandoned: boolean;
   /** The focus is on this goal, or on one that is hidden within it. */
@@ -233,7 +233,7 @@ export interface LayoutOptions {
   nodeHeight?: number;
   gapX?: number;
   gapY?: number;
-  /** Width in pixels at which the main line goes on in the next row; 0: never. */
+  /** Width in pixels that there is; narrow graphs are read downwards, wide ones go on in the next row. 0: one endless row. */
   wrap?: number;
 }
 
@@ -256,6 +256,8 @@ export interface Layout {
   nodeHeight: number;
   width: number;
   height: number;
+  /** Read from top to bottom, else from left to right. */
+  down: boolean;
   /** Left upper corners by node key. */
   places: Map<string, Place>;
   /** By edge key. */
@@ -294,6 +296,8 @@ export interface DagViewOptions {
   onSelect?(node: DagNode): void;
   /** A goal, branch or fork is to be opened or closed. */
   onToggle(key: string, open: boolean): void;
-  /** No animated moves. */
-  still?: boolean;
+  /** A goal or branch is to be looked at alone; without this, Enter shows the messages of every node. */
+  onEnter?(key: string): void;
+  /** Back to what is around; false at the top. */
+  onUp?(): boolean;
 }

@@ -4,7 +4,9 @@ import { ApiError } from "./api.js";
 import { branchKey, dagOf } from "./dag.js";
 import { h } from "./dom.js";
 import { DagView } from "./draw.js";
-import { layoutOf } from "./layout.js";
+import { NARROW, layoutOf } from "./layout.js";
+import { levelOf, showWay, wayTo } from "./levels.js";
+import { t } from "./l10n.js";
 import { applyFrame, isWorking, stateOf } from "./live.js";
 import { Fetches, aroundWork, everything, takeBranch } from "./opening.js";
 import { Watch } from "./socket.js";
@@ -44,6 +46,8 @@ export class TraceView {
     this.state = null;
     /** @type {Set<string>} */
     this.expanded = new Set();
+    /** The goal or branch that is looked at alone. @type {string | null} */
+    this.root = null;
     /** @type {Watch | null} */
     this.watch = null;
     this.closed = false;
@@ -61,8 +65,14 @@ export class TraceView {
     /** Milliseconds that the last graph took, for those who measure. */
     this.took = { dag: 0, layout: 0, draw: 0 };
     // The section is the panel of its tab, for those who listen; the graph is a thing in it.
+    this.way = graph.appendChild(h("nav", { class: "dag-way", "aria-label": t("Level of the plan"), hidden: true }));
     this.host = graph.appendChild(h("div"));
-    this.view = new DagView(this.host, { onOpen: hooks.onOpen, onToggle: (key, open) => this.toggle(key, open) });
+    this.view = new DagView(this.host, {
+      onOpen: hooks.onOpen,
+      onToggle: (key, open) => this.toggle(key, open),
+      onEnter: (key) => this.go(key),
+      onUp: () => this.up(),
+    });
     this.steps = new StepTree(steps, api, hooks.onStep);
   }
 
@@ -87,6 +97,7 @@ export class TraceView {
     this.watch?.close();
     this.view.dispose();
     this.host.remove();
+    this.way.remove();
   }
 
   /** @param {Frame} frame */
@@ -135,9 +146,13 @@ export class TraceView {
     const { state } = this;
     if (!state || this.closed || this.graph.hidden) return;
     const begun = performance.now();
-    const dag = dagOf(state.goal_tree, state.branches, this.expanded, { working: isWorking(state) });
+    const way = wayTo(state, this.root);
+    this.root = way.at(-1)?.key ?? null;
+    showWay(this.way, way, (key) => this.go(key));
+    const dag = dagOf(state.goal_tree, state.branches, this.expanded, { working: isWorking(state), root: this.root });
     const made = performance.now();
-    const layout = layoutOf(dag, { wrap: Math.max(900, this.graph.clientWidth) });
+    // The messages beside the graph do not turn it round: only a narrow window does.
+    const layout = layoutOf(dag, { wrap: Math.max(Math.min(NARROW, innerWidth), this.graph.clientWidth) });
     const placed = performance.now();
     this.view.show(dag, layout);
     this.took = { dag: made - begun, layout: placed - made, draw: performance.now() - placed };
@@ -162,6 +177,29 @@ export class TraceView {
     }
     if (open && key.startsWith("branch:")) void this.fetchBranch(key.slice("branch:".length));
     this.draw();
+  }
+
+  /** Looks at the goals within a goal or branch alone. @param {string | null} root null: the whole plan */
+  go(root) {
+    const { state, view } = this;
+    if (!state || root === this.root) return;
+    /** @type {string | null} */
+    let key = this.root;
+    const focus = this.graph.contains(document.activeElement) || document.activeElement === document.body;
+    this.root = root;
+    view.select(null);
+    if (root?.startsWith("branch:")) void this.fetchBranch(root.slice("branch:".length));
+    this.draw();
+    view.readable();
+    // Back up, one stands where one was; further down, at the beginning.
+    while (key !== null && !view.nodes.has(key)) key = levelOf(state, key);
+    view.select(key ?? view.dag.nodes[1]?.key ?? "start", { focus });
+  }
+
+  up() {
+    if (!this.state || this.root === null) return false;
+    this.go(levelOf(this.state, this.root));
+    return true;
   }
 
   /** Also of branches whose goals come one after the other. */

@@ -1,9 +1,10 @@
 // Which part of a large plane is seen: moved by pointer, wheel and pinch.
 
 const NEAREST = 2;
-const FARTHEST = 0.02;
+/** Titles of goals can still be read. */
+const FARTHEST = 0.5;
 /** Room around what is fitted in, in pixels. */
-const EDGE = 28;
+const EDGE = 20;
 
 export class Viewport {
   /**
@@ -43,7 +44,7 @@ export class Viewport {
 
   /**
    * Shows a thing of the plane, which begins at its origin, as a whole: in the middle, and never larger than life. Where
-   * that would be smaller than the least scale, its beginning.
+   * that would be smaller than the least scale, its beginning, in its whole width if that is possible.
    * @param {{ width: number, height: number }} thing
    * @param {number} least
    * @returns {boolean} whether all of it is seen
@@ -51,12 +52,13 @@ export class Viewport {
   fit({ width, height }, least) {
     const [wide, high] = [this.host.clientWidth, this.host.clientHeight];
     const whole = Math.min((wide - 2 * EDGE) / width, (high - 2 * EDGE) / height);
-    this.scale = Math.min(1, Math.max(whole, least, FARTHEST));
+    const across = (wide - 2 * EDGE) / width;
+    this.scale = Math.min(1, Math.max(whole, FARTHEST, whole < least ? across : 0));
     const place = (/** @type {number} */ room, /** @type {number} */ size) => Math.max(EDGE, (room - size * this.scale) / 2);
     this.x = place(wide, width);
     this.y = place(high, height);
     this.changed();
-    return whole >= this.scale;
+    return whole >= this.scale || whole >= 1;
   }
 
   /**

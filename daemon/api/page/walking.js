@@ -11,23 +11,27 @@
  * @returns {DagNode | undefined}
  */
 export function neighbour(view, node, key) {
+  const down = view.layout?.down === true;
+  const [back, forward, before, after] = down ? ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"] : ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"];
   const same = (/** @type {DagNode | undefined} */ one) => one?.track === node.track;
-  if (key === "ArrowRight") {
+  if (key === forward) {
     const next = (view.outgoing.get(node.key) ?? []).map((edge) => view.nodes.get(edge.to));
     return next.find(same) ?? next[0];
   }
-  if (key === "ArrowLeft") return view.nodes.get(view.incoming.get(node.key)?.[0]?.from ?? "");
+  if (key === back) return view.nodes.get(view.incoming.get(node.key)?.[0]?.from ?? "");
   if (key === "Home") return view.dag.nodes[0];
   if (key === "End") return view.dag.nodes.at(-1);
-  if (key !== "ArrowUp" && key !== "ArrowDown") return undefined;
+  if (key !== before && key !== after) return undefined;
   const here = view.layout?.places.get(node.key);
   if (!here) return undefined;
   let nearest;
   let least = Infinity;
   for (const one of view.dag.nodes) {
     const place = view.layout?.places.get(one.key);
-    const dy = place ? (place.y - here.y) * (key === "ArrowUp" ? -1 : 1) : 0;
-    const distance = place && dy > 0 ? dy + 2 * Math.abs(place.x - here.x) : Infinity;
+    if (!place) continue;
+    const [aside, along] = down ? [place.x - here.x, place.y - here.y] : [place.y - here.y, place.x - here.x];
+    const way = aside * (key === before ? -1 : 1);
+    const distance = way > 0 ? way + 2 * Math.abs(along) : Infinity;
     if (distance < least) [nearest, least] = [one, distance];
   }
   return nearest;

@@ -58,12 +58,18 @@ export function statsWords(stats) {
 
 /** @type {Record<string, string>} */
 const STATUS = {
-  pending: t("not begun"), in_progress: t("in progress"), completed: t("completed"), abandoned: t("abandoned"), planned: t("planned"),
-  failed: t("failed"), skipped: t("skipped"), idle: t("not begun"), running: t("running"), waiting: t("waits for an answer"), canceled: t("canceled"),
+  pending: t("pending"), in_progress: t("in progress"), completed: t("completed"), abandoned: t("abandoned"), planned: t("planned"),
+  failed: t("failed"), skipped: t("skipped"), idle: t("new"), running: t("running"), waiting: t("waits for an answer"), canceled: t("canceled"),
 };
 
 /** @param {string} status of a goal or step */
 export const statusWord = (status) => STATUS[status] ?? status;
+
+/** The words of the Goals view. @type {Record<string, string>} */
+const BRANCH = { in_progress: t("exploring"), completed: t("done"), abandoned: t("given up"), removed: t("removed") };
+
+/** @param {DagNode} node */
+export const nodeStatusWord = (node) => (node.kind === "branch" ? BRANCH[node.status] : undefined) ?? statusWord(node.status);
 
 /** @type {Record<string, string>} */
 const SESSION = { idle: t("new"), completed: t("ready"), failed: t("stopped by an error"), canceled: t("stopped") };
@@ -73,8 +79,8 @@ export const sessionWord = (status) => SESSION[status] ?? statusWord(status);
 
 /** @type {Record<string, string>} */
 const ICON = {
-  pending: "○", planned: "○", idle: "○", in_progress: "◐", running: "◐", waiting: "?", completed: "✓", abandoned: "✕",
-  failed: "✕", canceled: "✕", skipped: "–",
+  pending: "○", planned: "○", idle: "○", in_progress: "◐", running: "◐", waiting: "?", completed: "✓", abandoned: "⊘",
+  failed: "✕", canceled: "✕", skipped: "–", removed: "–",
 };
 
 /** @param {string} status */
@@ -117,8 +123,8 @@ export function spoken(node, edge) {
   return listed([
     node.kind === "branch" ? t("Branch {0}", name) : name,
     kinds[node.kind],
-    node.abandoned && node.status !== "abandoned" ? t("{0}, within abandoned work", statusWord(node.status)) : statusWord(node.status),
-    node.selected ? t("chosen") : "",
+    node.abandoned && node.status !== "abandoned" ? t("{0}, within abandoned work", nodeStatusWord(node)) : nodeStatusWord(node),
+    node.selected ? t("used") : "",
     node.current ? t("the agent is here") : "",
     edge?.stats.message_count ? statsWords(edge.stats) : "",
     ...(edge?.own ?? []).map((own) => t("begins {0}, with {1} of its own", own.node.label, statsWords(own.stats))),

@@ -31,10 +31,14 @@ export type FromGraph =
   | { type: "messages"; request: number; wanted: Wanted }
   | { type: "reveal"; goal_id: string | null; branch_id: string | null }
   | { type: "focusChat" }
-  | { type: "openTrace" };
+  | { type: "openTrace" }
+  /** To be written to a file that the user chooses. */
+  | { type: "savePicture"; name: string; svg: string };
 
 /** What the page remembers while VS Code has thrown it away, and from one window to the next. */
 export interface SavedGraph {
   trace_id: string;
   expanded: readonly string[];
+  /** The goal or branch that is looked at alone. */
+  root?: string | null;
 }

@@ -21,7 +21,7 @@ interface Shown {
   log: Pick<vscode.LogOutputChannel, "error" | "warn">;
 }
 
-/** The graph of the session on display, in a panel beside the editor. What it shows is made in the page, by the web page's own modules. */
+/** The graph of the session on display, in an editor of its own. What it shows is made in the page, by the web page's own modules. */
 export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposable {
   static readonly id = "goalwright.graph";
   private readonly disposables: vscode.Disposable[];
@@ -44,15 +44,13 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
     ];
   }
 
-  /** Opens the panel beside the editor, or brings it forward. */
+  /** Opens the panel as an editor in full width, or brings it forward. */
   show(): void {
     if (this.panel) {
       this.panel.reveal(undefined, false);
       return;
     }
-    // With nothing open there is nothing to stand beside.
-    const column = vscode.window.activeTextEditor ? vscode.ViewColumn.Beside : vscode.ViewColumn.Active;
-    this.adopt(vscode.window.createWebviewPanel(GraphPanel.id, t("Graph"), { viewColumn: column, preserveFocus: false }, { retainContextWhenHidden: true }));
+    this.adopt(vscode.window.createWebviewPanel(GraphPanel.id, t("Graph"), { viewColumn: vscode.ViewColumn.Active, preserveFocus: false }, { retainContextWhenHidden: true }));
   }
 
   /** After a reload of the window the panel is there again. */
@@ -112,6 +110,8 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
       case "openTrace":
         await vscode.commands.executeCommand("goalwright.openTrace");
         return;
+      case "savePicture":
+        return this.savePicture(message.name, message.svg);
     }
   }
 
@@ -137,6 +137,23 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
     } catch (error) {
       this.post({ type: "messagesFailed", request, text: asProblem(error).message });
     }
+  }
+
+  private async savePicture(name: string, svg: string): Promise<void> {
+    const folder = vscode.workspace.workspaceFolders?.[0]?.uri;
+    const file = await vscode.window.showSaveDialog({
+      title: t("Save the graph as a picture"),
+      filters: { SVG: ["svg"] },
+      ...(folder ? { defaultUri: vscode.Uri.joinPath(folder, name) } : {}),
+    });
+    if (!file) return;
+    try {
+      await vscode.workspace.fs.writeFile(file, new TextEncoder().encode(svg));
+    } catch (error) {
+      void vscode.window.showErrorMessage(t("Cannot save the graph: {0}. Choose another place.", asProblem(error).message));
+      return;
+    }
+    vscode.window.setStatusBarMessage(t("Saved the graph as {0}", vscode.workspace.asRelativePath(file)), 6_000);
   }
 
   private enqueue(update: Update): void {

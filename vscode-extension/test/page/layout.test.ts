@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { branchKey, dagOf, forkKey, goalKey } from "../../../daemon/api/page/dag.js";
 import { layoutOf } from "../../../daemon/api/page/layout.js";
+import { vendored } from "../../scripts/vendor.mjs";
 import type { Branch, Dag, Goal, GoalTree, LayoutOptions } from "../../../daemon/api/page/shapes";
 
 const goal = (id: string, fields: Partial<Goal> = {}): Goal => ({ id, description: `Goal ${id}`, status: "completed", ...fields });
@@ -57,6 +59,19 @@ test("branches stand side by side around the line, and meet behind the longest",
   sound(dag);
 });
 
+test("the goals of a branch stand in a line, and the branches in their order", () => {
+  for (const [a, b] of [[2, 0], [1, 5], [4, 2]] as const) for (const wrap of [300, 1500]) {
+    const dag = forked(a, b);
+    const { places, down } = layoutOf(dag, { wrap });
+    const lane = (key: string) => (down ? places.get(key)?.x : places.get(key)?.y) ?? NaN;
+    const branches: [string, number][] = [["A", a], ["B", b], ["C", 0]];
+    const lanes = branches.map(([id, goals]) => new Set(goals ? Array.from({ length: goals }, (_, at) => lane(goalKey(String(at + 1), id))) : [lane(branchKey(id))]));
+    assert.deepEqual(lanes.map(({ size }) => size), [1, 1, 1], `${a} ${b} ${wrap}`);
+    const [first, second, third] = lanes.map((one) => [...one][0] ?? NaN);
+    assert.ok((first ?? 0) < (second ?? 0) && (second ?? 0) < (third ?? 0), `${first} ${second} ${third}`);
+  }
+});
+
 test("nothing covers anything, whatever is open and however wide a row may be", () => {
   for (const [a, b] of [[0, 0], [1, 7], [7, 1], [12, 12]] as const) for (const wrap of [0, 700, 1500, 4000]) sound(forked(a, b), { wrap });
 });
@@ -101,3 +116,34 @@ test("2 000 goals are a block of rows that begins anew at the left", () => {
   assert.ok(rows.size > 20, String(rows.size));
   assert.ok(layout.width < 20_000 && layout.height < 20_000, `${layout.width} × ${layout.height}`);
 });
+
+test("a narrow graph is read downwards, with the main line straight and abandoned goals beside it", () => {
+  const goals = ["1", "2", "3", "4", "5"].map((id) => goal(id, id === "3" ? { status: "abandoned" } : {}));
+  const dag = dagOf(tree(goals));
+  const { places, down, width } = layoutOf(dag, { wrap: 300 });
+  assert.ok(down);
+  assert.equal(new Set(["start", ...["1", "2", "4", "5"].map((id) => goalKey(id))].map((key) => places.get(key)?.x)).size, 1);
+  assert.equal(places.get(goalKey("3"))?.y, places.get(goalKey("4"))?.y);
+  assert.ok(width < 450);
+  for (const [a, b] of [[0, 0], [1, 7], [7, 1]] as const) sound(forked(a, b), { wrap: 300 });
+});
+
+test("the page has the layout library as it is in the packages", () => {
+  assert.equal(readFileSync("../daemon/api/page/dagre.js", "utf8"), vendored());
+});
+
+for (const count of [100, 300]) {
+  test(`${count} goals are placed, whatever is abandoned or explored`, (context) => {
+    const goals = Array.from({ length: count }, (_, at) => goal(String(at + 1), {
+      status: at % 7 === 6 ? "abandoned" : "completed", ...(at % 20 === 5 ? { type: "explore_start", branch_ids: [`A${at}`, `B${at}`] } : {}),
+    }));
+    const branches = Object.fromEntries(goals.flatMap((one) => (one.branch_ids ?? []).map((id) => [id, { ...branch(id, 3), explore_start_id: one.id }])));
+    const dag = dagOf(tree(goals), branches, new Set(goals.flatMap((one) => [forkKey(one.id), ...(one.branch_ids ?? []).map(branchKey)])));
+    for (const wrap of [300, 900]) {
+      const begun = performance.now();
+      layoutOf(dag, { wrap });
+      context.diagnostic(`${dag.nodes.length} nodes at ${wrap} px: ${Math.round(performance.now() - begun)} ms`);
+      sound(dag, { wrap });
+    }
+  });
+}

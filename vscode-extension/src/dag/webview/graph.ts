@@ -1,6 +1,7 @@
 import { branchKey, dagOf } from "../../../../daemon/api/page/dag.js";
 import { DagView } from "../../../../daemon/api/page/draw.js";
 import { layoutOf } from "../../../../daemon/api/page/layout.js";
+import { findGoals, forkAround, levelOf, wayTo, type Level } from "../../../../daemon/api/page/levels.js";
 import { applyFrame, isWorking, stateOf } from "../../../../daemon/api/page/live.js";
 import { Fetches, aroundWork, everything, takeBranch } from "../../../../daemon/api/page/opening.js";
 import type { Branch, DagEdge, DagNode, Frame, LiveState, TraceDetail } from "../../../../daemon/api/page/shapes";
@@ -8,10 +9,6 @@ import type { ToGraph } from "../messages";
 
 /** Drawn again at most so often while events come in. */
 const PAUSE_MS = 80;
-/** The narrowest row, in pixels at full size: goals of narrower ones could not be told from each other. */
-const NARROWEST = 720;
-/** Smaller than on the web page: a panel beside the editor has less room. */
-const SIZES = { nodeWidth: 180, gapX: 130, gapY: 44 };
 
 export interface GraphHooks {
   /** Title, status or totals changed. */
@@ -20,6 +17,8 @@ export interface GraphHooks {
   /** The person wants the messages of an edge; `reveal`: it was the node that was chosen. */
   onOpen(node: DagNode, edge: DagEdge | null, reveal: boolean): void;
   onExpanded(): void;
+  /** The level on display, as the way to it. */
+  onLevel(way: Level[]): void;
   /** The plan of this branch is wanted. */
   onBranch(id: string): void;
 }
@@ -29,6 +28,8 @@ export class Graph {
   readonly view: DagView;
   state: LiveState | null = null;
   expanded = new Set<string>();
+  /** The goal or branch that is looked at alone. */
+  root: string | null = null;
   follow = true;
   private readonly fetches = new Fetches();
   /** Everything is to be open, also what is not known yet. */
@@ -40,6 +41,8 @@ export class Graph {
   private onEdge = false;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private width = 0;
+  /** Which of the places that a search found is selected. */
+  private at = -1;
 
   constructor(
     private readonly host: HTMLElement,
@@ -55,9 +58,11 @@ export class Graph {
         hooks.onOpen(node, edge, !this.onEdge);
       },
       onToggle: (key, open) => this.toggle(key, open),
+      onEnter: (key) => this.go(key),
+      onUp: () => this.up(),
     });
     new ResizeObserver(() => {
-      if (this.width !== this.wrap()) this.draw();
+      if (this.width !== this.host.clientWidth) this.draw();
       // The pane beside it takes room away, and what its messages are about should be seen.
       else if (!this.held && !this.view.viewport.touched) this.view.readable();
       if (this.held && this.view.selected) this.view.reveal(this.view.selected);
@@ -69,7 +74,7 @@ export class Graph {
   }
 
   /** The whole session; what is open stays open when it is the same one. */
-  show(trace: TraceDetail | null, expanded: readonly string[]): void {
+  show(trace: TraceDetail | null, expanded: readonly string[], root: string | null = null): void {
     const before = this.state;
     const same = before !== null && before.trace.trace_id === trace?.trace_id;
     this.state = trace && stateOf(trace);
@@ -77,6 +82,7 @@ export class Graph {
     if (!same) {
       this.all = false;
       this.expanded = new Set(expanded);
+      this.root = root;
       this.held = false;
       this.place = null;
       this.view.select(null);
@@ -86,7 +92,7 @@ export class Graph {
       const tree = before?.branches[branch.id]?.goal_tree;
       // An old plan is better than none until the new one is there.
       if (same && tree) branch.goal_tree ??= tree;
-      if (this.expanded.has(branchKey(branch.id))) this.fetch(branch.id);
+      if (this.expanded.has(branchKey(branch.id)) || this.root === branchKey(branch.id) || this.root?.startsWith(`goal:${branch.id}/`)) this.fetch(branch.id);
     }
     this.hooks.onState(this.state);
     this.draw();
@@ -150,6 +156,60 @@ export class Graph {
     this.view.readable();
   }
 
+  /** Looks at the goals within a goal or branch alone; null: the whole plan. */
+  go(root: string | null): void {
+    const { state, view } = this;
+    if (!state) return;
+    const from = this.root;
+    const focus = this.host.contains(document.activeElement) || document.activeElement === document.body;
+    if (root !== from) {
+      this.root = root;
+      this.held = false;
+      view.viewport.touched = false;
+      view.select(null);
+      if (root?.startsWith("branch:")) this.fetch(root.slice("branch:".length));
+      this.changed();
+      view.readable();
+    }
+    // Back up, one stands where one was; further down, at the beginning.
+    let key = from;
+    while (key !== null && !view.nodes.has(key)) key = levelOf(state, key);
+    view.select(key ?? view.dag.nodes[1]?.key ?? "start", { focus });
+  }
+
+  private up(): boolean {
+    if (!this.state || this.root === null) return false;
+    this.go(levelOf(this.state, this.root));
+    return true;
+  }
+
+  /** Marks what a text occurs in; the number of places. */
+  find(text: string): number {
+    const found = this.state ? findGoals(this.state, text) : [];
+    this.view.matches = new Set(found);
+    this.at = -1;
+    this.view.draw();
+    return found.length;
+  }
+
+  /** Goes to the next place (or the one before) of what was found last, at whatever level it is; its number from 1 on. */
+  next(by: 1 | -1): number {
+    const { state } = this;
+    const found = [...this.view.matches];
+    if (!state || found.length === 0) return 0;
+    this.at = (this.at + by + (this.at < 0 && by < 0 ? 1 : 0) + found.length) % found.length;
+    const key = found[this.at] ?? "";
+    this.held = true;
+    if (!this.view.nodes.has(key)) {
+      const fork = forkAround(state, key);
+      if (fork) this.expanded.add(fork);
+      this.root = levelOf(state, key);
+      this.changed();
+    }
+    this.view.select(key);
+    return this.at + 1;
+  }
+
   private toggle(key: string, open: boolean): void {
     this.held = true;
     if (open) this.expanded.add(key);
@@ -184,18 +244,19 @@ export class Graph {
     this.timer ??= setTimeout(() => this.draw(), PAUSE_MS);
   }
 
-  private wrap(): number {
-    return Math.max(NARROWEST, this.host.clientWidth);
-  }
-
   private draw(): void {
     clearTimeout(this.timer);
     this.timer = undefined;
     const { state, view } = this;
     if (!state) return;
-    const dag = dagOf(state.goal_tree, state.branches, this.expanded, { working: isWorking(state) });
-    this.width = this.wrap();
-    view.show(dag, layoutOf(dag, { ...SIZES, wrap: this.width }));
+    const begun = performance.now();
+    const way = wayTo(state, this.root);
+    this.root = way.at(-1)?.key ?? null;
+    this.hooks.onLevel(way);
+    const dag = dagOf(state.goal_tree, state.branches, this.expanded, { working: isWorking(state), root: this.root });
+    this.width = this.host.clientWidth;
+    view.show(dag, layoutOf(dag, { wrap: Math.max(1, this.width) }));
+    this.host.dataset["took"] = (performance.now() - begun).toFixed(0);
     this.host.dataset["nodes"] = String(dag.nodes.length);
     const place = dag.nodes.findLast((node) => node.current)?.key ?? null;
     // Until the person moves it, the view holds the whole of a graph that grows, or where the agent is.

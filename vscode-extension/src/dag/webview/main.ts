@@ -1,20 +1,23 @@
 import "../../chat/webview/translations";
 import "../../../../daemon/api/page/dag.css";
 import "./graph.css";
-import { h } from "../../../../daemon/api/page/dom.js";
+import { h, svg } from "../../../../daemon/api/page/dom.js";
 import { MessagesPane } from "../../../../daemon/api/page/messages.js";
 import type { DagEdge, DagNode, LiveState } from "../../../../daemon/api/page/shapes";
-import { goalsWord, messagesWord, money, sessionWord, statusWord, tokensWord } from "../../../../daemon/api/page/words.js";
+import { showWay } from "../../../../daemon/api/page/levels.js";
+import { coloursOf, pictureOf } from "../../../../daemon/api/page/picture.js";
+import { messagesWord, money, nodeStatusWord, sessionWord, tokensWord } from "../../../../daemon/api/page/words.js";
 import type { ToGraph } from "../messages";
 import { Graph } from "./graph";
 import { HostApi, post, save, saved } from "./host";
-import { t } from "../../l10n";
+import { plural, t } from "../../l10n";
 
 /** The page: a bar, the graph, and the messages of an edge beside it. */
 function page(root: HTMLElement): void {
   const title = h("h1", {}, t("Graph"));
   const facts = h("p", { class: "facts", role: "status" });
   const place = h("div", { id: "graph" });
+  const wayHere = h("nav", { class: "dag-way", "aria-label": t("Level of the plan"), hidden: true });
   const pane = h("aside", { id: "pane", "aria-label": t("Messages"), hidden: true });
   const empty = h(
     "div",
@@ -42,24 +45,54 @@ function page(root: HTMLElement): void {
       void messages.show(subject(graph.traceId, node, edge));
       if (reveal && (node.goal_id ?? node.branch_id) !== null) post({ type: "reveal", goal_id: node.goal_id, branch_id: node.branch_id });
     },
-    onExpanded: () => save({ trace_id: graph.traceId, expanded: [...graph.expanded] }),
+    onExpanded: remember,
+    onLevel: (way) => showWay(wayHere, way, (key) => graph.go(key)),
     onBranch: (id) => post({ type: "branch", trace_id: graph.traceId, branch_id: id }),
   });
 
+  const query = h("input", { type: "search", placeholder: t("Find a goal"), "aria-label": t("Find a goal"), autocomplete: "off", oninput: () => find(), onkeydown: searchKeys });
+  const found = h("span", { class: "found", role: "status" });
   const follow = h("input", { type: "checkbox", checked: true, onchange: () => (graph.follow = follow.checked) });
   const tools = h(
     "div",
     { id: "tools", role: "toolbar", "aria-label": t("Graph") },
-    button(t("Expand all"), t("Show all goals within others, and all branches"), () => graph.expandAll()),
-    button(t("Collapse all"), t("Show the top goals only"), () => graph.collapseAll()),
+    h("div", { class: "find", role: "search" }, query, found),
+    button(icon("M2 2h12v12H2zM8 5v6M5 8h6"), t("Show all goals within others, and all branches"), () => graph.expandAll(), t("Expand all")),
+    button(icon("M2 2h12v12H2zM5 8h6"), t("Show the top goals only"), () => graph.collapseAll(), t("Collapse all")),
     h("span", { class: "gap" }),
     h("label", { title: t("Keep the goal at work in view") }, follow, t("Follow")),
     button("−", t("Zoom out"), () => graph.view.zoom(1 / 1.25), t("Zoom out")),
     button("+", t("Zoom in"), () => graph.view.zoom(1.25), t("Zoom in")),
-    button(t("Fit"), t("The whole graph, however small"), () => graph.view.fit()),
-    button(t("Readable"), t("Back to a size that can be read"), () => graph.view.readable()),
+    button(t("Fit"), t("As much of the graph as can be read"), () => graph.view.fit()),
+    button(icon("M8 2v8M4.5 7 8 10.5 11.5 7M2.5 13.5h11"), t("Save the graph as a picture"), savePicture, t("Save as SVG…")),
   );
-  root.append(h("header", { id: "head" }, title, facts), tools, h("div", { id: "body" }, h("main", { id: "view" }, place, empty), pane));
+  root.append(h("header", { id: "head" }, title, facts), tools, wayHere, h("div", { id: "body" }, h("main", { id: "view" }, place, empty), pane));
+
+  function remember(): void {
+    save({ trace_id: graph.traceId, expanded: [...graph.expanded], root: graph.root });
+  }
+
+  function find(): void {
+    const count = graph.find(query.value);
+    found.textContent = query.value.trim() ? (count === 0 ? t("No goal has this text") : plural(count, "{0} goal found", "{0} goals found")) : "";
+  }
+
+  function searchKeys(event: KeyboardEvent): void {
+    if (event.key === "Enter") {
+      const at = graph.next(event.shiftKey ? -1 : 1);
+      if (at > 0) found.textContent = t("{0} of {1}", at, graph.view.matches.size);
+    } else if (event.key === "Escape") {
+      query.value = "";
+      find();
+      graph.view.select(graph.view.selected ?? "start", { focus: true });
+    } else return;
+    event.preventDefault();
+  }
+
+  function savePicture(): void {
+    const { dag, layout, host } = graph.view;
+    if (layout) post({ type: "savePicture", name: "goals.svg", svg: pictureOf(dag, layout, coloursOf(host), title.textContent || t("Graph")) });
+  }
 
   function paint(state: LiveState | null): void {
     empty.hidden = state !== null;
@@ -69,7 +102,9 @@ function page(root: HTMLElement): void {
     if (!state) return;
     const { trace } = state;
     const { goals } = state.goal_tree;
-    const words = [goalsWord(goals.length), messagesWord(trace.total_messages), tokensWord(trace.total_tokens), money(trace.total_cost)];
+    const live = goals.filter((goal) => goal.status !== "abandoned");
+    const done = live.filter((goal) => goal.status === "completed").length;
+    const words = [live.length > 0 ? t("{0} of {1} goals done", done, live.length) : "", messagesWord(trace.total_messages), tokensWord(trace.total_tokens), money(trace.total_cost)];
     facts.append(h("span", { class: `pill ${trace.status}` }, sessionWord(trace.status)), words.filter(Boolean).join(" · "));
   }
 
@@ -78,8 +113,9 @@ function page(root: HTMLElement): void {
       const { trace } = message;
       const before = saved();
       if (graph.traceId !== (trace?.trace_id ?? "") && !pane.hidden) messages.close();
-      graph.show(trace, before && before.trace_id === trace?.trace_id ? before.expanded : []);
-      save({ trace_id: graph.traceId, expanded: [...graph.expanded] });
+      const same = before !== undefined && before.trace_id === trace?.trace_id;
+      graph.show(trace, same ? before.expanded : [], same ? (before.root ?? null) : null);
+      remember();
       // Of messages that came before this nobody tells.
       messages.refresh();
       return;
@@ -92,27 +128,39 @@ function page(root: HTMLElement): void {
   }
 
   paint(null);
+  document.addEventListener("keydown", (event) => {
+    const typing = event.target instanceof HTMLInputElement && event.target.type === "search";
+    if (!(event.key === "f" && (event.ctrlKey || event.metaKey)) && (event.key !== "/" || typing)) return;
+    event.preventDefault();
+    query.select();
+    query.focus();
+  });
   window.addEventListener("message", ({ data }: MessageEvent<ToGraph>) => receive(data));
   post({ type: "ready" });
 }
 
 /** What the pane shows for an edge: the work that led to its node. */
 function subject(traceId: string, node: DagNode, edge: DagEdge | null): Parameters<MessagesPane["show"]>[0] {
-  const start = node.kind === "start";
+  const start = node.kind === "start" && node.goal_id === null && node.branch_id === null;
   return {
     traceId,
     goalId: node.goal_id,
     branchId: node.branch_id,
-    descendants: edge?.counts === "cumulative",
+    descendants: edge ? edge.counts === "cumulative" : node.goal_id !== null,
     beside: node.goal_id === null && edge?.counts === "self",
     heading: start ? t("All messages") : [node.label, node.title].filter(Boolean).join(" "),
     text: start ? node.title : node.summary,
-    status: start ? "" : node.kind === "branch" && node.status === "in_progress" ? t("exploring") : statusWord(node.status),
+    status: start ? "" : nodeStatusWord(node),
     stats: edge?.stats ?? null,
   };
 }
 
-function button(text: string, title: string, onclick: () => void, label?: string): HTMLButtonElement {
+/** A line drawing in 16 × 16. */
+function icon(d: string): SVGSVGElement {
+  return svg("svg", { width: 16, height: 16, viewBox: "0 0 16 16", "aria-hidden": "true" }, svg("path", { d, fill: "none", stroke: "currentColor", "stroke-width": 1.3 }));
+}
+
+function button(text: string | Node, title: string, onclick: () => void, label?: string): HTMLButtonElement {
   return h("button", { type: "button", title, "aria-label": label, onclick }, text);
 }
 

@@ -51,6 +51,7 @@ check: $(INSTALLED) $(MODULES) ## lint, format, types, import rule, generated fi
 	$(VENV)/bin/lint-imports
 	$(PY) $(EXT)/scripts/generate_protocol.py --check
 	$(PY) $(EXT)/scripts/generate_config_schema.py --check
+	$(PY) $(EXT)/scripts/generate_settings.py --check
 	cd $(EXT) && npm run --silent check
 
 bench: $(INSTALLED) ## benchmarks: start-up, overhead per step, memory
@@ -59,6 +60,7 @@ bench: $(INSTALLED) ## benchmarks: start-up, overhead per step, memory
 generate: $(INSTALLED) ## rewrite the generated files (protocol types)
 	$(PY) $(EXT)/scripts/generate_protocol.py
 	$(PY) $(EXT)/scripts/generate_config_schema.py
+	$(PY) $(EXT)/scripts/generate_settings.py
 
 screenshots: prepare-test ## take the pictures in docs/screenshots anew, in real VS Code and a browser
 	GOALWRIGHT_SCREENSHOTS=docs/screenshots $(PY) -m pytest tests/e2e -k 'planned_approved or demo_mends or of_two_hunks or names_its_rule or fix_with_goalwright_on or compared_and_one_is_used or pictures_of_the_page or tells_the_work_of_each_edge' $(ARGS)

@@ -8,6 +8,7 @@ from daemon.model.base import Wire
 from daemon.model.permissions import (
     Action,
     FileAnswer,
+    FileDiff,
     Grant,
     Mode,
     PermissionRequest,
@@ -50,6 +51,19 @@ class PermissionContentResult(Wire):
     before: str | None
     after: str | None
     binary: bool = False
+
+
+class PermissionPreviewParams(Wire):
+    """Ask what would be written if a request were accepted with these answers."""
+
+    request_id: str
+    files: tuple[FileAnswer, ...]
+
+
+class PermissionPreviewResult(Wire):
+    """The files that would be written, with their diffs."""
+
+    files: tuple[FileDiff, ...]
 
 
 class PermissionReplyParams(Wire):

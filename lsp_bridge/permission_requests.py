@@ -76,6 +76,7 @@ class PermissionRequests:
         self.handlers: Mapping[str, Callable[[Any], Awaitable[Model]]] = {
             "goalwright/permission/list": self.list,
             "goalwright/permission/content": self.content,
+            "goalwright/permission/preview": self.preview,
             "goalwright/permission/reply": self.reply,
             "goalwright/permission/rules": self.rules,
             "goalwright/permission/forget": self.forget,
@@ -105,6 +106,18 @@ class PermissionRequests:
         if file is None:
             raise RequestError(p.UNKNOWN_REQUEST, t("The request does not touch {path}.", path=params.path))
         return await asyncio.to_thread(_both_sides, file)
+
+    async def preview(self, params: p.PermissionPreviewParams) -> p.PermissionPreviewResult:
+        """Return the diffs of what the user has made of a proposal."""
+        try:
+            files = await self._core.permissions.preview(params.request_id, params.files)
+        except KeyError as error:
+            raise RequestError(
+                p.UNKNOWN_REQUEST, t("There is no such request waiting: it was answered or canceled.")
+            ) from error
+        except ToolError as error:
+            raise RequestError(p.INVALID_PARAMS, str(error)) from error
+        return p.PermissionPreviewResult(files=files)
 
     async def reply(self, params: p.PermissionReplyParams) -> p.PermissionReplyResult:
         """Answer a request; the first answer wins."""

@@ -91,6 +91,8 @@ from lsp_bridge.permission_protocol import PermissionForgetParams as PermissionF
 from lsp_bridge.permission_protocol import PermissionForgetResult as PermissionForgetResult
 from lsp_bridge.permission_protocol import PermissionListParams as PermissionListParams
 from lsp_bridge.permission_protocol import PermissionListResult as PermissionListResult
+from lsp_bridge.permission_protocol import PermissionPreviewParams as PermissionPreviewParams
+from lsp_bridge.permission_protocol import PermissionPreviewResult as PermissionPreviewResult
 from lsp_bridge.permission_protocol import PermissionReplyParams as PermissionReplyParams
 from lsp_bridge.permission_protocol import PermissionReplyResult as PermissionReplyResult
 from lsp_bridge.permission_protocol import PermissionRulesParams as PermissionRulesParams
@@ -323,13 +325,15 @@ class QueueEditParams(Wire):
 
 
 class SessionSetParams(Wire):
-    """Change title, model or limits of a session; null leaves it."""
+    """Change title, model, limits, mode or agent of a session; null leaves it."""
 
     session_id: str
     title: str | None = None
     model: str | None = None
     budget: Budget | None = None
     mode: Mode | None = None
+    agent: str | None = None
+    """The name of the agent that goes on with the session. Not while a turn is under way."""
 
 
 class ActiveSession(Wire):
@@ -437,6 +441,7 @@ REQUESTS: dict[str, tuple[type[Model], type[Model]]] = {
     "goalwright/history/restore": (HistoryRestoreParams, HistoryOutcome),
     "goalwright/permission/list": (PermissionListParams, PermissionListResult),
     "goalwright/permission/content": (PermissionContentParams, PermissionContentResult),
+    "goalwright/permission/preview": (PermissionPreviewParams, PermissionPreviewResult),
     "goalwright/permission/reply": (PermissionReplyParams, PermissionReplyResult),
     "goalwright/permission/rules": (PermissionRulesParams, PermissionRulesResult),
     "goalwright/permission/forget": (PermissionForgetParams, PermissionForgetResult),

@@ -15,7 +15,7 @@ from daemon.config import Config
 from daemon.core import Daemon, memory_mb
 from daemon.demo import prompt_for
 from daemon.loop.attaching import attached
-from daemon.loop.mentions import switch_alone
+from daemon.loop.mentions import switch_alone, switch_to
 from daemon.loop.session import Busy, Sealed, Session
 from daemon.model.base import Model
 from daemon.model.branches import root_of
@@ -312,8 +312,10 @@ class Requests:
         return p.CanceledResult(canceled=self._core.cancel(params.session_id, hold_queue=params.hold_queue))
 
     async def set(self, params: p.SessionSetParams) -> p.SessionResult:
-        """Change title, model, mode or limits."""
+        """Change title, model, mode, agent or limits."""
         session = await self._core.session(params.session_id)
+        if params.agent is not None:
+            await self._switch(session, params.agent)
         updates: dict[str, Any] = {}
         if params.mode is not None:
             check_mode(params.mode, self.client_trust())
@@ -336,6 +338,14 @@ class Requests:
         if params.model is not None or params.budget is not None:
             (await prepared(session)).publish()  # another window, other limits
         return p.SessionResult(session=await self.info(session))
+
+    async def _switch(self, session: Session, name: str) -> None:
+        """Have another agent go on with a session. Raises RequestError with what to do instead."""
+        try:
+            agent = await asyncio.to_thread(session.services.agents.find, name, session.trust)
+            switch_to(session, agent)
+        except (UnknownAgent, ToolError) as error:
+            raise RequestError(p.INVALID_PARAMS, str(error)) from error
 
     async def edit_queue(self, params: p.QueueEditParams) -> p.Empty:
         """Change or remove a waiting prompt."""

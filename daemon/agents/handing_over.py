@@ -93,7 +93,7 @@ class SessionHandOver:
             raise ToolError(f"{_NO_GOALS} The person has taken its goals out meanwhile: ask what is wanted.")
         changed = approval.asked and (tree.revision, tree.mission) != shown
         lifts = planning and approval.asked
-        await _go_on_as_build(session, goal, lifts_mode=lifts)
+        await _go_on_as(BUILD, session, goal, lifts_mode=lifts)
         told = ["The person approved the plan." if approval.asked else "A rule lets the plan pass unasked."]
         if changed:
             told.append("The person changed it meanwhile: it counts as it is now.")
@@ -105,11 +105,11 @@ class SessionHandOver:
 
 
 async def hand_over_plan(session: Session, by: str) -> str:
-    """The person at the client ``by`` hands the plan of a session at rest over himself: from now on it is ``build``.
+    """Have the plan of a session at rest carried out, as the user at the client ``by`` says.
 
-    Lifts mode plan. Returns the prompt with which the building begins (``BUILD_PROMPT``); the caller sends it. Raises
-    Busy while a turn runs or waits, PlanError when there is nothing to build or the session is no planning one, and
-    Sealed, StoreError.
+    The agent ``plan`` becomes ``build``, and mode plan is lifted. Returns the prompt with which the building begins
+    (``BUILD_PROMPT``); the caller sends it. Raises Busy while a turn runs or waits, PlanError when there is nothing to
+    build or the session is no planning one, and Sealed, StoreError.
     """
     from daemon.loop.recovery import waits_for_answer
     from daemon.loop.session import Busy, Sealed
@@ -118,7 +118,8 @@ async def hand_over_plan(session: Session, by: str) -> str:
         raise Sealed(session.sealed or "It works for another session: hand over there.")
     if session.running or waits_for_answer(session.state):
         raise Busy(t("The session is at work. Answer what it asks, cancel the turn or wait for its end."))
-    if session.agent.name != "plan":
+    planning = session.agent.name == "plan"
+    if not planning and session.mode != "plan":
         raise PlanError(
             t(
                 "The {name} agent has this session, not plan: just say what is to be done.",
@@ -128,17 +129,20 @@ async def hand_over_plan(session: Session, by: str) -> str:
     goal = _first_open(session.state.plan)
     if goal is None:
         raise PlanError(t("{no_goals} Add goals, or ask for a plan.", no_goals=t(_NO_GOALS)))
-    await _go_on_as_build(session, goal, lifts_mode=session.mode == "plan", by=by or PERSON)
+    lifts_mode = session.mode == "plan"
+    await _go_on_as(
+        BUILD if planning else session.agent.name, session, goal, lifts_mode=lifts_mode, by=by or PERSON
+    )
     return BUILD_PROMPT
 
 
-async def _go_on_as_build(session: Session, goal: Goal, *, lifts_mode: bool, by: str = "") -> None:
-    """From the next step on the session has the prompt, tools and rules of ``build``."""
+async def _go_on_as(name: str, session: Session, goal: Goal, *, lifts_mode: bool, by: str = "") -> None:
+    """From the next step on the session has the prompt, tools and rules of an agent."""
     updates: dict[str, object] = {}
     if lifts_mode:
         # The session's own mode goes; where the settings say plan, too, the person's yes stands over them.
         updates["mode"] = "ask" if session.config.settings.mode == "plan" else None
-    profile = await asyncio.to_thread(session.services.agents.find, BUILD, session.trust)
+    profile = await asyncio.to_thread(session.services.agents.find, name, session.trust)
     now = session.services.now()
     become(session, profile, updates)
     if session.state.plan.current_id != goal.id:

@@ -77,8 +77,14 @@ def switch_alone(session: Session, text: str) -> bool:
     to = mentioned(session, text)
     if to is None or to.text:
         return False
-    name = to.agent.name
-    if to.agent.serves:
+    switch_to(session, to.agent)
+    return True
+
+
+def switch_to(session: Session, agent: AgentProfile) -> None:
+    """Switch the agent of a session between two turns. Raises ToolError as ``switch_alone`` does."""
+    name = agent.name
+    if agent.serves:
         raise ToolError(
             t("The agent {name} needs a task: write it after the name, `@{name} TASK`.", name=name)
         )
@@ -94,8 +100,7 @@ def switch_alone(session: Session, text: str) -> bool:
     if name == session.agent.name:
         session.notice("info", t("The agent {name} is at work here already.", name=name), AGENT)
     else:
-        switch(session, to.agent)
-    return True
+        switch(session, agent)
 
 
 def switch(session: Session, agent: AgentProfile) -> None:

@@ -19,7 +19,7 @@ from daemon.collector import COLLECTOR
 from daemon.loop.call_ids import goal_of_step
 from daemon.loop.recording import Recorder
 from daemon.loop.state import SessionState
-from daemon.loop.together import HOW_FAR, NOT_BEGUN, TOGETHER
+from daemon.loop.together import EDITS, HOW_FAR, NOT_BEGUN, TOGETHER
 from daemon.loop.turn import Turn
 from daemon.model.events import MessageAdded, MessagePartAdded, MessageTextAdded, QueueChanged, TurnEnded
 from daemon.model.messages import TextPart, ToolCallPart, ToolResultPart
@@ -136,9 +136,10 @@ def waits_for_answer(state: SessionState) -> bool:
 
     - a question is pending, and no message was half received;
     - either it is about the budget, which is asked between two steps, when no call is open;
-    - or it is about the first call without a result, that call had begun, and since then nothing was allowed (but to
-      repeat itself: that is asked before the tool runs), no file was written and the plan was not changed by it. Tools
-      ask before they act, and the calls after it in the message had not begun;
+    - or it is about the first call without a result and others that had begun, and since these began nothing was
+      allowed (but to repeat itself: that is asked before the tool runs), no file was written and the plan was not
+      changed by it. Tools ask before they act. Other calls of the message had not begun, or are edits that wait for
+      the first one;
     - it was not a branch or a sub-agent that asked: they end with the daemon;
     - the arguments of the open calls are stored as they were: where a secret was taken out they are not.
 
@@ -155,10 +156,13 @@ def waits_for_answer(state: SessionState) -> bool:
     if any(other is not message for other, _, _ in open_calls):
         return False
     ids = {call_id for _, call_id, _ in open_calls}
+    asking = {request.tool_call_id for request in state.pending.values()}
+    begun = {call_id: name for _, call_id, name in open_calls if call_id in state.under_way}
     return (
-        state.call_started == first
-        and not state.call_acted
-        and all(request.tool_call_id == first for request in state.pending.values())
+        first in asking
+        and asking <= begun.keys() == state.under_way.keys()
+        and not any(state.under_way.values())
+        and all(call_id in asking or name in EDITS for call_id, name in begun.items())
         and not any(is_redacted(call.input) for call in message.tool_calls() if call.id in ids)
     )
 

@@ -78,10 +78,8 @@ class SessionState:
         """The prompt of the turn under way is among the messages."""
         self.streaming: dict[str, dict[int, MessagePartAdded]] = {}
         """Complete parts of messages that are not complete yet, by message id."""
-        self.call_started = ""
-        """Id of the tool call under way."""
-        self.call_acted = False
-        """It was allowed, or something happened besides asking: see daemon.loop.recovery."""
+        self.under_way: dict[str, bool] = {}
+        """Tool calls under way by id, and whether each was allowed or did more than ask: see daemon.loop.recovery."""
         self.jobs: dict[str, str] = dict(trace.carried.jobs)
         """Commands in the background that nobody said have ended: the command by the job's id."""
         self.granted: list[Rule] = list(trace.carried.granted)
@@ -267,13 +265,13 @@ class SessionState:
         self.order = order
 
     def _note_call(self, event: Event) -> None:
-        """How far the tool call under way has come, before ``event`` counts."""
+        """How far the tool calls under way have come, before ``event`` counts."""
         if isinstance(event, ToolStarted):
-            self.call_started, self.call_acted = event.tool_call_id, False
-        elif isinstance(event, TurnEnded) or (
-            isinstance(event, MessageAdded) and event.message.tool_call_id == self.call_started
-        ):
-            self.call_started = ""
+            self.under_way[event.tool_call_id] = False
+        elif isinstance(event, TurnEnded):
+            self.under_way.clear()
+        elif isinstance(event, MessageAdded):
+            self.under_way.pop(event.message.tool_call_id or "", None)
         elif isinstance(event, PermissionReplied):
             request = self.pending.get(event.request_id)
             # That a repeated call may go ahead is asked before the tool is run at all; an answer changes nothing.
@@ -282,12 +280,14 @@ class SessionState:
                 and request.permission not in ("doom_loop", "question")
                 and event.reply in ("once", "always")
             ):
-                self.call_acted = True
+                self.under_way[request.tool_call_id] = True
         elif isinstance(event, FileChanged) or (
             isinstance(event, GoalAdded | GoalUpdated | GoalMoved | GoalRemoved | FilesRestored)
             and not event.by
         ):
-            self.call_acted = True
+            # Edits that wait for an answer stay untouched by one that was accepted before them.
+            ours = event.tool_call_id if isinstance(event, FileChanged) else ""
+            self.under_way.update(dict.fromkeys([ours] if ours in self.under_way else self.under_way, True))
 
     def _grow(self, event: MessageTextAdded) -> None:
         parts = self.streaming.setdefault(event.message_id, {})

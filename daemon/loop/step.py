@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 from daemon.loop.doom import Repeat
 from daemon.loop.step_diagnostics import StepDiagnostics
-from daemon.loop.together import HOW_FAR, NOT_BEGUN, TOGETHER, run_together, together
+from daemon.loop.together import HOW_FAR, NOT_BEGUN, TOGETHER, InOrder, edits, run_together, together
 from daemon.model.messages import (
     FilePart,
     Message,
@@ -23,6 +23,7 @@ from daemon.model.messages import (
     Usage,
     whole_characters,
 )
+from daemon.permission.service import Place
 from daemon.provider.base import (
     Complete,
     PartStop,
@@ -35,7 +36,7 @@ from daemon.provider.base import (
     ToolCallStart,
 )
 from tools.access import suggestions
-from tools.base import PermissionAsk, PermissionDenied, ToolContext, ToolResult
+from tools.base import Approval, PermissionAsk, PermissionDenied, ToolContext, ToolResult
 from tools.cutting import cut_text
 from tools.localization import t
 
@@ -77,7 +78,7 @@ class StepHost(Protocol):
     def stopped(self, call_id: str) -> ToolResult | None: ...
     def tool_started(self, call: ToolCallPart) -> None: ...
     def repeats(self, call: ToolCallPart) -> Repeat: ...
-    def tool_context(self, call: ToolCallPart) -> ToolContext: ...
+    def tool_context(self, call: ToolCallPart, place: Place | None = None) -> ToolContext: ...
     async def run_tool(self, call: ToolCallPart, context: ToolContext) -> ToolResult: ...
 
 
@@ -244,7 +245,8 @@ async def run_calls(host: StepHost, calls: list[ToolCallPart]) -> StepOutcome:
         host.eyes.before(calls, position)
         position += len(group)
         if len(group) > 1:
-            outcome = await _run_group(host, group, calls[position:])
+            run = _run_edits if edits(group) else _run_group
+            outcome = await run(host, group, calls[position:])
             if outcome.stop != "tool_use":
                 return outcome
             continue
@@ -275,7 +277,7 @@ async def _run_group(
     try:
         denied = await run_together(
             group,
-            lambda call, again: _answer(host, call, again=again),
+            lambda at, again: _answer(host, group[at], again=again),
             lambda result: host.add_result(result, stops.get(result.tool_call_id)),
             refused=refused,
             canceled=lambda call: _canceled(host, call),
@@ -292,20 +294,103 @@ async def _run_group(
     return _outcome(denied)
 
 
-async def _answer(host: StepHost, call: ToolCallPart, *, again: bool = False) -> ToolResultPart:
-    """Run one call. Raises PermissionDenied when the person said no; a rule's no is a result like others."""
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    """One of several edits that are asked about together; see daemon.permission.service.Place."""
+
+    host: StepHost
+    calls: Sequence[ToolCallPart]
+    position: int
+    order: InOrder
+    noes: Mapping[str, PermissionDenied]
+    """What the user rejected among the calls before."""
+
+    async def asking(self) -> None:
+        await self.order.asking(self.position)
+
+    async def allowed(self, approval: Approval) -> None:
+        await self.turn()
+        if self.noes and not approval.asked:
+            raise PermissionDenied(_AFTER_REFUSAL, metadata=_AFTER)
+
+    async def turn(self) -> None:
+        """Wait for the calls before, and let the diagnostics know that this one is next."""
+        await self.order.turn(self.position)
+        if self.position > 0:  # of the first one they know, and its baseline may be under way
+            self.host.eyes.before(self.calls, self.position)
+
+
+async def _run_edits(
+    host: StepHost, group: Sequence[ToolCallPart], rest: Sequence[ToolCallPart]
+) -> StepOutcome:
+    """Ask about edits of different files together, and write them in order; ``rest`` as for ``_run_group``."""
+    order = InOrder(len(group))
+    calls = [*group, *rest]
+    noes: dict[str, PermissionDenied] = {}
+
+    async def run(at: int, again: bool) -> ToolResultPart:
+        call = group[at]
+        place = _Edit(host, calls, at, order, noes)
+        try:
+            try:
+                result = await _permitted(host, call, again=again, place=place)
+            except PermissionDenied as denied:
+                after = denied.reason == _AFTER_REFUSAL
+                if not after:
+                    noes[call.id] = denied
+                said = _AFTER_REFUSAL if after else _denial(denied)
+                result = _refused(call, said, {"denied": True, **denied.metadata})
+            await place.turn()
+            # A refused call may be the last one, and reports on what those before it changed.
+            return await host.eyes.after(result, last=call.id in noes)
+        finally:
+            order.end(at)
+
+    def add(result: ToolResultPart) -> None:
+        denied = noes.get(result.tool_call_id)
+        host.add_result(result, None if denied is None else _stop(denied))
+
     try:
-        result = await _run_one(host, call, again=again)
+        await run_together(
+            group,
+            run,
+            add,
+            refused=lambda call, denied: _refused(call, _denial(denied)),
+            canceled=lambda call: _canceled(host, call),
+        )
+    except asyncio.CancelledError:
+        host.eyes.leave()
+        for call in rest:
+            host.add_result(_refused(call, _NOT_RUN))
+        raise
+    first = next((noes[call.id] for call in group if call.id in noes), None)
+    if first is None:
+        return StepOutcome("tool_use")
+    for call in rest:
+        host.add_result(_refused(call, _AFTER_REFUSAL, {"denied": True, **_AFTER}))
+    return _outcome(first)
+
+
+async def _answer(host: StepHost, call: ToolCallPart, *, again: bool = False) -> ToolResultPart:
+    """Run one call and judge what it wrote. Raises PermissionDenied as ``_permitted`` does."""
+    return await host.eyes.after(await _permitted(host, call, again=again))
+
+
+async def _permitted(
+    host: StepHost, call: ToolCallPart, *, again: bool, place: Place | None = None
+) -> ToolResultPart:
+    """Run one call. Raises PermissionDenied when the user said no; a rule's no is a result like others."""
+    try:
+        return await _run_one(host, call, again=again, place=place)
     except PermissionDenied as denied:
         if not denied.by_rule:
             raise
         metadata = {"denied": True, "rule": True, **denied.metadata}
-        result = _refused(call, f"Permission denied. {denied.reason}", metadata)
-    return await host.eyes.after(result)
+        return _refused(call, f"Permission denied. {denied.reason}", metadata)
 
 
-async def _run_one(host: StepHost, call: ToolCallPart, *, again: bool) -> ToolResultPart:
-    context = host.tool_context(call)
+async def _run_one(host: StepHost, call: ToolCallPart, *, again: bool, place: Place | None) -> ToolResultPart:
+    context = host.tool_context(call, place)
     host.tool_started(call)
     repeat = Repeat() if again else host.repeats(call)
     if repeat.not_run:

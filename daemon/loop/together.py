@@ -1,13 +1,17 @@
-"""Calls of one message that run at the same time: tasks for sub-agents, as many as stand next to each other.
+"""Calls of one message that run at the same time, as many as stand next to each other.
 
-All other calls run in order. The results are stored in the order of the calls whatever ends first, each call has
-exactly one, also when the turn is canceled, and what one sub-agent is refused does not stop the others.
+Tasks for sub-agents work beside each other. Edits of different files are asked about together, so that the user can
+review them as one change, and are written one after the other. All other calls run in order. The results are stored
+in the order of the calls whatever ends first, each call has exactly one, also when the turn is canceled, and what one
+call is refused does not stop the others.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os.path
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 
 from daemon.loop.doom import same_call
 from daemon.model.messages import ToolCallPart, ToolResultPart
@@ -15,23 +19,74 @@ from tools.base import PermissionDenied
 from tools.shielding import finish
 
 TOGETHER = "task"
+EDITS = ("edit", "write")
 HOW_FAR = "It is not known how far the tool came; look before you repeat it."
 NOT_BEGUN = "It had not begun: nothing of it was done."
 """What the model is told of a call that was broken off."""
 
 
 def together(calls: Sequence[ToolCallPart], position: int) -> Sequence[ToolCallPart]:
-    """The call at ``position``, and those behind it that run at the same time."""
+    """Return the call at ``position``, and those behind it that run at the same time."""
     end = position + 1
     if calls[position].name == TOGETHER:
         while end < len(calls) and calls[end].name == TOGETHER:
             end += 1
+    elif file := _edited(calls[position]):
+        files = {file}
+        while end < len(calls) and (file := _edited(calls[end])) and file not in files:
+            files.add(file)
+            end += 1
     return calls[position:end]
+
+
+def edits(calls: Sequence[ToolCallPart]) -> bool:
+    """Whether a group of calls edits files, so that the calls write one after the other."""
+    return calls[0].name in EDITS
+
+
+def _edited(call: ToolCallPart) -> str:
+    """Return the file that a call edits, or "" when it edits none or its arguments are no good."""
+    if call.name not in EDITS:
+        return ""
+    try:
+        path = call.arguments().get("file_path")
+    except ValueError:
+        return ""
+    return os.path.normcase(os.path.normpath(path)) if isinstance(path, str) else ""
+
+
+@dataclass(slots=True)
+class InOrder:
+    """Lets calls that are asked about together ask, and go on, in the order of the message."""
+
+    count: int
+    _asked: list[asyncio.Event] = field(init=False)
+    _ended: list[asyncio.Event] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._asked = [asyncio.Event() for _ in range(self.count)]
+        self._ended = [asyncio.Event() for _ in range(self.count)]
+
+    async def asking(self, position: int) -> None:
+        """Wait until all calls before ``position`` have asked or ended. The caller asks at once then."""
+        for asked in self._asked[:position]:
+            await asked.wait()
+        self._asked[position].set()
+
+    async def turn(self, position: int) -> None:
+        """Wait until all calls before ``position`` have ended."""
+        for ended in self._ended[:position]:
+            await ended.wait()
+
+    def end(self, position: int) -> None:
+        """The call at ``position`` has its result, or will never have one."""
+        self._asked[position].set()
+        self._ended[position].set()
 
 
 async def run_together(
     calls: Sequence[ToolCallPart],
-    run: Callable[[ToolCallPart, bool], Awaitable[ToolResultPart]],
+    run: Callable[[int, bool], Awaitable[ToolResultPart]],
     add: Callable[[ToolResultPart], None],
     *,
     refused: Callable[[ToolCallPart, PermissionDenied], ToolResultPart],
@@ -39,11 +94,12 @@ async def run_together(
 ) -> PermissionDenied | None:
     """Run all of them and store the results; returns the first refusal by the person, if there was one.
 
-    ``run`` gets a call and whether an equal one runs beside it: that is no running in circles. On cancellation all are
-    canceled, and it is raised again when each has its result; other failures are raised when all have ended.
+    ``run`` gets a call's index and whether an equal one runs beside it: that is no running in circles. On
+    cancellation all are canceled, and it is raised again when each has its result; other failures are raised when all
+    have ended.
     """
     tasks = [
-        asyncio.ensure_future(run(call, any(same_call(call, other) for other in calls[:at])))
+        asyncio.ensure_future(run(at, any(same_call(call, other) for other in calls[:at])))
         for at, call in enumerate(calls)
     ]
     first: PermissionDenied | None = None

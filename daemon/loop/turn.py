@@ -55,7 +55,7 @@ from daemon.model.messages import (
 )
 from daemon.model.traces import PromptPlanner
 from daemon.permission.rules import rule_words
-from daemon.permission.service import CallPermission
+from daemon.permission.service import CallPermission, Place
 from daemon.plan.port import SessionPlan
 from daemon.plan.tree import PlanTree
 from daemon.planner.refusals import CIRCLE, NOT_RUN
@@ -472,9 +472,9 @@ class Turn:
         repeat = self._session.calls.starting(call, self._state.messages, self._state.plan)
         return Repeat(not_run=CIRCLE) if self._driver.circling(call.name, repeat) else repeat
 
-    def tool_context(self, call: ToolCallPart) -> ToolContext:
+    def tool_context(self, call: ToolCallPart, place: Place | None = None) -> ToolContext:
         """See StepHost."""
-        permission = call_permission(self._session, call)
+        permission = replace(call_permission(self._session, call), place=place)
         self._times.asks(call.id, permission.waited)
         plan = SessionPlan(
             self._state.plan,

@@ -38,17 +38,19 @@ LOOKS = {
 ACCEPT_EDITS = _rule("edit", noted("mode accept-edits"), "allow")
 AUTO = _rule("*", noted("mode auto"), "allow")
 SANDBOX = _rule("*", noted("the sandbox"), "allow")
+COPY = _rule("edit", noted("the branch's own copy, reviewed when it is merged"), "allow")
 DEVICE = _rule("*", noted("a device that keeps nothing"), "allow")
 
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
     """Of one call. ``contained``, ``lifted``, ``read_only``, ``warned``, ``fenced`` and ``unread``: see
-    ``tools.base.PermissionAsk``; ``looks``: the agent only looks."""
+    ``tools.base.PermissionAsk``; ``looks``: the agent only looks; ``copied``: the work is done in a branch's copy."""
 
     mode: Mode = "ask"
     trust: Trust = "unknown"
     looks: bool = False
+    copied: bool = False
     contained: bool = False
     lifted: bool = False
     read_only: bool = False
@@ -89,6 +91,8 @@ class Circumstances:
             return SANDBOX
         if self.mode == "accept-edits" and permission == "edit" and not outside:
             return ACCEPT_EDITS
+        if self.copied and permission == "edit" and not outside:
+            return COPY
         auto = self.mode == "auto" and self.trust == "trusted"
         return AUTO if auto and not opaque and permission not in _NEVER_AUTO else None
 

@@ -138,7 +138,7 @@ class RuleSet:
         self._stands_for = matching.tidy(stands_for)
         self._insists = frozenset(insists)
         self._copy = re.compile(rf"{re.escape(self._root)}(?![\w.-])") if self._root and stands_for else None
-        self._now = Circumstances(mode, trust, looks)
+        self._now = Circumstances(mode, trust, looks, copied=bool(stands_for))
         layers = Layers(
             base=self._base,
             granted=self._granted,

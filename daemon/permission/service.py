@@ -51,7 +51,7 @@ from tools.cutting import cut_text
 from tools.diff import limited
 from tools.localization import t
 from tools.visible import shown_line
-from tools.writing.proposal import hunk_count, with_hunks, with_text
+from tools.writing.proposal import hunk_count, propose, with_hunks, with_text
 
 log = logging.getLogger(__name__)
 
@@ -267,6 +267,22 @@ class PermissionService:
             return None
         return await asyncio.to_thread(_left, pending.ask.proposal, answers)
 
+    async def preview(self, request_id: str, answers: Sequence[FileAnswer]) -> tuple[FileDiff, ...]:
+        """Return what a pending request would write if it were accepted with these answers.
+
+        Raises KeyError when it is not pending, ToolError as ``left`` does.
+        """
+        proposal = self._pending[request_id].ask.proposal
+
+        def work() -> tuple[FileDiff, ...]:
+            left = _left(proposal, answers)
+            names = {file.change.path: file.name for file in proposal}
+            names |= {file.source.path: file.source_name for file in proposal if file.source is not None}
+            files = proposal if left is None else propose(left, names)
+            return tuple(_shown(file) for file in files)
+
+        return await asyncio.to_thread(work)
+
     def reply(
         self,
         request_id: str,
@@ -390,6 +406,18 @@ class PermissionService:
         self._settle_too(pending, "reject", TIMEOUT)
 
 
+class Place(Protocol):
+    """The place of a call among edits that are asked about together and made one after the other."""
+
+    async def asking(self) -> None:
+        """Wait until the calls before this one have asked, or need not ask."""
+        ...
+
+    async def allowed(self, approval: Approval) -> None:
+        """Wait until the calls before this one have ended. Raises PermissionDenied when it must not run any more."""
+        ...
+
+
 @dataclass(slots=True)
 class Waited:
     """How long a call waited for answers so far."""
@@ -407,13 +435,21 @@ class CallPermission:
     asker: Asker
     call: CallInfo
     waited: Waited = field(default_factory=Waited)
+    place: Place | None = None
+    """For calls that are asked about together: the place among them."""
 
     async def ask(self, ask: PermissionAsk) -> Approval:
         """See tools.base.Permission."""
         began = time.monotonic()
         self.waited.now = True
+        place = self.place if ask.permission == "edit" else None
         try:
-            return await self.service.ask(self.asker, self.call, ask)
+            if place is not None:
+                await place.asking()
+            approval = await self.service.ask(self.asker, self.call, ask)
+            if place is not None:
+                await place.allowed(approval)
+            return approval
         finally:
             self.waited.now = False
             self.waited.seconds += time.monotonic() - began

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -101,7 +102,9 @@ def test_everything_is_started_by_the_same_command_in_ci() -> None:
 
 def test_settings_of_vs_code_offer_what_the_configuration_takes() -> None:
     contributed = json.loads((ROOT / "vscode-extension/package.json").read_text("utf-8"))["contributes"]
-    offered = contributed["configuration"]["properties"]
+    offered: dict[str, Any] = {}
+    for section in contributed["configuration"]:
+        offered |= section["properties"]
     schema = json.loads((ROOT / "vscode-extension/schemas/config.schema.json").read_text("utf-8"))
     for name, key in {
         "mode": "mode",

@@ -91,7 +91,10 @@ async def test_a_plan_is_made_made_anew_and_built_and_all_files_of_a_branch_are_
         await expect(await window.goal(re.compile("Measure first"))).to_be_visible()
 
         # It is handed over to the agent that builds, which works on in this session.
-        await window.command("Goalwright: Build This Plan")
+        await expect(window.button("Agent: plan")).to_be_visible()
+        await window.pictures("build-this-plan")
+        await window.button("Build this plan").click()
+        await expect(window.button("Agent: build")).to_be_visible()
         await expect(window.answers().last).to_contain_text("Two ways are compared above.")
 
         # That nothing was tested is said, and why.

@@ -26,7 +26,7 @@ from tests.e2e.vscode.parcels import (
     write,
 )
 from tests.e2e.vscode.window import Window
-from tests.fakes.model_replies import Reply
+from tests.fakes.model_replies import Call, Reply
 from tests.fakes.model_server import ModelServer
 from tests.fakes.waiting import until
 
@@ -79,17 +79,17 @@ async def test_of_two_hunks_only_the_chosen_one_is_written_and_the_model_is_told
         await window.show_chat()
         await window.widen_chat(120)
         await window.say(ASKED)
-        await expect(window.button("Accept", window.approval)).to_be_visible()
+        await expect(window.accept).to_be_visible()
         await expect(window.diff).to_contain_text(re.compile(r"6\s\*\sLOCAL"))
         await hunk(window, 2).uncheck()
-        await expect(window.button("Accept 1 of 2 hunks", window.approval)).to_be_enabled()
+        await expect(window.button("Apply 1 of 2 hunks", window.approval)).to_be_enabled()
         # The diff editor shows what would be written.
         await expect(window.diff).not_to_contain_text(re.compile(r"6\s\*\sLOCAL"))
         await expect(window.diff).to_contain_text(re.compile(r"LOCAL\s=\s350"))
         await window.pictures("hunks")
 
         await hunk(window, 1).uncheck()
-        await expect(window.button("Accept 0 of 2 hunks", window.approval)).to_be_disabled()
+        await expect(window.button("Apply 0 of 2 hunks", window.approval)).to_be_disabled()
         await hunk(window, 1).check()
         # The keyboard accepts what the card says.
         await window.page.keyboard.press("Shift+Alt+Y")
@@ -112,8 +112,11 @@ async def test_the_text_that_the_person_made_of_a_proposal_is_written(
         await replace_in_diff(window, CHEAPER[1], CHEAPEST)
         await expect(window.page.locator(".tabs-container .tab.dirty")).to_be_visible()
         await expect(window.approval).to_contain_text("edited by you")
-        await expect(window.button("Accept as edited", window.approval)).to_be_enabled()
-        await expect(hunk(window, 1)).to_be_disabled()
+        await expect(window.button("Apply as edited", window.approval)).to_be_enabled()
+        await expect(hunk(window, 1)).to_have_count(0)
+        # The card shows what the user made of it.
+        await expect(window.approval.get_by_role("table").first).to_contain_text(CHEAPEST)
+        await expect(window.approval.get_by_role("table").first).not_to_contain_text(CHEAPER[1])
         await window.pictures("edited")
         # Not saved: what stands in the editor counts, and nobody asks whether to save it.
         await window.title_action("Accept").click()
@@ -146,7 +149,7 @@ async def test_edits_of_a_proposal_survive_a_reload_and_can_be_taken_back(
         await expect(window.approval).not_to_contain_text("edited by you")
         await expect(window.diff.locator(".editor.modified")).to_contain_text(re.compile(r"LOCAL\s=\s350"))
         await expect(hunk(window, 1)).to_be_enabled()
-        await window.button("Accept", window.approval).click()
+        await window.accept.click()
 
         await expect(window.answers().last).to_contain_text(SET)
         await expect(window.tab("proposed by Goalwright")).to_have_count(0)
@@ -166,15 +169,15 @@ async def test_a_text_that_the_file_cannot_hold_is_refused_on_the_card_and_nothi
         await expect(window.approval).to_be_visible()
         await replace_in_diff(window, "Schnecke", "Schnecke 5 ✈")
         await expect(window.approval).to_contain_text("edited by you")
-        await window.button("Accept as edited", window.approval).click()
+        await window.button("Apply as edited", window.approval).click()
         await expect(window.approval.get_by_role("alert")).to_be_visible()
         await expect(window.approval).to_contain_text("edited by you")
         assert file.read_bytes() == latin
         await window.pictures("refused")
 
         await replace_in_diff(window, "Schnecke", "Schnecke 5 km/h")
-        await expect(window.button("Accept as edited", window.approval)).to_be_enabled()
-        await window.button("Accept as edited", window.approval).click()
+        await expect(window.button("Apply as edited", window.approval)).to_be_enabled()
+        await window.button("Apply as edited", window.approval).click()
         await expect(window.answers().last).to_contain_text("Two carriers.")
     assert file.read_bytes() == latin + "Schnecke 5 km/h\n".encode("latin-1")
 
@@ -208,9 +211,16 @@ async def test_of_several_files_one_is_left_out_and_a_move_shows_both_names(
         await window.say(ASKED)
         await expect(window.approval).to_contain_text("carriers.md → docs/carriers.md")
         await window.approval.get_by_role("checkbox", name="Accept notes.txt", exact=True).uncheck()
-        await expect(window.button("Accept 2 of 3 files", window.approval)).to_be_enabled()
+        await expect(window.button("Apply 2 of 3 files", window.approval)).to_be_enabled()
+        # One editor shows all files, and the first one can be decided there.
+        await expect(window.tab("Proposed by Goalwright (3 files)")).to_be_visible()
+        await expect(window.tab("proposed by Goalwright")).to_have_count(1)
+        await expect(window.title_action("Accept All")).to_be_visible()
         await window.pictures("files")
-        await window.button("Accept 2 of 3 files", window.approval).click()
+        await window.button("Accept file rates.py", window.approval).click()
+        await expect(window.approval).to_contain_text("accepted")
+        assert (workspace / "rates.py").read_text() == RATES
+        await window.button("Apply 2 of 3 files", window.approval).click()
         await expect(window.answers().last).to_contain_text("Done.")
     assert (workspace / "rates.py").read_text() == RATES.replace(*CHEAPER)
     assert (workspace / "docs" / "carriers.md").read_text() == CARRIERS.replace("Zeppelin", "Snail")
@@ -227,7 +237,7 @@ async def test_a_change_is_reverted_with_the_arrow_of_the_diff_editor_and_hunks_
     async with ModelServer(set_rates(workspace)) as model, open_vscode(environment(model)) as window:
         await window.show_chat()
         await window.say(ASKED)
-        await expect(window.button("Accept", window.approval)).to_be_visible()
+        await expect(window.accept).to_be_visible()
         for _ in range(3):
             await expect(window.diff.locator(arrows)).to_have_count(2)
             await window.diff.locator(arrows).last.click()
@@ -239,7 +249,7 @@ async def test_a_change_is_reverted_with_the_arrow_of_the_diff_editor_and_hunks_
 
         await hunk(window, 1).focus()
         await window.page.keyboard.press("Space")
-        await expect(window.button("Accept 1 of 2 hunks", window.approval)).to_be_enabled()
+        await expect(window.button("Apply 1 of 2 hunks", window.approval)).to_be_enabled()
         await window.page.keyboard.press("Shift+Tab")
         await window.page.keyboard.press("Shift+Alt+Y")
         await expect(window.answers().last).to_contain_text(SET)
@@ -264,3 +274,47 @@ async def test_a_text_that_nobody_used_is_offered_to_the_person(
             re.compile(r"LOCAL\s=\s300")
         )
     assert (workspace / "rates.py").read_text() == RATES
+
+
+async def test_three_edits_of_a_step_are_one_review_and_one_click(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    names = ("a.md", "b.md", "c.md")
+    calls = tuple(
+        Call("write", {"file_path": str(workspace / name), "content": f"# {name}\n"}) for name in names
+    )
+    again = tuple(
+        Call("write", {"file_path": str(workspace / name), "content": f"other {name[0]}\n"}) for name in names
+    )
+    replies = [
+        Reply(tool_calls=calls),
+        Reply(text="Written."),
+        Reply(tool_calls=again),
+        Reply(text="Stopped."),
+    ]
+    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+        await window.show_chat()
+        await window.widen_chat(120)
+        await window.say("Write three files.")
+        await expect(window.tab("Proposed by Goalwright (3 files)")).to_be_visible()
+        await expect(window.page.locator(".monaco-diff-editor")).to_have_count(3)
+        await expect(window.tab("proposed by Goalwright")).to_have_count(1)
+        await window.pictures("three-edits")
+        assert not list(workspace.glob("*.md"))
+        await window.button("Accept all 3 edits").click()
+        await expect(window.answers().last).to_contain_text("Written.")
+        await expect(window.tab("Proposed by Goalwright")).to_have_count(0)
+        assert [(workspace / name).read_text() for name in names] == [f"# {name}\n" for name in names]
+
+        # In the editor: the file with the caret is accepted alone, and the others go on.
+        await window.say("Write them again.")
+        await expect(window.tab("Proposed by Goalwright (3 files)")).to_be_visible()
+        second = window.diff.filter(has_text=re.compile(r"other\sb")).locator(".editor.modified")
+        await second.locator(".view-line", has_text=re.compile(r"other\sb")).click()
+        await window.title_action("Accept File").click()
+        await expect(window.tab("Proposed by Goalwright (2 files)")).to_be_visible()
+        await window.button("Reject all").click()
+        await expect(window.tab("Proposed by Goalwright")).to_have_count(0)
+        await until(lambda: (workspace / "b.md").read_text() == "other b\n", "the accepted file")
+        assert (workspace / "a.md").read_text() == "# a.md\n"
+        assert (workspace / "c.md").read_text() == "# c.md\n"

@@ -38,9 +38,13 @@ async def bring_forward(window: Window, name: str) -> None:
 
 
 async def test_branches_are_approved_in_any_order_compared_and_one_is_used(
-    open_vscode: OpenVSCode, workspace: Path, scratch: Path
+    open_vscode: OpenVSCode, workspace: Path, scratch: Path, clean_env: dict[str, str]
 ) -> None:
     cart = workspace / "cart.py"
+    # Edits in branches are asked about only where a rule names the files.
+    settings = Path(clean_env["HOME"]) / ".goalwright" / "config.json"
+    known = json.loads(settings.read_text())
+    settings.write_text(json.dumps({**known, "permission": {"edit": {"*.py": "ask"}}}))
     model = ways.write_script(scratch / "ways.json")
     before = ways.git(workspace, "status", "--porcelain")
     async with open_vscode(settings={"goalwright.model": model}) as window:
@@ -59,11 +63,11 @@ async def test_branches_are_approved_in_any_order_compared_and_one_is_used(
 
         # They are answered in another order than they came in.
         await bring_forward(window, "C")
-        await window.button("Accept", window.approval).click()
+        await window.accept.click()
         await expect(window.approval).not_to_contain_text("Branch C")
         await bring_forward(window, "B")
         await expect(window.diff).to_contain_text("Decimal")
-        await window.button("Accept", window.approval).click()
+        await window.accept.click()
         await expect(window.approval).not_to_contain_text("Branch B")
         await expect(branch(window, "A")).to_contain_text("waiting for approval")
         assert cart.read_text() == ways.CART
@@ -71,10 +75,10 @@ async def test_branches_are_approved_in_any_order_compared_and_one_is_used(
         # The test command is asked about once, for all branches; then the last branch goes on, too.
         inbox = window.chat.get_by_role("list", name="Waiting for approval")
         await inbox.get_by_role("button", name=re.compile("pytest")).click()
-        await window.button("Accept", window.approval).click()
+        await window.accept.click()
         await expect(inbox).to_be_hidden()
         await expect(window.approval).to_contain_text("Branch A")
-        await window.button("Accept", window.approval).click()
+        await window.accept.click()
 
         # The facts, side by side.
         board = window.chat.get_by_role("region", name="Scoreboard")
@@ -111,7 +115,7 @@ async def test_branches_are_approved_in_any_order_compared_and_one_is_used(
         assert cart.read_text() == ways.CART
         hunk = window.approval.get_by_role("checkbox", name="Accept hunk 2 of 2", exact=True)
         await hunk.uncheck()
-        await window.button("Accept 1 of 2 hunks", window.approval).click()
+        await window.button("Apply 1 of 2 hunks", window.approval).click()
         await expect(branch(window, "A")).to_contain_text("used")
         assert cart.read_text() == ways.WHOLE.replace(" (-{discount} %)", "")
         await expect(await window.goal(re.compile("^2 Choose among.*chosen: A"))).to_be_visible()
@@ -152,7 +156,7 @@ async def test_goalwright_waits_for_the_persons_choice_and_a_conflict_is_told(
         # Edits pass unasked in this mode, but what was chosen by its description alone is shown first.
         await expect(window.approval).to_contain_text("Asked because what is taken over")
         assert cart.read_text() == ways.CART
-        await window.button("Accept", window.approval).click()
+        await window.accept.click()
         await expect(question).to_be_hidden()
         await expect(window.answers().last).to_contain_text("compared above")
         await expect(branch(window, "B")).to_contain_text("used")
@@ -188,7 +192,7 @@ async def test_a_sub_agent_shows_what_it_does_and_its_record_can_be_read(
         await window.say("Where is the discount?")
         while await window.chat.get_by_role("group", name="Sub-agent s1, general, done").count() == 0:
             # Starting one may be asked about, and what it writes is.
-            accept = window.button("Accept", window.approval)
+            accept = window.accept
             running = window.chat.get_by_role("group", name="Sub-agent s1, general, at work")
             done = window.chat.get_by_role("group", name="Sub-agent s1, general, done")
             await expect(accept.or_(done).first).to_be_visible()

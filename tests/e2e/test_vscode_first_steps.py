@@ -42,9 +42,9 @@ async def test_without_a_key_the_demo_mends_the_sample_workspace(
         # The script forgot an import, and the language server says so.
         await expect(window.chat.get_by_role("list", name="Problems")).to_contain_text("discounted")
         await expect(window.diff).to_contain_text("from shop.pricing import discounted, rounded")
-        await window.button("Accept", window.approval).click()
+        await window.accept.click()
         await expect(window.tool("bash", "waiting for approval")).to_be_visible()
-        await window.button("Accept", window.approval).click()
+        await window.accept.click()
 
         await expect(window.answers().last).to_contain_text("All three tests pass.")
         await expect(await window.goal(re.compile("^3 .*, completed"))).to_be_visible()

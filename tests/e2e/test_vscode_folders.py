@@ -48,7 +48,7 @@ async def test_the_person_chooses_the_folder_and_the_window_remembers_it(
         await expect(window.status_item()).to_contain_text("parcels")
         await window.show_chat()
         await window.say("Write it.")
-        await window.button("Accept", window.approval).click()
+        await window.accept.click()
         await expect(window.answers().last).to_contain_text(SET)
         await until((parcels / "new.py").exists, "the new file in the chosen folder")
         assert not (workspace.parent / "letters" / "new.py").exists()

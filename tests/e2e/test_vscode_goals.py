@@ -41,7 +41,7 @@ async def begin(window: Window) -> None:
     await window.show_chat()
     await window.widen_chat(120)
     await window.say(ASKED)
-    await window.button("Accept", window.approval).click()
+    await window.accept.click()
     await expect(window.answers().last).to_contain_text(SET)
     await expect(window.button("Stop")).to_be_hidden()
     await window.show_goals()

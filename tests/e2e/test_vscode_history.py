@@ -54,7 +54,7 @@ def dialog_button(window: Window, name: str) -> Locator:
 async def have_it_done(window: Window, said: str, answer: str) -> None:
     """A prompt whose one change is accepted."""
     await window.say(said)
-    await window.button("Accept", window.approval).click()
+    await window.accept.click()
     await expect(window.answers().last).to_contain_text(answer)
     await expect(window.button("Stop")).to_be_hidden()
 

@@ -43,7 +43,7 @@ async def test_in_a_chinese_vs_code_chat_commands_and_goals_are_chinese(open_vsc
         approval = window.chat.get_by_role("region", name=zh("Approval needed"))
         await expect(approval).to_be_visible()
         await expect(window.diff).to_be_visible()
-        for name in ("Accept", "Reject", "Always…", "Open diff"):
+        for name in ("Apply", "Reject", "Always allow…", "Open diff"):
             await expect(approval.get_by_role("button", name=zh(name), exact=True)).to_be_visible()
         waiting = zh("Tool {0}: {1}", "edit", zh("waiting for approval"))
         await expect(window.chat.get_by_role("article", name=waiting)).to_be_visible()

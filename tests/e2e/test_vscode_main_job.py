@@ -56,7 +56,7 @@ async def test_a_task_is_planned_approved_corrected_and_done(with_model: WithMod
         await expect(window.tool("edit", "done").first.get_by_role("list", name="Problems")).to_contain_text(
             task.COMPLAINT
         )
-        await expect(window.button("Accept", window.approval)).to_be_visible()
+        await expect(window.accept).to_be_visible()
         assert cart.read_text() == task.CART.replace(task.BEFORE, task.FLOAT)
         assert task.COMPLAINT in str(model.requests[4].json["messages"][-1])
 
@@ -64,7 +64,7 @@ async def test_a_task_is_planned_approved_corrected_and_done(with_model: WithMod
 
         # The second edit is accepted on the chat's card, without leaving the chat.
         await expect(window.approval).to_contain_text("cart.py")
-        await window.button("Accept", window.approval).click()
+        await window.accept.click()
         await expect(await window.goal(re.compile("^1 Fix the discount, completed"))).to_be_visible()
         await expect(await window.goal(re.compile("^2 Run the test, in progress"))).to_be_visible()
         assert cart.read_text() == task.FIXED
@@ -72,7 +72,7 @@ async def test_a_task_is_planned_approved_corrected_and_done(with_model: WithMod
         # A command asks as well.
         await expect(window.approval).to_contain_text("test_cart.py")
         await expect(window.tool("bash", "waiting for approval")).to_be_visible()
-        await window.button("Accept", window.approval).click()
+        await window.accept.click()
 
         await expect(window.answers().last).to_contain_text("The discount is now taken in per cent")
         await expect(await window.goal(re.compile("^2 Run the test, completed"))).to_be_visible()
@@ -107,7 +107,7 @@ async def test_a_waiting_approval_survives_a_reload_of_the_window(
         await expect(window.chat.get_by_role("article", name="You")).to_contain_text(task.TASK)
         await expect(window.tool("edit", "waiting for approval")).to_be_visible()
         assert (workspace / "cart.py").read_text() == task.CART
-        await window.button("Accept", window.approval).click()
+        await window.accept.click()
 
         await expect(window.answers().last).to_contain_text("per cent")
         assert (workspace / "cart.py").read_text() == task.FIXED
@@ -125,7 +125,7 @@ async def test_rejecting_with_feedback_lets_the_model_try_again(
     async with with_model(replies) as (model, window):
         await window.show_chat()
         await window.say(task.TASK)
-        await window.button("Reject with feedback", window.approval).click()
+        await window.button("Suggest changes…", window.approval).click()
         await window.approval.get_by_role("textbox", name="Feedback").fill("Keep whole cents.")
         await window.button("Send feedback", window.approval).click()
         await expect(window.tool("edit", "rejected")).to_be_visible()

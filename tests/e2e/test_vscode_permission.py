@@ -101,14 +101,14 @@ async def test_a_question_names_its_rule_and_always_is_edited_placed_and_taken_b
         await window.button("~/.goalwright/config.json", card).click()
         await expect(window.tab("config.json")).to_be_visible()
 
-        await window.button("Always…", card).click()
+        await window.button("Always allow…", card).click()
         await expect(permission_text(window)).to_have_value("git log *")
         await expect(permission_text(window)).to_be_focused()
         # Escape closes it and goes back to its button; what stood there stays.
         await permission_text(window).fill("git log -3 *")
         await window.page.keyboard.press("Escape")
         await expect(permission_text(window)).to_have_count(0)
-        await expect(window.button("Always…", card)).to_be_focused()
+        await expect(window.button("Always allow…", card)).to_be_focused()
         await window.page.keyboard.press("Enter")
         await expect(permission_text(window)).to_have_value("git log -3 *")
         await permission_text(window).fill("git log *")
@@ -119,7 +119,7 @@ async def test_a_question_names_its_rule_and_always_is_edited_placed_and_taken_b
         # What the daemon does not take is said on the card, and what was written stays.
         long = "git log " + "x" * 600
         await permission_text(window).fill(long)
-        await window.button("Accept and remember", card).click()
+        await window.button("Always allow", card).click()
         await expect(card.get_by_role("alert")).to_contain_text("500")
         await expect(permission_text(window)).to_have_value(long)
         await expect(card.get_by_role("radio", name="This workspace", exact=True)).to_be_checked()
@@ -166,7 +166,7 @@ async def test_a_command_is_asked_about_with_what_it_reads_and_what_cannot_be_ta
         )
         await expect(window.approval.get_by_role("list", name="Warnings")).to_contain_text("reset --hard")
         await window.pictures("warnings")
-        await window.button("Reject with feedback", window.approval).click()
+        await window.button("Suggest changes…", window.approval).click()
         await window.chat.get_by_role("textbox", name="Feedback").fill("Leave it as it is.")
         await window.button("Send feedback").click()
         await expect(window.answers().last).to_contain_text("Then not.")
@@ -230,7 +230,7 @@ async def test_in_restricted_mode_nothing_is_changed_until_the_folder_is_trusted
         await expect(window.page.locator(".modal-editor-part")).to_have_count(0)
 
         await window.say("Now do it.")
-        await window.button("Accept", window.approval).click()
+        await window.accept.click()
         await expect(window.answers().last).to_contain_text(DONE)
     assert file.read_text() == RATES.replace(*CHEAPER)
 
@@ -244,7 +244,7 @@ async def test_a_command_in_the_background_is_listed_read_and_stopped(
     async with with_model(replies) as (_model, window):
         await window.show_chat()
         await window.say("Start the server.")
-        await window.button("Accept", window.approval).click()
+        await window.accept.click()
         await expect(window.answers().last).to_contain_text("It runs.")
         await expect(window.tool("bash", "done")).to_contain_text("in the background")
         written = workspace / "pid.txt"

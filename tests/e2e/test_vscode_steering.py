@@ -33,14 +33,14 @@ async def test_ctrl_enter_sends_for_the_next_step_and_an_agent_is_started_from_t
     async with with_model(replies) as (model, window):
         await window.show_chat()
         await window.say("Write a note")
-        await expect(window.button("Accept", window.approval)).to_be_visible()
+        await expect(window.accept).to_be_visible()
         await window.composer.fill("In French, please")
         await expect(window.button("Send for the next step")).to_be_enabled()
         await window.pictures("steering")
         await window.composer.press("Control+Enter")
         waiting = window.chat.get_by_role("list", name="Waiting prompts")
         await expect(waiting).to_contain_text("Next step")
-        await window.button("Accept", window.approval).click()
+        await window.accept.click()
         await expect(window.answers().last).to_contain_text("in French.")
         # Delivered within the turn that ran: two requests, the second with the words.
         await until(lambda: len(model.requests) == 2, "the second step")

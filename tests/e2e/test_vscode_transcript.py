@@ -48,7 +48,7 @@ async def test_the_transcript_says_how_commands_ended_and_what_was_rejected_also
     async with with_model(replies) as (model, window):
         await window.show_chat()
         await window.say("Run the tests")
-        await window.button("Accept", window.approval).click()
+        await window.accept.click()
         failed = window.tool("bash", "failed, exit 3")
         await expect(failed).to_contain_text("FAIL two")
         await expect(failed.locator(".ansi-fg-1")).to_have_text("FAIL")
@@ -57,7 +57,7 @@ async def test_the_transcript_says_how_commands_ended_and_what_was_rejected_also
         assert "\x1b" not in str(model.requests[1].json)
 
         await window.say("Run the slow ones")
-        await window.button("Accept", window.approval).click()
+        await window.accept.click()
         await expect(window.tool("bash", "running")).to_contain_text("tick 3")
         await window.button("Stop").click()
         stopped = window.tool("bash", "stopped")

@@ -51,7 +51,7 @@ async def test_an_edit_of_a_file_with_unsaved_changes_keeps_them_and_can_be_undo
         await window.say("Make far parcels dearer.")
         await expect(window.approval).to_be_visible()
         assert rates.read_text() == RATES
-        await window.button("Accept", window.approval).click()
+        await window.accept.click()
         await expect(window.answers().last).to_contain_text(SET)
         typed = RATES.replace(PLACE, PLACE + REMARK)
         await until(lambda: rates.read_text() == typed.replace("2 *", "3 *"), "the edit, saved")
@@ -77,7 +77,7 @@ async def test_an_edit_of_an_open_file_can_be_undone_in_the_editor(
         await window.widen_chat(120)
         await window.open_file("rates.py")
         await window.say("Make parcels abroad dearer.")
-        await window.button("Accept", window.approval).click()
+        await window.accept.click()
         await expect(window.answers().last).to_contain_text(SET)
         await until(lambda: rates.read_text() == DEARER, "the edit, saved")
 
@@ -104,7 +104,7 @@ async def test_the_tab_of_an_open_file_follows_when_it_is_moved(
         await window.widen_chat(120)
         await window.open_file("rates.py")
         await window.say("Move the rates.")
-        await window.button("Accept", window.approval).click()
+        await window.accept.click()
         await expect(window.answers().last).to_contain_text(SET)
         moved = workspace / "post" / "prices.py"
         await until(moved.exists, "the moved file")
@@ -138,7 +138,7 @@ async def test_a_file_that_the_person_renames_is_still_known_to_the_model(
         await until(prices.exists, "the renamed file")
         await expect(window.tab("prices.py")).to_be_visible()
         await window.say("Make parcels abroad dearer.")
-        await window.button("Accept", window.approval).click()
+        await window.accept.click()
         await expect(window.answers().last).to_contain_text(SET)
         await until(lambda: prices.read_text() == DEARER, "the edit")
 
@@ -157,5 +157,5 @@ async def test_a_window_that_is_closed_while_an_edit_waits_leaves_the_file_whole
         await window.reload()
         assert rates.read_text() == RATES
         await window.show_chat()
-        await window.button("Accept", window.approval).click()
+        await window.accept.click()
         await until(lambda: rates.read_text() == DEARER, "the edit, after the reload")

@@ -120,6 +120,8 @@ def texts(events: Iterable[Event]) -> list[str]:
     return [event.message.text() for event in events if isinstance(event, MessageAdded)]
 
 
+ASKED: dict[str, Any] = {"permission": {"edit": {"*.txt": "ask"}}, "test_command": ""}
+"""Edits of text files ask in branches, too, because a rule names them."""
 EDITS: dict[str, Any] = {"permission": {"edit": "allow", "bash": "allow"}, "test_command": ""}
 """Settings under which branches work without questions."""
 

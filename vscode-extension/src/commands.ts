@@ -11,7 +11,7 @@ import type { Installation } from "./daemon/install";
 import { ACTIONS, asProblem } from "./daemon/problems";
 import type { Review } from "./diff/review";
 import { proposedBy } from "./diff/uris";
-import { buildPlan, handOver, newSessionWith, replan } from "./explore/agents";
+import { buildPlan, chooseAgent, handOver, newSessionWith, replan } from "./explore/agents";
 import type { Explorations } from "./explore/explorations";
 import { branchActions } from "./explore/menu";
 import type { Records } from "./explore/record";
@@ -66,6 +66,7 @@ export function registerCommands(parts: Parts): vscode.Disposable {
     newSessionWith: () => newSessionWith(parts),
     handOver: () => handOver(parts),
     buildPlan: () => buildPlan(parts),
+    chooseAgent: () => chooseAgent(parts),
     replan: () => replan(parts),
     ...branchActions(parts),
     openSession: () => chooseSession(parts),
@@ -75,8 +76,13 @@ export function registerCommands(parts: Parts): vscode.Disposable {
     },
     renameSession: () => parts.picker.renameShown(),
     cancel: () => sessions.cancel(),
-    accept: (uri) => answer(parts, uri, { reply: "once" }),
+    // The key for all of them is one for this command, so that the title bar has room for the other's name.
+    accept: (uri) => (uri === "all" ? answerAll(parts, true) : answer(parts, uri, { reply: "once" })),
     reject: (uri) => answer(parts, uri, { reply: "reject" }),
+    acceptAll: () => answerAll(parts, true),
+    rejectAll: () => answerAll(parts, false),
+    acceptFile: () => decideFile(parts, true),
+    rejectFile: () => decideFile(parts, false),
     rejectWithFeedback: (uri) => rejectWithFeedback(parts, uri),
     openDiff: async () => {
       const request = parts.review.target();
@@ -194,6 +200,21 @@ async function send({ review, log }: Parts, request: PermissionRequest, given: A
   }
 }
 
+/** Answers all edits of a step, if they are in view. */
+async function answerAll({ review, chat }: Parts, accepted: boolean): Promise<void> {
+  const request = review.target();
+  if (!request) return;
+  if (chat.visible || review.inView(request)) await review.answerAll(request, accepted);
+  else await chat.reveal();
+}
+
+/** Decides the file that has the caret in a review of several files. */
+async function decideFile({ review }: Parts, accepted: boolean): Promise<void> {
+  const file = review.file();
+  if (file) await review.decide(file.requestId, file.path, undefined, accepted);
+  else vscode.window.setStatusBarMessage(t("Goalwright: put the caret into the file first"), 4_000);
+}
+
 async function undoGoal({ history, sessions }: Parts, goalId: string): Promise<void> {
   const tree = sessions.state?.goalTree;
   const goal = tree?.goals.find((one) => one.id === goalId);
@@ -214,8 +235,8 @@ async function rejectWithFeedback(parts: Parts, uri: unknown): Promise<void> {
   const request = parts.review.target(proposal(uri));
   if (!request) return;
   const feedback = await vscode.window.showInputBox({
-    title: t("Reject: {0}", requestTitle(request)),
-    prompt: t("Tell Goalwright what to do instead; the turn goes on with it."),
+    title: t("Suggest changes: {0}", requestTitle(request)),
+    prompt: t("What should be different? The agent continues with your feedback."),
     ignoreFocusOut: true,
   });
   if (feedback !== undefined) await send(parts, request, { reply: "reject", feedback });

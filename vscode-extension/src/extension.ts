@@ -48,7 +48,9 @@ export function activate(context: vscode.ExtensionContext): void {
     middleware: () => features.middleware,
   });
   const sessions = new SessionController(daemon, context.workspaceState, log);
-  const review = new Review(daemon, sessions, context.workspaceState, log);
+  const review = new Review(daemon, sessions, context.workspaceState, log, async () => {
+    if (chat.visible) await chat.focus();
+  });
   const history = new FileHistory(daemon, sessions, log);
   const active = new ActiveEditor(context.workspaceState);
   const attention: Attention = new Attention(daemon, sessions, () => chat);

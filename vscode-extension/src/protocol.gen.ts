@@ -1355,6 +1355,17 @@ export interface PermissionListResult {
   attendedBy: string[];
 }
 
+/** Ask what would be written if a request were accepted with these answers. */
+export interface PermissionPreviewParams {
+  requestId: string;
+  files: FileAnswer[];
+}
+
+/** The files that would be written, with their diffs. */
+export interface PermissionPreviewResult {
+  files: FileDiff[];
+}
+
 /** A request was answered, or `canceled` with its turn. */
 export interface PermissionReplied {
   /** Given by the store when the event is appended. */
@@ -1825,13 +1836,15 @@ export interface SessionSearchResult {
   hits: SessionHit[];
 }
 
-/** Change title, model or limits of a session; null leaves it. */
+/** Change title, model, limits, mode or agent of a session; null leaves it. */
 export interface SessionSetParams {
   sessionId: string;
   title?: string | null;
   model?: string | null;
   budget?: Budget | null;
   mode?: Mode | null;
+  /** The name of the agent that goes on with the session. Not while a turn is under way. */
+  agent?: string | null;
 }
 
 /** Notification `goalwright/session/update`: a stored event. */
@@ -2209,6 +2222,7 @@ export interface Requests {
   "goalwright/history/restore": { params: HistoryRestoreParams; result: HistoryOutcome };
   "goalwright/permission/list": { params: PermissionListParams; result: PermissionListResult };
   "goalwright/permission/content": { params: PermissionContentParams; result: PermissionContentResult };
+  "goalwright/permission/preview": { params: PermissionPreviewParams; result: PermissionPreviewResult };
   "goalwright/permission/reply": { params: PermissionReplyParams; result: PermissionReplyResult };
   "goalwright/permission/rules": { params: PermissionRulesParams; result: PermissionRulesResult };
   "goalwright/permission/forget": { params: PermissionForgetParams; result: PermissionForgetResult };

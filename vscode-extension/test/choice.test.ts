@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  acceptLabel,
+  acceptLabel as labelOf,
+  together,
   ALL,
   answers,
   choose,
@@ -14,9 +15,10 @@ import {
   units,
   type Choice,
 } from "../src/diff/choice";
-import type { FileDiff } from "../src/protocol.gen";
-import { file } from "./fakes/protocol";
+import type { FileDiff, PermissionRequest } from "../src/protocol.gen";
+import { file, request } from "./fakes/protocol";
 
+const acceptLabel = (files: FileDiff[], choice: Choice): string => labelOf({ files, permission: "edit" }, choice);
 const NO_TEXTS = new Map<string, string>();
 
 /** A file of nine lines of which a proposal changes the first, the fifth and, by a new line, the end. */
@@ -40,13 +42,13 @@ const three = (over: Partial<FileDiff> = {}): FileDiff => file("n.txt", { diff: 
 const without = (one: FileDiff, ...hunks: number[]): Choice => hunks.reduce((choice, hunk) => choose(choice, one, hunk, false), ALL);
 
 test("everything is accepted at first, and no answer is needed to say so", () => {
-  assert.equal(acceptLabel([three()], ALL), "Accept");
+  assert.equal(acceptLabel([three()], ALL), "Apply");
   assert.deepEqual(answers([three()], ALL, NO_TEXTS), []);
 });
 
 test("a hunk that is left out is counted, and the others are sent by their numbers", () => {
   const choice = without(three(), 1);
-  assert.equal(acceptLabel([three()], choice), "Accept 2 of 3 hunks");
+  assert.equal(acceptLabel([three()], choice), "Apply 2 of 3 hunks");
   assert.deepEqual(answers([three()], choice, NO_TEXTS), [{ path: "n.txt", hunks: [0, 2] }]);
 });
 
@@ -64,7 +66,7 @@ test("with no hunk accepted there is nothing to accept", () => {
 test("several files count together", () => {
   const files = [three(), file("b.txt"), file("c.txt")];
   const choice = choose(without(three(), 0), file("b.txt"), undefined, false);
-  assert.equal(acceptLabel(files, choice), "Accept 3 of 5 hunks");
+  assert.equal(acceptLabel(files, choice), "Apply 3 of 5 hunks");
   assert.deepEqual(answers(files, choice, NO_TEXTS), [
     { path: "n.txt", hunks: [1, 2] },
     { path: "b.txt", hunks: [] },
@@ -74,7 +76,7 @@ test("several files count together", () => {
 
 test("files that have one part each are counted as files", () => {
   const files = [file("a.txt"), file("b.txt")];
-  assert.equal(acceptLabel(files, choose(ALL, file("b.txt"), undefined, false)), "Accept 1 of 2 files");
+  assert.equal(acceptLabel(files, choose(ALL, file("b.txt"), undefined, false)), "Apply 1 of 2 files");
 });
 
 test("the box of a file takes all its hunks along", () => {
@@ -92,7 +94,7 @@ test("a diff that was cut off offers the whole file only, as does a file without
 test("an edited text is what is sent, whatever hunks were left out", () => {
   const choice = edit(without(three(), 0, 1), "n.txt", "text");
   assert.deepEqual(answers([three()], choice, new Map([["n.txt", "mine"]])), [{ path: "n.txt", text: "mine" }]);
-  assert.equal(acceptLabel([three()], choice), "Accept as edited");
+  assert.equal(acceptLabel([three()], choice), "Apply as edited");
 });
 
 test("hunks of an edited file cannot be chosen, the file as a whole can", () => {
@@ -100,7 +102,7 @@ test("hunks of an edited file cannot be chosen, the file as a whole can", () => 
   assert.equal(choose(edited, three(), 0, false), edited);
   const out = choose(edited, three(), undefined, false);
   assert.deepEqual(answers([three(), file("b.txt")], out, new Map([["n.txt", "mine"]])), [{ path: "n.txt", hunks: [] }]);
-  assert.equal(acceptLabel([three(), file("b.txt")], out), "Accept 1 of 4 hunks");
+  assert.equal(acceptLabel([three(), file("b.txt")], out), "Apply 1 of 4 hunks");
 });
 
 test("who edits a file that was left out wants it after all", () => {
@@ -149,4 +151,31 @@ test("line ends and a byte order mark are no edits", () => {
 test("a move shows where the file was", () => {
   assert.equal(fileLabel(file("b.py", { movedFrom: "a.py" })), "a.py → b.py");
   assert.equal(fileLabel(file("b.py")), "b.py");
+});
+
+test("the button says what happens", () => {
+  assert.equal(acceptLabel([file("n.txt", { kind: "create" })], ALL), "Create file");
+  assert.equal(acceptLabel([file("n.txt", { kind: "delete" })], ALL), "Delete file");
+  assert.equal(acceptLabel([file("n.txt", { movedFrom: "old.txt" })], ALL), "Move file");
+  assert.equal(acceptLabel([file("a.txt"), file("b.txt")], ALL), "Accept all");
+  assert.equal(labelOf({ files: [], permission: "bash" }, ALL), "Run");
+  assert.equal(labelOf({ files: [], permission: "read" }, ALL), "Allow");
+  assert.equal(labelOf({ files: [], permission: "toString" }, ALL), "Allow");
+});
+
+test("edits that one session asks about are reviewed together", () => {
+  const edits = (id: string, over: Partial<PermissionRequest> = {}): PermissionRequest => request(id, { permission: "edit", files: [file(`${id}.txt`)], ...over });
+  const [one, two, branch, command] = [edits("1"), edits("2"), edits("3", { branchId: "A" }), request("4", { permission: "bash", files: [] })];
+  const pending = [one, two, branch, command];
+  assert.deepEqual(together(two, pending), [one, two]);
+  assert.deepEqual(together(branch, pending), [branch]);
+  assert.deepEqual(together(command, pending), [command]);
+});
+
+test("what an edited text makes of a file is shown with it, and gone with the edit", () => {
+  const own = file("n.txt", { diff: "@@ -1 +1 @@\n-1\n+mine\n" });
+  const edited = edit(ALL, "n.txt", "text", own);
+  assert.equal(edited.files["n.txt"]?.own, own);
+  assert.equal(edit(edited, "n.txt", "text", own), edited);
+  assert.equal(edit(edited, "n.txt", "no").files["n.txt"]?.own, undefined);
 });

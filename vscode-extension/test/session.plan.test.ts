@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Message } from "../src/protocol.gen";
-import { planAnswers, planned, plannedParts } from "../src/session/plan";
+import type { GoalTree, Message } from "../src/protocol.gen";
+import { isPlanned, planAnswers, planned, plannedParts } from "../src/session/plan";
 import { fromLoad } from "../src/session/state";
-import { loaded, message, text } from "./fakes/protocol";
+import { loaded, message, session, text } from "./fakes/protocol";
 
 const note = (inner: string): Message["content"] => [{ type: "note", text: `<planning>\n${inner}\n</planning>` }];
 const ASK = 'Before you begin: plan the work.\nAnswer with JSON and call no tools: {"steps": [{"goal": "what will be achieved", "reason": "why"}]}';
@@ -39,4 +39,14 @@ test("what is no plan, or not only a plan, stays as it was written", () => {
   for (const other of ["Here: " + PLAN, '{"steps": null}', '{"answer": 1}', '{"steps": [{"why": "x"}]}', "7", ""]) assert.equal(planned(other), undefined);
   assert.equal(plannedParts([text("I think"), text(PLAN)]), undefined);
   assert.equal(plannedParts([{ type: "reasoning", text: "hm", signature: null } as never, text(PLAN)])?.length, 2);
+});
+
+test("a plan can be built when its session changes nothing and something is left to do", () => {
+  const tree = (status: string): GoalTree => ({ mission: "", currentId: null, goals: [{ id: "1", status }] }) as unknown as GoalTree;
+  const usual = session();
+  const planner = { ...usual, trace: { ...usual.trace, agent: "plan" } };
+  assert.ok(isPlanned(planner, tree("pending")));
+  assert.ok(isPlanned({ ...usual, mode: "plan" }, tree("in_progress")));
+  assert.ok(!isPlanned(planner, tree("completed")));
+  assert.ok(!isPlanned({ ...usual, mode: "ask" }, tree("pending")));
 });

@@ -176,6 +176,14 @@ class Window:
         """The request for approval above the composer."""
         return self.chat.get_by_role("region", name="Approval needed")
 
+    @property
+    def accept(self) -> Locator:
+        """The button of the request that lets all of it happen; its name says what that is."""
+        name = re.compile(
+            r"^(Run|Apply|Accept all|(Create|Delete|Move) file|Allow|Fetch|Start|Let it continue)$"
+        )
+        return self.approval.get_by_role("button", name=name)
+
     def button(self, name: str, within: Locator | None = None) -> Locator:
         """A button of the chat by its exact name."""
         return (within or self.chat).get_by_role("button", name=name, exact=True)
@@ -242,8 +250,8 @@ class Window:
 
     def node(self, name: str | re.Pattern[str]) -> Locator:
         """A node of the graph, by the words it is read out with."""
-        return self.graph.get_by_role("group", name=re.compile("^Graph of goals")).get_by_role(
-            "button", name=name
+        return self.graph.get_by_role("tree", name=re.compile("^Graph of goals")).get_by_role(
+            "treeitem", name=name
         )
 
     # -- the diff

@@ -368,6 +368,12 @@ async def test_sessions_are_listed_renamed_and_given_a_model() -> None:
         await client.answer(prompt(client, ids[0]))
         assert door.bench.models.models == ["other/one"]
         # The same model again as the default.
+        changed = await client.request("goalwright/session/set", {"sessionId": ids[0], "agent": "plan"})
+        assert changed["session"]["trace"]["agent"] == "plan"
+        for agent, word in (("nobody", "nobody"), ("general", "needs a task")):
+            refused = {"sessionId": ids[0], "agent": agent}
+            error = await client.refused("goalwright/session/set", refused)
+            assert (error.code, word in str(error)) == (INVALID_PARAMS, True)
         changed = await client.request("goalwright/session/set", {"sessionId": ids[0], "model": ""})
         assert changed["session"]["model"] == "fake/model"
 
@@ -504,6 +510,11 @@ async def test_two_clients_see_a_request_and_the_first_answer_wins() -> None:
         params = {"requestId": request_id, "path": "a.txt"}
         content = await bob.request("goalwright/permission/content", params)
         assert content == {"before": None, "after": "hello\n", "binary": False}
+        mine = {"requestId": request_id, "files": [{"path": "a.txt", "text": "mine\n"}]}
+        preview = await bob.request("goalwright/permission/preview", mine)
+        assert "+mine" in preview["files"][0]["diff"]
+        error = await bob.refused("goalwright/permission/preview", {**mine, "files": [{"path": "b"}]})
+        assert error.code == INVALID_PARAMS
         error = await bob.refused("goalwright/permission/content", {"requestId": request_id, "path": "b"})
         assert error.code == UNKNOWN_REQUEST
 

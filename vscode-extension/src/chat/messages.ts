@@ -35,6 +35,8 @@ export interface Surrounding {
   places: Places;
   /** Of a new session. */
   mode: Mode;
+  /** Of a new session. */
+  agent: string;
   /** VS Code's restricted mode: the person does not trust the folder. */
   restricted: boolean;
   /** What the active editor shows. */
@@ -47,7 +49,7 @@ export type Choices = Readonly<Record<string, Choice>>;
 export type Changes = Readonly<Record<string, HistoryChange>>;
 
 /** Commands that the page's buttons run. */
-export type PageCommand = "setMode" | "chooseModel" | "managePermissions" | "renameSession" | "manageTrust";
+export type PageCommand = "setMode" | "chooseAgent" | "buildPlan" | "chooseModel" | "managePermissions" | "renameSession" | "manageTrust";
 
 /** What the meter's buttons do: commands of the same names. */
 export type MeterAction = "compact" | "showContext" | "setBudget";
@@ -96,6 +98,8 @@ export type FromWebview =
   | { type: "reply"; requestId: string; answer: Answer }
   | { type: "openDiff"; requestId: string; path?: string; quietly?: boolean }
   | { type: "choose"; requestId: string; path: string; hunk?: number; accepted: boolean }
+  | { type: "decideFile"; requestId: string; path: string; accepted: boolean }
+  | { type: "answerAll"; requestId: string; accepted: boolean }
   | { type: "discardEdits"; requestId: string; path: string }
   | { type: "step"; action: "undo" | "redo"; changeId: string }
   | { type: "restoreBefore"; messageId: string }

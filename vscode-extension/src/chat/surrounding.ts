@@ -8,6 +8,7 @@ import type { SessionController } from "../session/controller";
 import type { Attention } from "../status/attention";
 import type { Surrounding } from "./messages";
 import { ago } from "./time";
+import { USUAL_AGENT } from "../explore/agent_words";
 import { t } from "../l10n";
 
 const RECENT = 6;
@@ -77,6 +78,7 @@ export class SurroundingModel implements vscode.Disposable {
       keys: mac ? { accept: "⌥⌘Y", reject: "⌥⌘N" } : { accept: "Shift+Alt+Y", reject: "Shift+Alt+N" },
       places: places(),
       mode: this.defaultMode,
+      agent: this.sessions.agentName ?? USUAL_AGENT,
       active: this.active.value,
       restricted: folder !== undefined && !vscode.workspace.isTrusted,
     };

@@ -38,6 +38,8 @@ const GOAL_ACTIONS: Readonly<Record<GoalAction, string>> = {
 };
 const PAGE_COMMANDS: Readonly<Record<PageCommand, string>> = {
   setMode: "goalwright.setMode",
+  chooseAgent: "goalwright.chooseAgent",
+  buildPlan: "goalwright.buildPlan",
   chooseModel: "goalwright.chooseModel",
   managePermissions: "goalwright.managePermissions",
   renameSession: "goalwright.renameSession",
@@ -206,6 +208,12 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       }
       case "choose":
         return review.choose(message.requestId, message.path, message.hunk, message.accepted);
+      case "decideFile":
+        return review.decide(message.requestId, message.path, undefined, message.accepted);
+      case "answerAll": {
+        const request = this.pending(message.requestId);
+        return request && review.answerAll(request, message.accepted);
+      }
       case "discardEdits":
         return review.discardEdits(message.requestId, message.path);
       case "step":

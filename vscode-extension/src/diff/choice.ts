@@ -2,7 +2,7 @@
  * What of a proposal the person accepts: hunks, whole files, a text of their own. Pure: the host decides by it, the
  * webview shows it.
  */
-import type { FileAnswer, FileDiff } from "../protocol.gen";
+import type { FileAnswer, FileDiff, PermissionRequest } from "../protocol.gen";
 import { t } from "../l10n";
 
 export interface FileChoice {
@@ -12,6 +12,10 @@ export interface FileChoice {
   edited: "no" | "text" | "nothing";
   /** An edited file that is left out all the same; without edits, `left` says it. */
   out: boolean;
+  /** What an edited text makes of the file; missing when the daemon could not say. */
+  own?: FileDiff | undefined;
+  /** The user has accepted or rejected this file by itself, while others of the request are open. */
+  decided?: boolean;
 }
 
 export interface Choice {
@@ -52,6 +56,12 @@ export function fileChoice(choice: Choice, path: string): FileChoice {
   return choice.files[path] ?? WHOLE;
 }
 
+/** The requests that are reviewed as one change: the edits that one session asks about in one step. */
+export function together(request: PermissionRequest, pending: readonly PermissionRequest[]): readonly PermissionRequest[] {
+  if (request.files.length === 0) return [request];
+  return pending.filter(({ branchId, files, permission }) => files.length > 0 && branchId === request.branchId && permission === request.permission);
+}
+
 /** How many units of a file would be written. */
 export function chosen(file: FileDiff, choice: Choice): number {
   const { left, edited, out } = fileChoice(choice, file.path);
@@ -59,12 +69,24 @@ export function chosen(file: FileDiff, choice: Choice): number {
   return out || edited === "nothing" ? 0 : units(file);
 }
 
-/** What is written on the button that accepts. */
-export function acceptLabel(files: readonly FileDiff[], choice: Choice): string {
+/** What is written on the button that lets a request happen. */
+export function acceptLabel({ files, permission }: Pick<PermissionRequest, "files" | "permission">, choice: Choice): string {
+  const [first] = files;
+  if (!first) return Object.hasOwn(VERBS, permission) ? (VERBS[permission] ?? "") : t("Allow");
   const total = sum(files.map(units));
   const taken = sum(files.map((file) => chosen(file, choice)));
-  if (taken < total) return total === files.length ? t("Accept {0} of {1} files", taken, total) : t("Accept {0} of {1} hunks", taken, total);
-  return files.some((file) => fileChoice(choice, file.path).edited !== "no") ? t("Accept as edited") : t("Accept");
+  if (taken < total) return total === files.length ? t("Apply {0} of {1} files", taken, total) : t("Apply {0} of {1} hunks", taken, total);
+  if (files.some((file) => fileChoice(choice, file.path).edited !== "no")) return t("Apply as edited");
+  if (files.length > 1) return t("Accept all");
+  if (first.movedFrom) return t("Move file");
+  return { create: t("Create file"), update: t("Apply"), delete: t("Delete file") }[first.kind];
+}
+
+const VERBS: Readonly<Record<string, string>> = { bash: t("Run"), webfetch: t("Fetch"), task: t("Start"), doom_loop: t("Let it continue") };
+
+/** What is written on the button that rejects. */
+export function rejectLabel({ permission }: Pick<PermissionRequest, "permission">): string {
+  return permission === "doom_loop" ? t("Stop") : t("Reject");
 }
 
 /** Nothing is left to write: that is what Reject is for. */
@@ -84,10 +106,10 @@ export function choose(choice: Choice, file: FileDiff, hunk: number | undefined,
 }
 
 /** Takes note of what the person did to the text. Who begins to edit a file wants it. */
-export function edit(choice: Choice, path: string, edited: FileChoice["edited"]): Choice {
+export function edit(choice: Choice, path: string, edited: FileChoice["edited"], own?: FileDiff): Choice {
   const before = fileChoice(choice, path);
-  if (before.edited === edited) return choice;
-  return withFile(choice, path, { ...before, edited, out: before.edited !== "no" && edited !== "no" && before.out });
+  if (before.edited === edited && before.own?.diff === own?.diff) return choice;
+  return withFile(choice, path, { ...before, edited, own, out: before.edited !== "no" && edited !== "no" && before.out });
 }
 
 function withFile(choice: Choice, path: string, file: FileChoice): Choice {

@@ -5,7 +5,8 @@ import type { Answer } from "../permission/grants";
 import type { FileAnswer, FileDiff, PermissionContentResult, PermissionRequest } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { part, undecided, type Decided } from "../editor/lenses";
-import { answers, choose, edit, fileChoice, hunksOf, isEmpty, selected, units, type Choice } from "./choice";
+import { askerName } from "../explore/words";
+import { ALL, answers, choose, edit, fileChoice, hunksOf, isEmpty, selected, together, units, type Choice } from "./choice";
 import { Drafts } from "./drafts";
 import { Proposals } from "./proposals";
 import { address, AFTER, BEFORE, proposedBy, title, type Proposed } from "./uris";
@@ -13,6 +14,8 @@ import { t } from "../l10n";
 
 /** For so long after a keystroke in a file the person is taken to be typing there. */
 const TYPING_MS = 4_000;
+/** Edits of one step ask within so short a time; they are opened as one review. */
+const TOGETHER_MS = 150;
 const NOTHING: readonly PermissionRequest[] = [];
 
 /**
@@ -34,16 +37,22 @@ export class Review implements vscode.Disposable {
   private readonly byLens = new Map<string, Set<string>>();
   /** The request whose card is in front in the chat, once the user has chosen one. */
   private front: string | undefined;
+  /** Requests whose diffs are about to open. */
+  private readonly opening = new Set<string>();
+  private caret: Proposed | undefined;
+  private timer: NodeJS.Timeout | undefined;
   private closing = Promise.resolve();
   private doing = Promise.resolve();
   private lastKeystroke = 0;
   private seen: readonly PermissionRequest[] | undefined;
 
   constructor(
-    daemon: Daemon,
+    private readonly daemon: Daemon,
     private readonly sessions: SessionController,
     memory: vscode.Memento,
     private readonly log: vscode.LogOutputChannel,
+    /** Gives the focus back to the chat, where the user sees it. */
+    private readonly backToChat: () => Promise<void>,
   ) {
     this.drafts = new Drafts(memory);
     const draft = ({ requestId, path }: Proposed): string | undefined => this.drafts.texts(requestId)[path];
@@ -56,7 +65,11 @@ export class Review implements vscode.Disposable {
         if (kind === vscode.TextEditorSelectionChangeKind.Keyboard && textEditor.document.uri.scheme === "file") {
           this.lastKeystroke = Date.now();
         }
+        // Of an editor of several files, VS Code does not tell which of them has the caret.
+        if (kind !== undefined && kind !== vscode.TextEditorSelectionChangeKind.Command) this.caret = proposedBy(textEditor.document.uri) ?? this.caret;
       }),
+      vscode.window.tabGroups.onDidChangeTabs(() => this.noteFront()),
+      vscode.window.tabGroups.onDidChangeTabGroups(() => this.noteFront()),
       sessions.onDidChange(() => this.sync()),
       sessions.onDidAnswer(({ request, by }) => this.quietly(this.settle(request.requestId, by))),
     ];
@@ -65,14 +78,30 @@ export class Review implements vscode.Disposable {
 
   /** What is chosen of each request that was touched. */
   get choices(): Record<string, Choice> {
-    return this.drafts.choices();
+    const choices = this.drafts.choices();
+    for (const [requestId, made] of this.byLens) {
+      const request = this.pending(requestId);
+      const choice = choices[requestId] ?? ALL;
+      if (!request) continue;
+      const decided = request.files.filter((file) => undecided([file], choice, made).length === 0);
+      const files = decided.map(({ path }) => [path, { ...fileChoice(choice, path), decided: true }] as const);
+      choices[requestId] = { ...choice, files: { ...choice.files, ...Object.fromEntries(files) } };
+    }
+    return choices;
   }
 
-  /** Opens the diffs of a request: all files, or one of them. */
+  /** The requests that are reviewed as one change: the edits that one session asks about in one step. */
+  together(request: PermissionRequest): readonly PermissionRequest[] {
+    return together(request, this.sessions.state?.pending ?? NOTHING);
+  }
+
+  /** Opens what a request proposes, with what is reviewed together with it, or one of its files alone. */
   async open(request: PermissionRequest, path?: string, byItself = false): Promise<void> {
+    const requests = this.together(request);
+    const several = path === undefined && requests.flatMap(({ files }) => files).length > 1;
+    if (several) return this.openAll(requests, byItself);
     const files = request.files.filter((file) => path === undefined || file.path === path);
-    // Back to front, so that the first file is the one in view at the end.
-    for (const file of [...files].reverse()) {
+    for (const file of files) {
       const proposed = { requestId: request.requestId, path: file.path };
       await this.proposals.content(proposed).catch(() => undefined);
       if (!this.pending(request.requestId)) return;
@@ -92,26 +121,63 @@ export class Review implements vscode.Disposable {
     else if (byItself) await this.close(() => this.tabs(request.requestId).filter(({ input }) => input instanceof vscode.TabInputText));
   }
 
+  /** Opens all files of some requests in one diff editor. */
+  private async openAll(requests: readonly PermissionRequest[], byItself: boolean): Promise<void> {
+    // VS Code's editor of several files takes the focus: not from somebody who is typing. The card opens it.
+    if (byItself && Date.now() - this.lastKeystroke < TYPING_MS) return;
+    const proposals = requests.flatMap(({ requestId, files }) => files.map(({ path }) => ({ requestId, path })));
+    await Promise.all(proposals.map((proposed) => this.proposals.content(proposed).catch(() => undefined)));
+    if (!requests.every(({ requestId }) => this.pending(requestId))) return;
+    const ids = new Set(requests.map(({ requestId }) => requestId));
+    const before = this.tabs().filter((tab) => sides(tab).some(({ requestId }) => ids.has(requestId)));
+    const asker = requests[0]?.branchId;
+    await vscode.commands.executeCommand(
+      "vscode.changes",
+      asker ? t("Proposed by {0}", askerName(asker)) : t("Proposed by Goalwright"),
+      proposals.map((proposed) => {
+        const after = vscode.Uri.from(address(AFTER, proposed));
+        return [after, vscode.Uri.from(address(BEFORE, proposed)), after];
+      }),
+    );
+    const gone = [...ids].filter((requestId) => !this.pending(requestId));
+    await this.close(() => [...before, ...gone.flatMap((requestId) => this.tabs(requestId))].filter((tab) => this.tabs().includes(tab)));
+    if (byItself) await this.backToChat();
+  }
+
   /** Puts the diffs of a request in front, where they are open; the caret stays where it is. */
   async bringForward(request: PermissionRequest): Promise<void> {
     this.front = request.requestId;
-    if (this.tabs(request.requestId).length > 0) await this.open(request, undefined, true);
+    const open = this.tabs(request.requestId);
+    // A review of several files has all of them in view.
+    if (open.length > 0 && !open.some(isMulti)) await this.open(request, undefined, true);
+  }
+
+  /** The file of a pending proposal in which the user put the caret last. */
+  file(): Proposed | undefined {
+    return this.caret && this.waits(this.caret.requestId) ? this.caret : undefined;
+  }
+
+  /** Accepts or rejects all that is reviewed together with a request. Throws what the daemon says when it does not take it. */
+  async answerAll(request: PermissionRequest, accepted: boolean): Promise<void> {
+    for (const one of this.together(request)) {
+      // A rejection rejects the others, too.
+      if (this.waits(one.requestId)) await this.answer(one, { reply: accepted && !isEmpty(one.files, this.drafts.choice(one.requestId)) ? "once" : "reject" });
+    }
   }
 
   /** The request that a command is about: that of the given document or the editor in front, else the one whose card is in front. */
   target(uri?: vscode.Uri): PermissionRequest | undefined {
     const pending = this.sessions.state?.pending ?? [];
     const front = vscode.window.tabGroups.activeTabGroup.activeTab;
-    const about = uri ?? (front && proposedSide(front));
-    const requestId = about && proposedBy(about)?.requestId;
+    const requestId = uri ? proposedBy(uri)?.requestId : ((front && isMulti(front) ? this.file() : undefined) ?? (front && sides(front)[0]))?.requestId;
     const wanted = requestId ?? this.front;
     return pending.find((request) => request.requestId === wanted) ?? (requestId ? undefined : pending[0]);
   }
 
   /** Whether a diff of the request is in view in an editor. */
   inView({ requestId }: PermissionRequest): boolean {
-    const shown = vscode.window.tabGroups.all.flatMap(({ activeTab }) => (activeTab ? [proposedSide(activeTab)] : []));
-    return shown.some((uri) => uri && proposedBy(uri)?.requestId === requestId);
+    const shown = vscode.window.tabGroups.all.flatMap(({ activeTab }) => (activeTab ? sides(activeTab) : []));
+    return shown.some((proposed) => proposed.requestId === requestId);
   }
 
   /** Accepts or leaves out a hunk, or without its number a whole file. */
@@ -189,8 +255,10 @@ export class Review implements vscode.Disposable {
 
   /** Loads the proposed text into its editor again; only the editor in front can be reverted. */
   private async revert(request: PermissionRequest, path: string): Promise<void> {
+    const alone = this.tabs(request.requestId).some((tab) => !isMulti(tab));
     await this.open(request, path);
     await vscode.commands.executeCommand("workbench.action.files.revert");
+    if (!alone && this.tabs(request.requestId).some(isMulti)) await this.close(() => this.tabs(request.requestId).filter((tab) => !isMulti(tab)));
   }
 
   /**
@@ -217,6 +285,7 @@ export class Review implements vscode.Disposable {
   }
 
   dispose(): void {
+    clearTimeout(this.timer);
     vscode.Disposable.from(...this.disposables).dispose();
   }
 
@@ -241,10 +310,22 @@ export class Review implements vscode.Disposable {
     if (!request) return;
     const text = await this.proposals.text(proposed);
     const edited = await this.proposals.verdict(proposed);
+    const own = text !== undefined && edited === "text" ? await this.preview(proposed, text) : undefined;
     // It may have been answered in between; then nothing of it must stay.
     if (!this.pending(requestId)) return;
     this.drafts.setText(requestId, request.traceId, path, text);
-    this.setChoice(request, edit(this.drafts.choice(requestId), path, edited));
+    this.setChoice(request, edit(this.drafts.choice(requestId), path, edited, own));
+  }
+
+  /** What a text that the user wrote makes of the file; undefined where the file cannot hold it. */
+  private async preview({ requestId, path }: Proposed, text: string): Promise<FileDiff | undefined> {
+    try {
+      const { files } = await this.daemon.request("goalwright/permission/preview", { requestId, files: [{ path, text }] });
+      return files.find((file) => file.path === path);
+    } catch (error) {
+      this.log.info(`preview of ${path}: ${asProblem(error).message}`);
+      return undefined;
+    }
   }
 
   private setError(request: PermissionRequest, error: string): void {
@@ -275,10 +356,32 @@ export class Review implements vscode.Disposable {
     for (const request of pending) {
       if (this.opened.has(request.requestId)) continue;
       this.opened.add(request.requestId);
-      const open = this.tabs(request.requestId).some(({ input }) => input instanceof vscode.TabInputTextDiff);
-      if (!automatic || request.files.length === 0 || open) continue;
-      this.quietly(this.open(request, undefined, true));
+      const open = this.tabs(request.requestId).some(({ input }) => !(input instanceof vscode.TabInputText));
+      if (automatic && request.files.length > 0 && !open) this.openSoon(request.requestId);
     }
+  }
+
+  /** Opens a request by itself, as soon as those that come with it are there. */
+  private openSoon(requestId: string): void {
+    this.opening.add(requestId);
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      const waiting = [...this.opening];
+      this.opening.clear();
+      const done = new Set<string>();
+      for (const request of waiting.flatMap((id) => this.pending(id) ?? [])) {
+        if (done.has(request.requestId)) continue;
+        for (const one of this.together(request)) done.add(one.requestId);
+        this.quietly(this.open(request, undefined, true));
+      }
+    }, TOGETHER_MS);
+  }
+
+  /** Lets the title bar of the editor in front offer what fits a review of several files. */
+  private noteFront(): void {
+    const front = vscode.window.tabGroups.activeTabGroup.activeTab;
+    const several = front !== undefined && isMulti(front) && sides(front).some(({ requestId }) => this.waits(requestId));
+    void vscode.commands.executeCommand("setContext", "goalwright.reviewing", several);
   }
 
   private pending(requestId: string): PermissionRequest | undefined {
@@ -288,11 +391,7 @@ export class Review implements vscode.Disposable {
   private tabs(requestId?: string): vscode.Tab[] {
     return vscode.window.tabGroups.all
       .flatMap((group) => group.tabs)
-      .filter((tab) => {
-        const uri = proposedSide(tab);
-        const proposed = uri && proposedBy(uri);
-        return proposed !== undefined && (requestId === undefined || proposed.requestId === requestId);
-      });
+      .filter((tab) => sides(tab).some((proposed) => requestId === undefined || proposed.requestId === requestId));
   }
 
   /** A request was answered: nothing of it is left, but for a text that nobody used. */
@@ -301,8 +400,11 @@ export class Review implements vscode.Disposable {
     this.drafts.drop(requestId);
     this.byLens.delete(requestId);
     this.chosen.fire();
+    // The rest of a review of several files goes on by itself.
+    const rest = this.tabs(requestId).filter(isMulti).flatMap(sides).find((other) => this.waits(other.requestId));
     await this.close(() => this.tabs(requestId));
     this.proposals.release(requestId);
+    if (rest) this.openSoon(rest.requestId);
     // The offer may stand there for long; nothing waits for it.
     this.quietly(this.offer(new Map(Object.entries(texts)), by));
   }
@@ -313,9 +415,8 @@ export class Review implements vscode.Disposable {
    */
   private close(which: () => vscode.Tab[]): Promise<void> {
     const close = async (): Promise<void> => {
-      for (const tab of which()) {
-        const uri = proposedSide(tab)?.toString();
-        const document = vscode.workspace.textDocuments.find((one) => one.uri.toString() === uri);
+      for (const proposed of which().flatMap(sides)) {
+        const document = this.proposals.document(proposed);
         if (document?.isDirty) await document.save();
       }
       const tabs = which();
@@ -331,11 +432,7 @@ export class Review implements vscode.Disposable {
     if (!traceId) return;
     for (const requestId of this.drafts.of(traceId)) if (!pending.has(requestId)) await this.settle(requestId, "");
     await this.close(() =>
-      this.tabs().filter((tab) => {
-        const uri = proposedSide(tab);
-        const proposed = uri && proposedBy(uri);
-        return proposed !== undefined && !pending.has(proposed.requestId);
-      }),
+      this.tabs().filter((tab) => sides(tab).every(({ requestId }) => !pending.has(requestId))),
     );
   }
 
@@ -361,8 +458,13 @@ export class Review implements vscode.Disposable {
   }
 }
 
-/** The document of ours that a tab shows, if any. */
-function proposedSide({ input }: vscode.Tab): vscode.Uri | undefined {
-  if (input instanceof vscode.TabInputTextDiff) return input.modified;
-  return input instanceof vscode.TabInputText ? input.uri : undefined;
+/** The proposed files that a tab shows. VS Code tells extensions of its editor for several files, but its types do not. */
+function sides({ input }: vscode.Tab): Proposed[] {
+  const { textDiffs } = (input ?? {}) as { textDiffs?: readonly { modified?: vscode.Uri }[] };
+  const uris = input instanceof vscode.TabInputTextDiff ? [input.modified] : input instanceof vscode.TabInputText ? [input.uri] : (textDiffs ?? []).map(({ modified }) => modified);
+  return uris.flatMap((uri) => (uri && proposedBy(uri)) ?? []);
+}
+
+function isMulti({ input }: vscode.Tab): boolean {
+  return Array.isArray((input as { textDiffs?: unknown } | undefined)?.textDiffs);
 }

@@ -3,6 +3,9 @@ import type { AgentInfo } from "../protocol.gen";
 import { oneLine } from "./words";
 import { t } from "../l10n";
 
+/** The agent of sessions for which none was chosen. */
+export const USUAL_AGENT = "build";
+
 const WHOSE: Readonly<Record<AgentInfo["source"], string>> = { shipped: "", user: t("yours"), workspace: t("of this folder") };
 
 export function agentRow({ name, description, source, model }: AgentInfo): { label: string; description: string; detail: string } {

@@ -3,7 +3,7 @@ import type { ChatView } from "../chat/view";
 import type { Daemon } from "../daemon/daemon";
 import type { AgentInfo } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
-import { agentRow } from "./agent_words";
+import { agentRow, USUAL_AGENT } from "./agent_words";
 import { t } from "../l10n";
 
 interface Parts {
@@ -23,6 +23,19 @@ export async function newSessionWith({ daemon, sessions, chat }: Parts): Promise
   if (!picked?.agent) return;
   await sessions.startNew(picked.agent.name);
   await chat.focus();
+}
+
+/** Lets the user choose the agent that goes on with the session on display, or that begins the next one. */
+export async function chooseAgent({ daemon, sessions }: Parts): Promise<void> {
+  await daemon.connect();
+  const { agents } = await daemon.request("goalwright/agent/list", {});
+  const now = sessions.agentName ?? USUAL_AGENT;
+  const items = agents.filter(({ primary }) => primary).map((agent) => ({ ...agentRow(agent), ...(agent.name === now ? { description: t("current") } : {}), agent }));
+  const picked = await vscode.window.showQuickPick(items, { title: t("Agent of this session"), placeHolder: t("Which agent?"), matchOnDetail: true });
+  if (!picked || picked.agent.name === now) return;
+  const { sessionId } = sessions;
+  if (sessionId) await daemon.request("goalwright/session/set", { sessionId, agent: picked.agent.name });
+  else await sessions.startNew(picked.agent.name);
 }
 
 /** A new session of the init or the execute agent that begins with what this one knows. The work of this one must rest. */

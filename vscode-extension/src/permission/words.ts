@@ -27,6 +27,20 @@ export function ruleText({ source, permission, pattern, action }: Rule): string 
   return source === "protected" ? pattern : `${permission}: ${pattern} → ${action}`;
 }
 
+const NEEDS: Readonly<Record<string, string>> = {
+  bash: t("Commands need your approval"),
+  edit: t("Edits need your approval"),
+  read: t("Reading this needs your approval"),
+  webfetch: t("Fetching web pages needs your approval"),
+  task: t("Starting a sub-agent needs your approval"),
+  external_directory: t("Files outside this folder need your approval"),
+};
+
+/** Why the built-in rules ask about something, without the rule itself. */
+export function needs(permission: string): string {
+  return Object.hasOwn(NEEDS, permission) ? (NEEDS[permission] ?? "") : t("This needs your approval");
+}
+
 /** The places that names of files are shortened by. */
 export interface Places {
   home: string;

@@ -1,11 +1,17 @@
 /** Answers to the planner's question for steps: JSON for the daemon, a list for the person. Pure. */
-import type { Message, Part } from "../protocol.gen";
+import type { GoalTree, Message, Part, SessionInfo } from "../protocol.gen";
 import type { Item } from "./state";
 import { t } from "../l10n";
 
 export interface PlannedStep {
   goal: string;
   steps: readonly PlannedStep[];
+}
+
+/** Whether a session that changes nothing has a plan that could be carried out now. */
+export function isPlanned({ mode, trace }: SessionInfo, { goals }: GoalTree): boolean {
+  const plans = trace.agent === "plan" || (mode === "plan" && trace.agent === "build");
+  return plans && goals.some(({ status }) => status === "pending" || status === "in_progress");
 }
 
 const ASKS = '{"steps": [{"goal"';

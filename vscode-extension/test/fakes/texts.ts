@@ -23,7 +23,7 @@ export interface Found {
 export function sources(folder: string): string[] {
   return readdirSync(folder, { recursive: true })
     .map((name) => path.join(folder, String(name)))
-    .filter((name) => /\.(?:tsx?|js)$/.test(name) && !/\.d\.ts$|\.gen\.ts$/.test(name))
+    .filter((name) => /\.(?:tsx?|js)$/.test(name) && !/\.d\.ts$|\.gen\.ts$|[\\/]dagre\.js$/.test(name))
     .sort();
 }
 

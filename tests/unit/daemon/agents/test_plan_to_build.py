@@ -244,6 +244,17 @@ async def test_a_person_hands_a_plan_over_at_rest(tmp_path: Path) -> None:
             await hand_over_plan(session, "VS Code")
 
 
+async def test_a_plan_that_was_made_in_mode_plan_is_built_by_the_same_agent(tmp_path: Path) -> None:
+    async with daemon(tmp_path, PLAN, "Planned.") as bench:
+        session = bench.session(settings={"mode": "accept-edits"})
+        bench.core.update_session(session, {"mode": "plan"})
+        await finish(prompted(session, "mend the cart"))
+        assert await hand_over_plan(session, "VS Code") == BUILD_PROMPT
+        assert (session.agent.name, session.mode) == ("build", "accept-edits")
+        with pytest.raises(PlanError, match="build agent"):
+            await hand_over_plan(session, "VS Code")
+
+
 async def test_a_plan_without_goals_is_not_handed_over_by_a_person_either(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         with pytest.raises(PlanError, match="no open goals"):

@@ -14,7 +14,7 @@ from daemon.loop.planning import PersonPlan
 from daemon.model.events import BranchCompleted, ExploreCompleted, PermissionAsked
 from daemon.plan.tree import PlanError
 from tests.fakes.branch_copies import CopiedTrees
-from tests.fakes.branches import EDITS, explore, exploring, left_over, scripts, told
+from tests.fakes.branches import ASKED, EDITS, explore, exploring, left_over, scripts, told
 from tests.fakes.models import USAGE, Call, End, Hold
 from tests.fakes.waiting import until
 
@@ -116,7 +116,7 @@ async def test_cancel_of_one_branch_ends_only_that_one(tmp_path: Path) -> None:
 async def test_a_daemon_that_is_closed_in_the_middle_leaves_nothing(tmp_path: Path, seen: int) -> None:
     question = Call("write", {"file_path": "a.txt", "content": "1"})
     async with exploring(tmp_path, TWO[:1], {"A": [question], "B": [[Hold()]]}) as bench:
-        session = bench.session(settings={"test_command": ""})
+        session = bench.session(settings=ASKED)
         asyncio.create_task(session.prompt("go"))  # noqa: RUF006 - it ends with the daemon
         await until(lambda: len(bench.models.requests) == 1)
         if seen:

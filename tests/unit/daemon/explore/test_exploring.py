@@ -24,7 +24,7 @@ from daemon.model.events import (
 from daemon.model.messages import ToolResultPart
 from daemon.model.traces import BranchTrace
 from daemon.steps.fold import StepFold
-from tests.fakes.branches import EDITS, explore, exploring, kinds, ran, scripts, told
+from tests.fakes.branches import ASKED, EDITS, explore, exploring, kinds, ran, scripts, told
 from tests.fakes.models import Call, Fail, Hold
 from tests.fakes.waiting import until
 
@@ -304,7 +304,7 @@ async def test_questions_of_two_branches_wait_at_once_and_are_answered_in_any_or
         for name in "ABC"
     }
     async with exploring(tmp_path, [explore("a", "b", "c"), "Done."], steps) as bench:
-        session = bench.session(settings={"test_command": ""})
+        session = bench.session(settings=ASKED)
         turn = asyncio.create_task(session.prompt("go"))
         requests = {request.branch_id: request for request in await bench.asked(3)}
         assert set(requests) == {"A", "B", "C"}
@@ -326,6 +326,22 @@ async def test_questions_of_two_branches_wait_at_once_and_are_answered_in_any_or
         assert "Stopped by a refusal" in told(session).content
 
 
+async def test_edits_of_a_branchs_copy_are_not_asked_about(tmp_path: Path) -> None:
+    steps = {
+        "A": [Call("write", {"file_path": "a.txt", "content": "1"}), "Done."],
+        "B": [Call("write", {"file_path": ".env", "content": "KEY=1"}), "Done."],
+    }
+    async with exploring(tmp_path, [explore("a", "b"), "Done."], steps) as bench:
+        session = bench.session(settings={"test_command": ""})
+        turn = asyncio.create_task(session.prompt("go"))
+        (request,) = await bench.asked()
+        assert (request.branch_id, request.targets) == ("B", (".env",))
+        await until(lambda: session.state.children.branches["A"].status == "completed")
+        await bench.answer("once")
+        assert (await turn).stop == "end_turn"
+        assert not (bench.workspace / "a.txt").exists()
+
+
 async def test_what_is_always_allowed_in_one_branch_is_allowed_in_all(tmp_path: Path) -> None:
     hold = Hold()
     steps = {
@@ -333,7 +349,7 @@ async def test_what_is_always_allowed_in_one_branch_is_allowed_in_all(tmp_path: 
         "B": [[hold, Call("write", {"file_path": "same.txt", "content": "1"})], "Done."],
     }
     async with exploring(tmp_path, [explore("a", "b"), "Done."], steps) as bench:
-        session = bench.session(settings={"test_command": ""})
+        session = bench.session(settings=ASKED)
         turn = asyncio.create_task(session.prompt("go"))
         await bench.answer("always")
         hold.go.set()

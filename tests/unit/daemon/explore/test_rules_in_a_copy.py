@@ -59,8 +59,22 @@ def test_what_the_person_allowed_in_the_workspace_is_allowed_in_the_copy_and_onl
     monkeypatch.setenv("HOME", str(place.folder))
     rules = place.rules(rule("edit", pattern.format(ws=place.workspace), "allow"))
     assert decided(rules, "edit", "src/a.py") == "allow"
-    assert decided(rules, "edit", "other.py") == "ask"
+    assert rules.decide("edit", "src/a.py").source == "user"
     assert decided(rules, "edit", place.workspace / "src/a.py") == "deny"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_edits_of_the_copy_pass_in_every_mode_but_not_what_rules_name_or_protection_guards(
+    place: BranchPlace, mode: Mode
+) -> None:
+    rules = place.rules(rule("edit", "*.lock", "ask"), rule("edit", "gen/*", "deny"), mode=mode)
+    assert decided(rules, "edit", "src/a.py") == "allow"
+    assert decided(rules, "edit", place.copy.root / "new.py") == "allow"
+    assert decided(rules, "edit", "uv.lock") == "ask"
+    assert decided(rules, "edit", "gen/out.py") == "deny"
+    assert decided(rules, "edit", ".env") == "ask"
+    assert decided(rules, "edit", place.folder / "elsewhere.py") == "ask"
+    assert decided(place.rules(mode="plan"), "edit", "src/a.py") == "deny"
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -178,6 +178,26 @@ async def test_some_hunks_can_be_accepted_and_the_rest_is_left_as_it_was() -> No
     assert change.after == OLD.replace(b"line 20\n", b"line twenty\n")
 
 
+async def test_a_text_of_the_user_is_shown_as_a_diff_before_it_is_accepted() -> None:
+    inbox, asker = Inbox(), FakeAsker()
+    ask = two_files(FileChange(Path("/w/a.py"), OLD, NEW), FileChange(Path("/w/b.py"), None, b"made\n"))
+    task = asyncio.create_task(inbox.service.ask(asker, CallInfo("c", "patch"), ask))
+    await until(lambda: asker.asked_for)
+    request_id = asker.asked_for[0].request_id
+    mine = OLD.decode().replace("line 3\n", "my line\n")
+    a, b = await inbox.service.preview(request_id, [FileAnswer(path="a.py", text=mine)])
+    assert "+my line" in a.diff
+    assert "line twenty" not in a.diff
+    assert (a.path, a.added, a.removed, a.hunks) == ("a.py", 1, 1, 1)
+    assert b.path == "b.py"
+    (only,) = await inbox.service.preview(request_id, [FileAnswer(path="b.py", hunks=())])
+    assert only.diff == asker.asked_for[0].files[0].diff
+    inbox.service.reply(request_id, "once", None, "x")
+    assert (await task).changes is None
+    with pytest.raises(KeyError):
+        await inbox.service.preview(request_id, [])
+
+
 async def test_a_text_of_the_person_keeps_the_line_ends_of_the_file() -> None:
     inbox, asker = Inbox(), FakeAsker()
     ask = two_files(FileChange(Path("/w/a.py"), b"a\r\nb\n", b"a\r\nB\n"))

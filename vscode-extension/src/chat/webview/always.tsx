@@ -42,7 +42,7 @@ export function Always({ drafts, scope, disabled, onDrafts, onScope, onAccept, o
         onClose();
       }}
     >
-      <p>{t("Do not ask again for:")}</p>
+      <p>{t("Always allow:")}</p>
       <ul class="patterns" aria-label={t("Patterns to remember")}>
         {drafts.map((draft, index) => (
           <Pattern key={index} draft={draft} number={index + 1} onChange={(change) => onDrafts(changed(drafts, index, change))} />
@@ -60,10 +60,10 @@ export function Always({ drafts, scope, disabled, onDrafts, onScope, onAccept, o
         ))}
       </div>
       <p class="rule" aria-live="polite">
-        {[where?.explanation ?? "", t("You can take it back by “Goalwright: Permissions…”.")].join(" ")}
+        {[where?.explanation ?? "", t("Manage it in “Goalwright: Permissions…”.")].join(" ")}
       </p>
       <button type="submit" class="primary" disabled={!ready} title={grants.length === 0 ? t("Choose at least one pattern") : ""}>
-        {t("Accept and remember")}
+        {t("Always allow")}
       </button>
     </form>
   );

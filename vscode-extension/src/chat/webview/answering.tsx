@@ -78,7 +78,7 @@ export function Feedback({ disabled, send }: { disabled: boolean; send: (text: s
         ref={field}
         rows={2}
         aria-label={t("Feedback")}
-        placeholder={t("What should Goalwright do instead? It goes on with your answer.")}
+        placeholder={t("What should be different?")}
         value={text}
         onInput={(event) => setText(event.currentTarget.value)}
         onKeyDown={(event) => {

@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
-import { acceptLabel, ALL, isEmpty, type Choice } from "../../diff/choice";
+import { acceptLabel, ALL, isEmpty, rejectLabel, together, type Choice } from "../../diff/choice";
 import { askerName } from "../../explore/words";
 import { isBudget } from "../../meter/model";
 import { isQuestion } from "../../permission/asked";
@@ -36,16 +36,24 @@ export function Approval({ requests, request, choices, keys, places, onFront }: 
     // The diff in view is that of the question in view.
     post({ type: "openDiff", requestId, quietly: true });
   };
-  const props = { request, choice, count: requests.length, position: requests.indexOf(request) + 1, keys };
+  const edits = together(request, requests);
+  const props = { request, choice, one: edits.length < 2, count: requests.length, position: requests.indexOf(request) + 1, keys };
   return (
     <>
       {requests.length > 1 && <Inbox requests={requests} front={request.requestId} show={bringForward} />}
+      <AllAtOnce requests={edits} />
       <AnyCard key={request.requestId} {...props} places={places} />
     </>
   );
 }
 
-function AnyCard(props: CardProps & { places: Places }): JSX.Element {
+type AnyCardProps = CardProps & {
+  places: Places;
+  /** No other request is reviewed together with it. */
+  one: boolean;
+};
+
+function AnyCard(props: AnyCardProps): JSX.Element {
   if (isQuestion(props.request)) return <QuestionCard {...props} />;
   return isBudget(props.request) ? <BudgetCard {...props} /> : <Card {...props} />;
 }
@@ -68,7 +76,27 @@ function Inbox({ requests, front, show }: { requests: readonly PermissionRequest
   );
 }
 
-function Card({ request, choice, count, position, keys, places }: CardProps & { places: Places }): JSX.Element {
+/** One answer for the edits of a step, which are reviewed as one change. */
+function AllAtOnce({ requests }: { requests: readonly PermissionRequest[] }): JSX.Element | null {
+  const [first] = requests;
+  if (!first || requests.length < 2) return null;
+  const answer = (accepted: boolean) => (): void => post({ type: "answerAll", requestId: first.requestId, accepted });
+  return (
+    <div class="buttons all-at-once" role="group" aria-label={t("All edits of this step")}>
+      <button type="button" class="primary" onClick={answer(true)}>
+        {t("Accept all {0} edits", requests.length)}
+      </button>
+      <button type="button" onClick={answer(false)}>
+        {t("Reject all")}
+      </button>
+      <button type="button" class="quiet" onClick={() => post({ type: "openDiff", requestId: first.requestId })}>
+        {t("Review changes")}
+      </button>
+    </div>
+  );
+}
+
+function Card({ request, choice, count, position, keys, places, one }: AnyCardProps): JSX.Element {
   const [open, setOpen] = useState<"" | "always" | "feedback">("");
   // Kept here, so that neither a refusal nor another look at the card loses what the person wrote.
   const [drafts, setDrafts] = useState(() => draftsOf(request.suggestions));
@@ -78,6 +106,7 @@ function Card({ request, choice, count, position, keys, places }: CardProps & { 
   // With a diff to look at, the detail is a remark; without one it is what would be done.
   const command = request.files.length === 0 || request.detail.includes("\n") ? request.detail : "";
   const empty = isEmpty(request.files, choice);
+  const label = acceptLabel(request, choice);
   const flip = (to: "always" | "feedback") => (): void => setOpen(open === to ? "" : to);
   return (
     <section class="approval" role="region" aria-label={t("Approval needed")}>
@@ -117,27 +146,27 @@ function Card({ request, choice, count, position, keys, places }: CardProps & { 
         <button
           type="button"
           // The one button to press is the editor's own while it is open.
-          class={open === "" ? "primary" : ""}
+          class={open === "" && one ? "primary" : ""}
           disabled={sent || empty}
-          title={empty ? t("Nothing is chosen; Reject is for that") : t("Accept ({0})", keys.accept)}
+          title={empty ? t("Nothing is chosen; Reject is for that") : `${label} (${keys.accept})`}
           onClick={() => reply({ reply: "once" })}
         >
-          {acceptLabel(request.files, choice)}
+          {label}
         </button>
         {request.suggestions.length > 0 && (
           <button ref={opener} type="button" disabled={sent} aria-expanded={open === "always"} onClick={flip("always")}>
-            {t("Always…")}
+            {t("Always allow…")}
           </button>
         )}
-        <button type="button" disabled={sent} title={t("Reject ({0})", keys.reject)} onClick={() => reply({ reply: "reject" })}>
-          {t("Reject")}
+        <button type="button" disabled={sent} title={`${rejectLabel(request)} (${keys.reject})`} onClick={() => reply({ reply: "reject" })}>
+          {rejectLabel(request)}
         </button>
         <button type="button" disabled={sent} aria-expanded={open === "feedback"} onClick={flip("feedback")}>
-          {t("Reject with feedback")}
+          {t("Suggest changes…")}
         </button>
         {request.files.length > 0 && (
           <button type="button" class="quiet" onClick={() => post({ type: "openDiff", requestId: request.requestId })}>
-            {t("Open diff")}
+            {request.files.length > 1 ? t("Review changes") : t("Open diff")}
           </button>
         )}
       </div>

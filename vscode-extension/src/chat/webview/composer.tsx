@@ -7,7 +7,7 @@ import { Chips } from "./chips";
 import { useCompletions } from "./completion";
 import { draftOf, post, saveDraft, type Chip, type Draft } from "./host";
 import { Icon } from "./icons";
-import { ModeButton } from "./mode";
+import { AgentButton, ModeButton } from "./mode";
 import { isBusy, type ViewState } from "./store";
 import { visibleLine } from "./visible";
 import { t } from "../../l10n";
@@ -161,6 +161,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
           <Icon name="attach" />
         </button>
         <ModeButton mode={view.session?.session.mode ?? view.surrounding.mode} />
+        <AgentButton agent={view.session?.session.trace.agent ?? view.surrounding.agent} />
         <button
           type="button"
           class="symbol"

@@ -24,19 +24,24 @@ export function ProposedFile({ request, file, choice }: ProposedProps): JSX.Elem
   const { requestId } = request;
   const small = request.files.length <= 3 && file.diff.length <= SMALL_DIFF;
   const [open, toggle] = useOpen(`proposed-${requestId}-${file.path}`, small || request.files.length === 1);
-  const { left, edited, out } = fileChoice(choice, file.path);
+  const { left, edited, out, own: made, decided } = fileChoice(choice, file.path);
   const count = units(file);
   const own = edited !== "no";
   const none = own ? out : left.length === count;
   const what = file.movedFrom ? t("moved") : { create: t("new file"), update: "", delete: t("deleted") }[file.kind];
-  const { added, removed } = own || left.length === 0 ? file : kept(file, left);
+  const shown = own ? (made ?? { ...file, diff: "" }) : file;
+  const { added, removed } = own || left.length === 0 ? shown : kept(file, left);
   const label = visibleLine(fileLabel(file));
-  const choosable = count > 1 ? { left, fixed: own, choose: pick } : undefined;
+  const several = request.files.length > 1;
+  const choosable = count > 1 && !own ? { left, fixed: false, choose: pick } : undefined;
   function pick(hunk: number | undefined, accepted: boolean): void {
     post({ type: "choose", requestId, path: file.path, accepted, ...(hunk === undefined ? {} : { hunk }) });
   }
+  function decide(accepted: boolean): void {
+    post({ type: "decideFile", requestId, path: file.path, accepted });
+  }
   return (
-    <div class={`proposed ${none ? "left-out" : ""} ${own ? "overruled" : ""}`}>
+    <div class={`proposed ${none ? "left-out" : ""} `}>
       <div class="proposed-row">
         {(request.files.length > 1 || count > 1) && (
           <Box
@@ -52,21 +57,37 @@ export function ProposedFile({ request, file, choice }: ProposedProps): JSX.Elem
           <span class="file">{label}</span>
           {what && <span class="dim">{what}</span>}
           <Counts added={added} removed={removed} />
+          {several && <span class="dim count">{t("{0} of {1}", request.files.indexOf(file) + 1, request.files.length)}</span>}
         </button>
+        {several && (decided ? <span class="dim">{none ? t("rejected") : t("accepted")}</span> : <FileButtons label={label} decide={decide} />)}
       </div>
       {own && (
         <p class="own">
           <Icon name="edit" />
           <span class="own-words">
-            {filled(edited === "nothing" ? t("{0}: nothing of the change is left") : t("{0}: your text counts, not the diff below"), <strong>{t("edited by you")}</strong>)}
+            {filled(edited === "nothing" ? t("{0}: nothing of the change is left") : t("{0}: the diff shows your text"), <strong>{t("edited by you")}</strong>)}
           </span>
           <button type="button" class="quiet" onClick={() => post({ type: "discardEdits", requestId, path: file.path })}>
             {t("Discard my edits")}
           </button>
         </p>
       )}
-      {open && file.diff && <Diff diff={file.diff} choosable={choosable} />}
+      {open && shown.diff && <Diff diff={shown.diff} choosable={choosable} />}
     </div>
   );
 }
 
+
+/** Decides one file of several. */
+function FileButtons({ label, decide }: { label: string; decide: (accepted: boolean) => void }): JSX.Element {
+  return (
+    <>
+      <button type="button" class="symbol" aria-label={t("Accept file {0}", label)} title={t("Accept file")} onClick={() => decide(true)}>
+        <Icon name="check" />
+      </button>
+      <button type="button" class="symbol" aria-label={t("Reject file {0}", label)} title={t("Reject file")} onClick={() => decide(false)}>
+        <Icon name="cross" />
+      </button>
+    </>
+  );
+}

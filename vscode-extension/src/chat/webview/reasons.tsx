@@ -1,6 +1,6 @@
 /** Why a question is one: the rule behind each thing that would be done, and what cannot be taken back. */
 import { Fragment, type JSX } from "preact";
-import { reasonLines, ruleText, shortPath, whose, type Places, type ReasonLine } from "../../permission/words";
+import { needs, reasonLines, ruleText, shortPath, whose, type Places, type ReasonLine } from "../../permission/words";
 import type { PermissionRequest } from "../../protocol.gen";
 import { useOpen } from "./hooks";
 import { post } from "./host";
@@ -54,6 +54,24 @@ export function Reasons({ request, places }: { request: PermissionRequest; place
   const [open, toggle] = useOpen(`reasons-${request.requestId}`);
   const lines = reasonLines(request);
   const [only] = lines;
+  if (lines.length === 1 && only && only.targets.length === 0 && only.rule.source === "shipped" && only.rule.pattern === "*" && !only.why) {
+    // It asks about everything of its kind: what it is interests only those who want to change it.
+    return (
+      <>
+        <p class="rule">
+          {`${needs(only.rule.permission)} · `}
+          <button type="button" class="quiet" aria-expanded={open} onClick={toggle}>
+            {t("Why?")}
+          </button>
+        </p>
+        {open && (
+          <p class="rule">
+            {filled(t("Asked by {0}. A rule of your own or another mode changes that."), <RuleName line={only} places={places} />)}
+          </p>
+        )}
+      </>
+    );
+  }
   if (lines.length === 1 && only && only.targets.length === 0) {
     return (
       <p class="rule">

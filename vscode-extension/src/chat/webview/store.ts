@@ -30,6 +30,7 @@ export const EMPTY: ViewState = {
     recent: [],
     places: { home: "", folder: "" },
     mode: "ask",
+    agent: "build",
     restricted: false,
     keys: { accept: "", reject: "" },
     active: null,

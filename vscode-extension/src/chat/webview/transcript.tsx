@@ -8,6 +8,7 @@ import type { Outgoing } from "../../session/controller";
 import type { Explored } from "../../explore/shown";
 import { turnChanges } from "../../history/turn";
 import type { Changes } from "../messages";
+import { isPlanned } from "../../session/plan";
 import { lastPrompt } from "../../composer/text";
 import { Counts } from "./diff";
 import { post } from "./host";
@@ -98,8 +99,17 @@ export function Transcript({ session, outbox, changes, explored, own: editable }
 }
 
 /** What can be done about a turn that did not come to its end. */
-function AfterTurn({ session: { session, errorKind } }: { session: SessionState }): JSX.Element | null {
+function AfterTurn({ session: { session, errorKind, goalTree } }: { session: SessionState }): JSX.Element | null {
   const reason = session.trace.lastStopReason;
+  if (reason === "end_turn" && isPlanned(session, goalTree)) {
+    return (
+      <div class="buttons">
+        <button type="button" class="primary" onClick={() => post({ type: "command", command: "buildPlan" })}>
+          {t("Build this plan")}
+        </button>
+      </div>
+    );
+  }
   const goesOn = reason === "canceled" || reason === "max_tokens";
   if (!goesOn && reason !== "error") return null;
   return (

@@ -17,12 +17,20 @@ from tests.fakes.goalwright import Finished, Goalwright, installed
 pytestmark = pytest.mark.timeout(200)
 
 
+def configure(goalwright: Goalwright, **settings: object) -> None:
+    config = goalwright.home / "gw" / "config.json"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text(json.dumps(settings))
+
+
 @contextlib.asynccontextmanager
 async def explored(tmp_path: Path, *args: str) -> AsyncGenerator[tuple[Goalwright, Finished]]:
     """A repository in which three ways were tried, and the run that did."""
     workspace = ways.make_repository(tmp_path / "shop")
     model = ways.write_script(tmp_path / "ways.json")
     async with installed(workspace) as goalwright:
+        # Edits of the copies ask only where a rule names the files.
+        configure(goalwright, permission={"edit": {"*.py": "ask"}})
         yield goalwright, await goalwright.run(ways.TASK, "--model", model, *args)
 
 
@@ -131,9 +139,7 @@ async def test_a_run_with_yes_leaves_the_persons_choice_to_the_model(tmp_path: P
         tmp_path / "ways.json", ways.step(ways.call("explore", select=["B"])), ways.step(text=ways.ANSWER)
     )
     async with installed(workspace) as goalwright:
-        config = goalwright.home / "gw" / "config.json"
-        config.parent.mkdir(exist_ok=True)
-        config.write_text(json.dumps({"explore_choice": "person"}))
+        configure(goalwright, explore_choice="person")
         run = (await goalwright.run(ways.TASK, "--model", model, "--yes")).check()
     assert "`goalwright explore leave`" in run.stdout + run.stderr
     assert "left to the model (--yes)" in run.stdout

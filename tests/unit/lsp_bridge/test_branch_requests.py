@@ -26,7 +26,8 @@ from tests.fakes.bridge import Raw, served
 from tests.fakes.models import Call, Step
 
 READ = Call("read", {"file_path": "src/a.py"})
-SETTINGS: dict[str, Any] = {"test_command": ""}
+SETTINGS: dict[str, Any] = {"test_command": "", "permission": {"edit": {"*.py": "ask"}}}
+"""Edits of the copies ask, because a rule names the files."""
 ALLOWED: dict[str, Any] = {**SETTINGS, "permission": {"edit": "allow"}}
 MAIN: tuple[Step, ...] = (explore("Make it two", "Make it three"), "Compared.")
 
@@ -132,7 +133,7 @@ ELSEWHERE = {
     # About records as files; what runs or is open is refused there.
     "trace/rebuild", "trace/import", "trace/export", "trace/prune", "session/delete",
     # They name a question, which is the main line's, too.
-    "permission/content", "permission/reply",
+    "permission/content", "permission/preview", "permission/reply",
     # Ends what runs: a node may be canceled by itself.
     "session/cancel",
     # Begins another session, and leaves this one as it is.

@@ -10,12 +10,12 @@ from typing import Any
 from tools.base import DiagnosticsReport, Problem
 from tools.diff import shown_name
 from tools.language import CurrentProblems
+from tools.localization import joined, t
 from tools.paths import rule_target
 
 MAX_PER_FILE = 20
 MAX_FILES = 6
 """The file that was changed and five others (source: conventions.md, "Diagnostics after a write")."""
-_LATE = "Language servers have answered about earlier edits"
 _HIDING = r"\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f"
 _UNSEEN = re.compile(rf"[\x00-\x1f\x7f-\x9f{_HIDING}]+")
 """Control characters, terminal sequences' included, and what hides or reorders text."""
@@ -64,19 +64,33 @@ def describe(report: DiagnosticsReport, workspace: Path) -> str:
 
 
 def describe_late(report: DiagnosticsReport, workspace: Path) -> str:
-    """What has come about earlier edits after their results had been given."""
-    who = f" ({', '.join(report.servers)})" if report.servers else ""
+    """What has come about earlier edits after their results had been given, in the language of the user."""
     told = _told(report)
+    values = {"count": len(told) + report.left_out, "servers": ", ".join(report.servers)}
     if report.verdict == "problems" and told:
-        lines = [f"{_LATE}: {_counted(told, report)}{who}:", *_listed(told, report, workspace)]
+        said = t(
+            "Language servers have answered about earlier edits, new problems: {count} ({servers}):", **values
+        )
+        lines = [said, *_listed(told, report, workspace)]
     elif report.hidden:
-        lines = [f"{_LATE}: no new problems in files that may be read{who}.", *_hidden(report)]
+        said = t(
+            "Language servers have answered about earlier edits: no new problems in files that may be read"
+            " ({servers}).",
+            **values,
+        )
+        lines = [said, *_hidden(report)]
     else:
-        lines = [f"{_LATE}: clean, no new problems{who}."]
+        lines = [
+            t(
+                "Language servers have answered about earlier edits: clean, no new problems ({servers}).",
+                **values,
+            )
+        ]
     if report.silent:
         # It may be one that has answered about others of these edits.
-        lines.append(f"About some of these edits {', '.join(report.silent)} has not answered yet.")
-    return "\n".join(lines)
+        silent = ", ".join(report.silent)
+        lines.append(t("About some of these edits {servers} has not answered yet.", servers=silent))
+    return joined(*lines, sep="\n")
 
 
 def problems_metadata(report: DiagnosticsReport | CurrentProblems, workspace: Path) -> list[dict[str, Any]]:

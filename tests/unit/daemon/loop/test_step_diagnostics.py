@@ -194,7 +194,7 @@ async def test_a_late_answer_is_told_once_before_the_next_request(tmp_path: Path
         assert "NO FRESH ANSWER in time from ty." in only.content
         [told] = notes(bench)
         assert told.startswith(
-            "Note: since your last message language servers have answered about earlier edits: 1 new problem (ty):"
+            "Note: since your last message language servers have answered about earlier edits, new problems: 1 (ty):"
         )
         assert "ERROR [1:1] bad error" in told
         [notice] = [event for event in bench.events(Notice) if event.code == LATE_DIAGNOSTICS]
@@ -249,7 +249,7 @@ async def test_after_a_cancellation_the_report_is_told_late(tmp_path: Path) -> N
         await until(lambda: session.eyes.owed, "the late report")
         bench.models.then("Fine.")
         await finish(prompted(session, "go on"))
-        assert "1 new problem" in notes(bench)[-1]
+        assert "new problems: 1 " in notes(bench)[-1]
 
 
 async def test_a_session_that_ends_leaves_no_report_behind(tmp_path: Path) -> None:

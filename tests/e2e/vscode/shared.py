@@ -7,6 +7,8 @@ test that needs settings of its own, a first start or a look at all sessions ope
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from playwright.async_api import Error as PlaywrightError
-from playwright.async_api import expect
+from playwright.async_api import Page, expect
 
 from tests.e2e.vscode.parcels import environment
 from tests.e2e.vscode.server import VSCodeServer
@@ -25,6 +27,7 @@ from tests.fakes.model_server import ModelServer
 
 ServerOf = Callable[[Path, Path, Mapping[str, str]], VSCodeServer]
 """Makes the server for a folder of its own, a workspace and an environment."""
+_TITLE = "Settings of test "
 
 
 @dataclass
@@ -36,6 +39,7 @@ class SharedWindow:
     server_of: ServerOf
     model: ModelServer = field(default_factory=ModelServer)
     _window: Window | None = None
+    _titles: int = 0
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     @property
@@ -67,6 +71,7 @@ class SharedWindow:
         assert self._window is not None
         self.model.begin(replies)
         try:
+            await self._settings_in_force(self._window.page)
             yield self.model, self._window
             self.model.check()
         except BaseException:
@@ -80,6 +85,20 @@ class SharedWindow:
         server = self._stack.enter_context(self.server_of(self.folder, self.workspace, env))
         self._stack.callback(run_goalwright, "stop", "--force", workspace=self.workspace, env=env)
         self._window = await self._stack.enter_async_context(open_window(server))
+
+    async def _settings_in_force(self, page: Page) -> None:
+        """Wait until VS Code follows the settings of this test's workspace, which it reads a while after they change.
+
+        They get a title of the window of their own, by which that shows.
+        """
+        settings = self.workspace / ".vscode" / "settings.json"
+        if settings.is_file():
+            self._titles += 1
+            title = f"{_TITLE}{self._titles}"
+            settings.write_text(json.dumps({**json.loads(settings.read_text()), "window.title": title}))
+            await expect(page).to_have_title(title)
+        else:
+            await expect(page).not_to_have_title(re.compile(re.escape(_TITLE)))
 
     async def close(self) -> None:
         """Close the window, and stop the daemon and the model server."""

@@ -82,3 +82,22 @@ class ModelCheckResult(Wire):
     """``problem``: what is wrong with the name, in words; empty when nothing is, as far as anybody can tell."""
 
     problem: str = ""
+
+
+class CommitMessageParams(Wire):
+    """Have a model write the message of a commit."""
+
+    model: str
+    changes: str
+    """A diff. What is too long for a message is cut at its end."""
+    recent: tuple[str, ...] = ()
+    """Subjects of earlier commits, newest first: the message is written like them."""
+
+
+class CommitMessageResult(Wire):
+    """``error``: why there is no message, in words."""
+
+    message: str = ""
+    error: str = ""
+    error_kind: str | None = None
+    """As in ``ModelTestResult``."""

@@ -10,6 +10,7 @@ from daemon.model.base import Model
 from daemon.provider import catalogue, pricing
 from daemon.provider.base import ProviderError
 from daemon.provider.choose import is_provider_variable
+from daemon.provider.commit_message import commit_message
 from daemon.redaction import SECRETS
 from lsp_bridge import protocol as p
 from lsp_bridge.request_error import RequestError
@@ -25,6 +26,7 @@ class ModelRequests:
             "goalwright/model/list": self.list,
             "goalwright/model/test": self.test,
             "goalwright/model/check": self.check,
+            "goalwright/model/commitMessage": self.commit_message,
         }
 
     async def list(self, params: p.ModelListParams) -> p.ModelListResult:
@@ -61,6 +63,14 @@ class ModelRequests:
     async def check(self, params: p.ModelCheckParams) -> p.ModelCheckResult:
         """Whether a name is one of its provider's models."""
         return p.ModelCheckResult(problem=await catalogue.check(params.model, self._env()))
+
+    async def commit_message(self, params: p.CommitMessageParams) -> p.CommitMessageResult:
+        """The message of a commit."""
+        try:
+            message = await commit_message(params.model, self._with({}), params.changes, params.recent)
+        except ProviderError as error:
+            return p.CommitMessageResult(error=str(error), error_kind=error.kind)
+        return p.CommitMessageResult(message=message)
 
     def _with(self, more: Mapping[str, str]) -> dict[str, str]:
         """The client's variables with ``more`` over them; what is secret among them stays out of logs and traces."""

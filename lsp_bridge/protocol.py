@@ -71,6 +71,8 @@ from lsp_bridge.keeping_protocol import TracePruneParams as TracePruneParams
 from lsp_bridge.keeping_protocol import TracePruneResult as TracePruneResult
 from lsp_bridge.keeping_protocol import TraceRebuildParams as TraceRebuildParams
 from lsp_bridge.keeping_protocol import TraceRebuildResult as TraceRebuildResult
+from lsp_bridge.model_protocol import CommitMessageParams as CommitMessageParams
+from lsp_bridge.model_protocol import CommitMessageResult as CommitMessageResult
 from lsp_bridge.model_protocol import ModelCheckParams as ModelCheckParams
 from lsp_bridge.model_protocol import ModelCheckResult as ModelCheckResult
 from lsp_bridge.model_protocol import ModelListParams as ModelListParams
@@ -459,6 +461,7 @@ REQUESTS: dict[str, tuple[type[Model], type[Model]]] = {
     "goalwright/model/list": (ModelListParams, ModelListResult),
     "goalwright/model/test": (ModelTestParams, ModelTestResult),
     "goalwright/model/check": (ModelCheckParams, ModelCheckResult),
+    "goalwright/model/commitMessage": (CommitMessageParams, CommitMessageResult),
     "goalwright/job/list": (PermissionListParams, JobListResult),
     "goalwright/job/kill": (JobKillParams, JobResult),
     "goalwright/api/open": (ApiOpenParams, ApiOpenResult),

@@ -26,6 +26,8 @@ OURS = (
     "environment",
     "hook_context",
     "planning",
+    "changes",
+    "recent_subjects",
 )
 """Names of the tags."""
 HANDOVER_TAGS = ("<init_to_execute_context>", "<execute_to_init_context>")

@@ -277,20 +277,34 @@ async def check(model: str, env: Mapping[str, str]) -> str:
 
 async def tested(model: str, env: Mapping[str, str]) -> float:
     """Have a model answer one word, and return the seconds that took. Raises ProviderError with words for the user."""
+    began = time.monotonic()
+    await answer_of(model, env, "Answer with one word.", "Say: ready", max_tokens=_TEST_TOKENS)
+    return time.monotonic() - began
+
+
+async def answer_of(
+    model: str,
+    env: Mapping[str, str],
+    task: str,
+    text: str,
+    *,
+    max_tokens: int,
+    timeout_s: float = _TEST_TIMEOUT_S,
+) -> str:
+    """Ask a model once, outside any session. Raises ProviderError with words for the user."""
     provider, name = provider_for(model)
     request = ModelRequest(
         model=name,
-        system=(SystemBlock("Answer with one word."),),
-        messages=(PromptMessage("user", (TextPart(text="Say: ready"),)),),
-        max_tokens=_TEST_TOKENS,
+        system=(SystemBlock(task),),
+        messages=(PromptMessage("user", (TextPart(text=text),)),),
+        max_tokens=max_tokens,
         env=env,
     )
-    began = time.monotonic()
     try:
-        async with asyncio.timeout(_TEST_TIMEOUT_S):
-            await answered(with_retry(provider, request, max_attempts=1))
+        async with asyncio.timeout(timeout_s):
+            complete = await answered(with_retry(provider, request, max_attempts=1))
     except TimeoutError:
         raise ProviderError(
-            "network", t("{model} did not answer within {seconds:g} s.", model=model, seconds=_TEST_TIMEOUT_S)
+            "network", t("{model} did not answer within {seconds:g} s.", model=model, seconds=timeout_s)
         ) from None
-    return time.monotonic() - began
+    return "".join(part.text for part in complete.parts if isinstance(part, TextPart)).strip()

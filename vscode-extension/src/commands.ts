@@ -11,6 +11,7 @@ import type { Installation } from "./daemon/install";
 import { ACTIONS, asProblem } from "./daemon/problems";
 import type { Review } from "./diff/review";
 import { proposedBy } from "./diff/uris";
+import { menuCommands } from "./editor/menus";
 import { buildPlan, chooseAgent, handOver, newSessionWith, replan } from "./explore/agents";
 import type { Explorations } from "./explore/explorations";
 import { branchActions } from "./explore/menu";
@@ -93,6 +94,7 @@ export function registerCommands(parts: Parts): vscode.Disposable {
     reviewGoal: (goalId) => (typeof goalId === "string" ? reviewSince(history, { goalId }) : undefined),
     undoGoal: (goalId) => (typeof goalId === "string" ? undoGoal(parts, goalId) : undefined),
     ...goalActions(parts),
+    ...menuCommands(parts),
     showGraph: () => parts.graph.show(),
     openTrace: () => openTrace(parts),
     compact: (from) => contexts.compact(from !== "meter"),

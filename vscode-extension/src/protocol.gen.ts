@@ -440,6 +440,23 @@ export interface Choice {
   undone: boolean;
 }
 
+/** Have a model write the message of a commit. */
+export interface CommitMessageParams {
+  model: string;
+  /** A diff. What is too long for a message is cut at its end. */
+  changes: string;
+  /** Subjects of earlier commits, newest first: the message is written like them. */
+  recent?: string[];
+}
+
+/** `error`: why there is no message, in words. */
+export interface CommitMessageResult {
+  message: string;
+  error: string;
+  /** As in `ModelTestResult`. */
+  errorKind: string | null;
+}
+
 /** Estimated tokens of the next request before and after. `detail` says what was done, or why nothing was. */
 export interface CompactResult {
   before: number;
@@ -2240,6 +2257,7 @@ export interface Requests {
   "goalwright/model/list": { params: ModelListParams; result: ModelListResult };
   "goalwright/model/test": { params: ModelTestParams; result: ModelTestResult };
   "goalwright/model/check": { params: ModelCheckParams; result: ModelCheckResult };
+  "goalwright/model/commitMessage": { params: CommitMessageParams; result: CommitMessageResult };
   "goalwright/job/list": { params: PermissionListParams; result: JobListResult };
   "goalwright/job/kill": { params: JobKillParams; result: JobResult };
   "goalwright/api/open": { params: ApiOpenParams; result: ApiOpenResult };

@@ -21,6 +21,7 @@ VSCODE = _PACKAGES.prefix / "node_modules" / "code-server" / "lib" / "vscode"
 _USED = (
     "configuration-editing",
     "diff",
+    "git",
     "git-base",
     "javascript",
     "json",

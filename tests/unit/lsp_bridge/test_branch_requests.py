@@ -129,7 +129,7 @@ READS = {
 }  # fmt: skip
 ELSEWHERE = {
     "daemon/status", "daemon/stop", "session/new", "session/list", "session/search", "api/open",
-    "model/list", "model/test", "model/check",
+    "model/list", "model/test", "model/check", "model/commitMessage",
     # About records as files; what runs or is open is refused there.
     "trace/rebuild", "trace/import", "trace/export", "trace/prune", "session/delete",
     # They name a question, which is the main line's, too.

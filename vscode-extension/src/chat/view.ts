@@ -149,6 +149,13 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     if (place) await this.attach(`lines:${place}`, `@${place}`);
   }
 
+  /** Mentions something in the composer, and attaches what the mention stands for. `key`: as in a completion. */
+  async mention(key: string, text: string): Promise<void> {
+    this.toInsert += `${text} `;
+    await this.focus();
+    await this.attach(key, text);
+  }
+
   /** Shows where the work on a goal begins. */
   async showGoal(goalId: string): Promise<void> {
     await this.reveal();

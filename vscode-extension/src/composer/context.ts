@@ -91,15 +91,22 @@ interface Git {
 }
 interface Repository {
   diff(cached?: boolean): Promise<string>;
+  log(options: { maxEntries: number }): Promise<readonly { message: string }[]>;
+  inputBox: { value: string };
   state: { untrackedChanges?: readonly { uri: vscode.Uri }[]; workingTreeChanges: readonly { uri: vscode.Uri; status: number }[] };
 }
 const UNTRACKED = 7;
 
+/** The repository of a file or folder, if VS Code knows it. */
+export async function gitRepository(uri: vscode.Uri): Promise<Repository | null> {
+  const extension = vscode.extensions.getExtension<Git>("vscode.git");
+  return extension ? (await extension.activate()).getAPI(1).getRepository(uri) : null;
+}
+
 /** The uncommitted changes, staged ones first. */
 export async function changes(): Promise<Attachment> {
-  const extension = vscode.extensions.getExtension<Git>("vscode.git");
   const folder = workspaceFolder();
-  const repository = extension && folder ? (await extension.activate()).getAPI(1).getRepository(folder.uri) : null;
+  const repository = folder ? await gitRepository(folder.uri) : null;
   if (!repository) throw new Error(t("This folder has no git repository that VS Code knows."));
   const [staged, unstaged] = await Promise.all([repository.diff(true), repository.diff(false)]);
   const { untrackedChanges = [], workingTreeChanges } = repository.state;

@@ -1,0 +1,87 @@
+/** What other parts of VS Code offer by their menus: editors, the Explorer, terminals, test results, source control. */
+import { stat } from "node:fs/promises";
+import * as vscode from "vscode";
+import type { ChatView } from "../chat/view";
+import { gitRepository, nameOf, spanOf } from "../composer/context";
+import { workspaceFolder } from "../daemon/environment";
+import type { Daemon } from "../daemon/daemon";
+import { t } from "../l10n";
+import type { SessionController } from "../session/controller";
+import { failedTest } from "./words";
+
+interface Parts {
+  daemon: Daemon;
+  sessions: SessionController;
+  chat: ChatView;
+}
+
+/** Subjects of commits that a message is written like. */
+const RECENT = 10;
+
+export function menuCommands({ daemon, sessions, chat }: Parts): Record<string, (...args: unknown[]) => unknown> {
+  return {
+    addToChat: () => addSelection(chat),
+    // From the tab of an editor or the Explorer, which brings all that is selected there.
+    addFile: (uri, chosen) => addFiles(chat, Array.isArray(chosen) && chosen.length > 0 ? chosen : [uri]),
+    addTerminal: () => chat.mention("terminal", "@terminal"),
+    fixTest: async (argument) => {
+      await chat.reveal();
+      void sessions.prompt(failedTest(testOf(argument)));
+    },
+    commitMessage: (control) => commitMessage(daemon, control),
+  };
+}
+
+/** Mentions what is selected in the active editor, else its file. */
+async function addSelection(chat: ChatView): Promise<void> {
+  const editor = vscode.window.activeTextEditor;
+  if (!editor) throw new Error(t("Open a file first."));
+  const { document, selection } = editor;
+  if (selection.isEmpty) return addFiles(chat, [document.uri]);
+  const place = `${nameOf(document.uri)}:${spanOf(selection)}`;
+  await chat.mention(`lines:${place}`, `@${place}`);
+}
+
+/** Mentions files and folders. */
+async function addFiles(chat: ChatView, uris: readonly unknown[]): Promise<void> {
+  for (const uri of uris) {
+    if (!(uri instanceof vscode.Uri)) continue;
+    const name = nameOf(uri);
+    const folder = (await stat(uri.fsPath).catch(() => undefined))?.isDirectory() ?? false;
+    await chat.mention(folder ? "folder" : `file:${name}`, folder ? `@${name}/` : `@${name}`);
+  }
+}
+
+/** The test and the message that VS Code hands to a command in the menu of a test's message. */
+function testOf(argument: unknown): { name: string; path: string; line: number | undefined; message: string } {
+  const { test, message } = (argument ?? {}) as { test?: vscode.TestItem; message?: vscode.TestMessage };
+  const text = typeof message?.message === "string" ? message.message : (message?.message.value ?? "");
+  const where = message?.location ?? (test?.uri && test.range ? new vscode.Location(test.uri, test.range) : undefined);
+  const uri = where?.uri ?? test?.uri;
+  if (!text && !test) throw new Error(t("Choose a failed test in the test results first."));
+  return { name: test?.label ?? "", path: uri ? nameOf(uri) : "", line: where && where.range.start.line + 1, message: text };
+}
+
+/** Writes a message for the staged changes, else for all, into the input box of source control. */
+async function commitMessage(daemon: Daemon, control: unknown): Promise<void> {
+  const root = (control as vscode.SourceControl | undefined)?.rootUri ?? workspaceFolder()?.uri;
+  const repository = root && (await gitRepository(root));
+  if (!repository) throw new Error(t("This folder has no git repository that VS Code knows."));
+  const options = { location: vscode.ProgressLocation.SourceControl, title: t("Writing a commit message…") };
+  await vscode.window.withProgress(options, async () => {
+    const staged = await repository.diff(true);
+    const changes = staged.trim() ? staged : await repository.diff(false);
+    if (!changes.trim()) throw new Error(t("There are no changes to write a message for. Stage new files first."));
+    const recent = await repository.log({ maxEntries: RECENT }).catch(() => []);
+    await daemon.connect();
+    const { state } = daemon;
+    const model = state.phase === "connected" ? state.status.model : "";
+    const answer = await daemon.request("goalwright/model/commitMessage", {
+      model,
+      changes,
+      recent: recent.map(({ message }) => message.split("\n", 1)[0] ?? ""),
+    });
+    if (answer.error) throw new Error(answer.error);
+    repository.inputBox.value = answer.message;
+  });
+}

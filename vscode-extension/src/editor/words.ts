@@ -1,0 +1,15 @@
+/** Prompts that menus of VS Code begin. Pure. */
+import { t } from "../l10n";
+
+/** Characters of a test's message that a prompt holds. */
+const MOST = 8_000;
+
+/** A prompt to mend a test that failed. What the test printed is fenced: it is data. */
+export function failedTest({ name, path, line, message }: { name: string; path: string; line: number | undefined; message: string }): string {
+  const where = path && (line === undefined ? `@${path}` : `@${path}:${line}`);
+  const about = [name && `\`${name.replaceAll("`", "'")}\``, where && `(${where})`].filter(Boolean).join(" ");
+  const text = message.length > MOST ? `${message.slice(0, MOST)}\n…` : message;
+  const fence = "`".repeat(Math.max(3, ...[...text.matchAll(/`+/g)].map(([ticks]) => ticks.length + 1)));
+  const task = t("Fix this failing test: {0}", about || t("the last one"));
+  return text.trim() ? `${task}\n\n${fence}\n${text.trim()}\n${fence}` : task;
+}

@@ -57,7 +57,7 @@ export function activate(context: vscode.ExtensionContext): void {
   const surrounding = new SurroundingModel(daemon, sessions, attention, active);
   const records = new Records(daemon, sessions);
   const explorations = new Explorations(daemon, sessions, records);
-  const chat: ChatView = new ChatView(context.extensionUri, { daemon, sessions, review, history, explorations, records, surrounding, attention, active, log });
+  const chat: ChatView = new ChatView(context.extensionUri, { daemon, sessions, review, history, explorations, records, surrounding, attention, active, memory: context.workspaceState, log });
   const goalCommands = new GoalCommands({ daemon, sessions, history });
   const tell = problemTeller(daemon, log);
   const features = new EditorFeatures({ sessions, review, chat, tell, refreshLenses: () => daemon.refreshLenses() });

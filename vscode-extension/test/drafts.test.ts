@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ALL, choose } from "../src/diff/choice";
 import { Drafts } from "../src/diff/drafts";
-import { file } from "./fakes/protocol";
+import { file, request } from "./fakes/protocol";
 
 class Memory {
   readonly values = new Map<string, string>();
@@ -17,8 +17,8 @@ test("choices and texts are there again in the next window", () => {
   const memory = new Memory();
   const first = new Drafts(memory);
   const choice = choose(ALL, file("a.py"), undefined, false);
-  first.setChoice("r1", "s1", choice);
-  first.setText("r1", "s1", "b.py", "mine");
+  first.setChoice(request("r1"), choice);
+  first.setText(request("r1"), "b.py", "mine");
   const next = new Drafts(memory);
   assert.deepEqual(next.choice("r1"), choice);
   assert.deepEqual(next.texts("r1"), { "b.py": "mine" });
@@ -29,8 +29,8 @@ test("choices and texts are there again in the next window", () => {
 test("a text that was taken back, and a request that was answered, leave nothing", () => {
   const memory = new Memory();
   const drafts = new Drafts(memory);
-  drafts.setText("r1", "s1", "a.py", "mine");
-  drafts.setText("r1", "s1", "a.py", undefined);
+  drafts.setText(request("r1"), "a.py", "mine");
+  drafts.setText(request("r1"), "a.py", undefined);
   assert.deepEqual(drafts.texts("r1"), {});
   drafts.drop("r1");
   assert.deepEqual(new Drafts(memory).choices(), {});
@@ -39,8 +39,8 @@ test("a text that was taken back, and a request that was answered, leave nothing
 test("of many requests the ones touched last are kept", () => {
   const drafts = new Drafts(new Memory());
   for (let n = 0; n < 30; n++) {
-    drafts.setText(`r${n}`, "s1", "a.py", String(n));
-    drafts.setText("r0", "s1", "a.py", `again ${n}`);
+    drafts.setText(request(`r${n}`), "a.py", String(n));
+    drafts.setText(request("r0"), "a.py", `again ${n}`);
   }
   const kept = drafts.of("s1");
   assert.equal(kept.length, 20);
@@ -51,7 +51,25 @@ test("a text too long for the workspace's memory is kept in this window only", (
   const memory = new Memory();
   const drafts = new Drafts(memory);
   const long = "x".repeat(1_000_001);
-  drafts.setText("r1", "s1", "a.py", long);
+  drafts.setText(request("r1"), "a.py", long);
   assert.equal(drafts.texts("r1")["a.py"], long);
   assert.deepEqual(new Drafts(memory).texts("r1"), {});
+});
+
+test("what was done to a request goes to the next one for the same proposal, and to no other", () => {
+  const drafts = new Drafts(new Memory());
+  const call = { toolCallId: "c1" };
+  const choice = choose(ALL, file("a.py"), undefined, false);
+  drafts.setChoice(request("r1", call), choice);
+  drafts.setText(request("r1", call), "a.py", "mine");
+  // The file has changed meanwhile: the numbers of hunks mean something else.
+  drafts.adopt(request("r2", { ...call, files: [file("a.py", { diff: "another" })] }), new Set(["r2"]));
+  assert.equal(drafts.choice("r2"), ALL);
+  // The earlier one still waits.
+  drafts.adopt(request("r3", call), new Set(["r1", "r3"]));
+  assert.equal(drafts.choice("r3"), ALL);
+  drafts.adopt(request("r4", call), new Set(["r4"]));
+  assert.deepEqual(drafts.choice("r4"), choice);
+  assert.deepEqual(drafts.texts("r4"), { "a.py": "mine" });
+  assert.deepEqual(drafts.of("s1"), ["r4"]);
 });

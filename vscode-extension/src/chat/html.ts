@@ -2,8 +2,8 @@ import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
 import { catalogue, language } from "../language";
 
-/** The page of the chat or the graph: one script, one style sheet, both of ours; nothing from anywhere else. */
-export function page(webview: vscode.Webview, extension: vscode.Uri, name: "chat" | "graph" = "chat"): string {
+/** The page of the chat or the graph: one script, one style sheet, both of ours; nothing from anywhere else. `written`: what the user had not sent. */
+export function page(webview: vscode.Webview, extension: vscode.Uri, name: "chat" | "graph" = "chat", written?: unknown): string {
   const nonce = randomBytes(18).toString("base64url");
   const asset = (file: string): string => webview.asWebviewUri(vscode.Uri.joinPath(extension, "dist", file)).toString();
   const policy = [
@@ -28,6 +28,7 @@ export function page(webview: vscode.Webview, extension: vscode.Uri, name: "chat
 <body>
 <div id="app"></div>
 ${translations(catalogue)}
+${written === undefined ? "" : data("written", written)}
 <script nonce="${nonce}" src="${asset(`${name}.js`)}"></script>
 </body>
 </html>`;
@@ -36,5 +37,9 @@ ${translations(catalogue)}
 /** The catalogue as a block of data, which is no script to the policy; the page reads it before anything else. Nothing in English. */
 export function translations(texts: Readonly<Record<string, string>>): string {
   if (Object.keys(texts).length === 0) return "";
-  return `<script type="application/json" id="translations">${JSON.stringify(texts).replaceAll("<", "\\u003c")}</script>`;
+  return data("translations", texts);
+}
+
+function data(id: string, value: unknown): string {
+  return `<script type="application/json" id="${id}">${JSON.stringify(value).replaceAll("<", "\\u003c")}</script>`;
 }

@@ -4,7 +4,7 @@ import type { Choice } from "../diff/choice";
 import type { Answer } from "../permission/grants";
 import type { Explored } from "../explore/shown";
 import type { Places } from "../permission/words";
-import type { HistoryChange, Mode, SessionMessagesResult } from "../protocol.gen";
+import type { HistoryChange, Mode, QuestionAnswer, SessionMessagesResult } from "../protocol.gen";
 import type { Attachment, Outgoing } from "../session/controller";
 import type { ActiveFile } from "../composer/active";
 import type { Completion } from "../composer/text";
@@ -41,6 +41,22 @@ export interface Surrounding {
   restricted: boolean;
   /** What the active editor shows. */
   active: ActiveFile | null;
+}
+
+/** A file for the next prompt. `mention`: how the text names it; when that is deleted, it goes too. */
+export type Chip = Attachment & { mention?: string };
+
+export interface Draft {
+  text: string;
+  files: Chip[];
+}
+
+/** What the user has written in the page and not sent. */
+export interface Written {
+  /** Prompts by session; the one to come has an empty id. */
+  drafts: Readonly<Record<string, Draft>>;
+  /** By request. */
+  answers: Readonly<Record<string, { feedback?: string; answers?: QuestionAnswer[] }>>;
 }
 
 /** What the person chose of each pending request that was touched, by request. */
@@ -86,6 +102,7 @@ export type ToWebview =
 
 export type FromWebview =
   | { type: "ready" }
+  | { type: "written"; written: Written }
   | { type: "prompt"; text: string; attachments: Attachment[]; steer?: boolean }
   | { type: "complete"; id: number; sign: "@" | "/"; query: string; begins: boolean }
   | { type: "mention"; key: string; text: string }

@@ -23,6 +23,8 @@ import type { Attention } from "../status/attention";
 import type { SurroundingModel } from "./surrounding";
 import { t } from "../l10n";
 
+/** What the user has written and not sent, in the memory of the workspace: VS Code saves the page's own state only now and then. */
+const WRITTEN = "goalwright.written";
 /** Text that streams is posted to the webview at most this often. */
 const FRAME_MS = 16;
 const METER_ACTIONS: readonly MeterAction[] = ["compact", "showContext", "setBudget"];
@@ -56,6 +58,7 @@ interface Shown {
   surrounding: SurroundingModel;
   attention: Attention;
   active: ActiveEditor;
+  memory: Pick<vscode.Memento, "get" | "update">;
   log: vscode.LogOutputChannel;
 }
 
@@ -120,7 +123,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       visibility.dispose();
       if (this.view === view) this.view = undefined;
     });
-    view.webview.html = page(view.webview, this.extension);
+    view.webview.html = page(view.webview, this.extension, "chat", this.parts.memory.get(WRITTEN, {}));
     this.showBadge();
     this.connectQuietly();
   }
@@ -185,6 +188,8 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         this.ready = true;
         this.postAll();
         return this.giveFocus();
+      case "written":
+        return void (await this.parts.memory.update(WRITTEN, message.written));
       case "prompt":
         return this.prompt(message.text, message.attachments, message.steer ? "steer" : "queue");
       case "complete":

@@ -1,10 +1,14 @@
+import { createHash } from "node:crypto";
 import type * as vscode from "vscode";
+import type { PermissionRequest } from "../protocol.gen";
 import { ALL, type Choice } from "./choice";
 
 /** What the person has done to a request that still waits: kept when the window reloads. */
 export interface Draft {
   /** The session of the request. */
   traceId: string;
+  /** What it proposes, see `proposalOf`. */
+  proposal: string;
   choice: Choice;
   /** By path: the texts as the person edited them. */
   texts: Readonly<Record<string, string>>;
@@ -41,25 +45,36 @@ export class Drafts {
     return Object.fromEntries([...this.drafts].map(([requestId, { choice }]) => [requestId, choice]));
   }
 
-  setChoice(requestId: string, traceId: string, choice: Choice): void {
-    this.set(requestId, { traceId, choice, texts: this.texts(requestId) });
+  setChoice(request: PermissionRequest, choice: Choice): void {
+    this.set(request, choice, this.texts(request.requestId));
   }
 
   /** `text` undefined: the person takes the edits back. */
-  setText(requestId: string, traceId: string, path: string, text: string | undefined): void {
-    const { [path]: old, ...others } = this.texts(requestId);
+  setText(request: PermissionRequest, path: string, text: string | undefined): void {
+    const { [path]: old, ...others } = this.texts(request.requestId);
     if (old === text) return;
-    this.set(requestId, { traceId, choice: this.choice(requestId), texts: text === undefined ? others : { ...others, [path]: text } });
+    this.set(request, this.choice(request.requestId), text === undefined ? others : { ...others, [path]: text });
+  }
+
+  /** Takes over what was done to an earlier request for the same, which a daemon had asked before it was killed. `pending`: ids. */
+  adopt(request: PermissionRequest, pending: ReadonlySet<string>): void {
+    if (this.drafts.has(request.requestId)) return;
+    const proposal = proposalOf(request);
+    const earlier = this.of(request.traceId).find((id) => !pending.has(id) && this.drafts.get(id)?.proposal === proposal);
+    if (earlier === undefined) return;
+    this.set(request, { ...this.choice(earlier), error: "" }, this.texts(earlier));
+    this.drop(earlier);
   }
 
   drop(requestId: string): void {
     if (this.drafts.delete(requestId)) this.save();
   }
 
-  private set(requestId: string, draft: Draft): void {
+  private set(request: PermissionRequest, choice: Choice, texts: Draft["texts"]): void {
+    const { requestId, traceId } = request;
     // The one that was touched last is the last to go.
     this.drafts.delete(requestId);
-    this.drafts.set(requestId, draft);
+    this.drafts.set(requestId, { traceId, proposal: proposalOf(request), choice, texts });
     for (const old of [...this.drafts.keys()].slice(0, -MOST)) this.drafts.delete(old);
     this.save();
   }
@@ -71,4 +86,10 @@ export class Drafts {
     ]);
     void this.memory.update(KEY, Object.fromEntries(kept));
   }
+}
+
+/** Which call proposes what: hunks are chosen by number, so the diffs must be the same. */
+function proposalOf({ toolCallId, branchId, permission, files }: PermissionRequest): string {
+  const proposed = files.map(({ path, diff }) => [path, diff]);
+  return createHash("sha256").update(JSON.stringify([toolCallId, branchId, permission, proposed])).digest("hex");
 }

@@ -45,6 +45,7 @@ export class Review implements vscode.Disposable {
   private doing = Promise.resolve();
   private lastKeystroke = 0;
   private seen: readonly PermissionRequest[] | undefined;
+  private went = true;
 
   constructor(
     private readonly daemon: Daemon,
@@ -247,7 +248,7 @@ export class Review implements vscode.Disposable {
     const { requestId, path } = proposed;
     const request = this.pending(requestId);
     if (!request) return;
-    this.drafts.setText(requestId, request.traceId, path, undefined);
+    this.drafts.setText(request, path, undefined);
     this.proposals.discard(proposed);
     if (this.proposals.document(proposed)?.isDirty) await this.revert(request, path);
     await this.note(proposed);
@@ -313,7 +314,7 @@ export class Review implements vscode.Disposable {
     const own = text !== undefined && edited === "text" ? await this.preview(proposed, text) : undefined;
     // It may have been answered in between; then nothing of it must stay.
     if (!this.pending(requestId)) return;
-    this.drafts.setText(requestId, request.traceId, path, text);
+    this.drafts.setText(request, path, text);
     this.setChoice(request, edit(this.drafts.choice(requestId), path, edited, own));
   }
 
@@ -333,9 +334,9 @@ export class Review implements vscode.Disposable {
     if (choice.error !== error && this.pending(request.requestId)) this.setChoice(request, { ...choice, error });
   }
 
-  private setChoice({ requestId, traceId }: PermissionRequest, choice: Choice): void {
-    if (choice === this.drafts.choice(requestId)) return;
-    this.drafts.setChoice(requestId, traceId, choice);
+  private setChoice(request: PermissionRequest, choice: Choice): void {
+    if (choice === this.drafts.choice(request.requestId)) return;
+    this.drafts.setChoice(request, choice);
     this.chosen.fire();
   }
 
@@ -349,16 +350,24 @@ export class Review implements vscode.Disposable {
   private sync(): void {
     const pending = this.sessions.state?.pending ?? NOTHING;
     // Most changes are text that streams.
-    if (pending === this.seen) return;
+    if (pending === this.seen && this.goesOn === this.went) return;
     this.seen = pending;
+    this.went = this.goesOn;
+    const ids = new Set(pending.map((request) => request.requestId));
+    for (const request of pending) this.drafts.adopt(request, ids);
     const automatic = vscode.workspace.getConfiguration("goalwright").get<boolean>("openDiffAutomatically", true);
-    this.quietly(this.settleStale(new Set(pending.map((request) => request.requestId))));
+    this.quietly(this.settleStale(ids));
     for (const request of pending) {
       if (this.opened.has(request.requestId)) continue;
       this.opened.add(request.requestId);
       const open = this.tabs(request.requestId).some(({ input }) => !(input instanceof vscode.TabInputText));
       if (automatic && request.files.length > 0 && !open) this.openSoon(request.requestId);
     }
+  }
+
+  /** A request that nobody answered may be asked again: by a daemon that was started anew in the middle of a turn. */
+  private get goesOn(): boolean {
+    return this.sessions.state?.session.status !== "idle";
   }
 
   /** Opens a request by itself, as soon as those that come with it are there. */
@@ -396,8 +405,9 @@ export class Review implements vscode.Disposable {
 
   /** A request was answered: nothing of it is left, but for a text that nobody used. */
   private async settle(requestId: string, by: string): Promise<void> {
-    const texts = this.ours.delete(requestId) ? {} : this.drafts.texts(requestId);
-    this.drafts.drop(requestId);
+    const again = !this.ours.has(requestId) && by === "" && this.goesOn;
+    const texts = this.ours.delete(requestId) || again ? {} : this.drafts.texts(requestId);
+    if (!again) this.drafts.drop(requestId);
     this.byLens.delete(requestId);
     this.chosen.fire();
     // The rest of a review of several files goes on by itself.
@@ -430,7 +440,7 @@ export class Review implements vscode.Disposable {
   private async settleStale(pending: ReadonlySet<string>): Promise<void> {
     const traceId = this.sessions.sessionId;
     if (!traceId) return;
-    for (const requestId of this.drafts.of(traceId)) if (!pending.has(requestId)) await this.settle(requestId, "");
+    for (const requestId of this.goesOn ? [] : this.drafts.of(traceId)) if (!pending.has(requestId)) await this.settle(requestId, "");
     await this.close(() =>
       this.tabs().filter((tab) => sides(tab).every(({ requestId }) => !pending.has(requestId))),
     );

@@ -6,7 +6,7 @@ import type { Answer } from "../../permission/grants";
 import { headline } from "../../permission/words";
 import type { PermissionRequest } from "../../protocol.gen";
 import { askerName } from "../../explore/words";
-import { post } from "./host";
+import { answerOf, post, saveAnswer } from "./host";
 import { Icon } from "./icons";
 import { visible, visibleLine } from "./visible";
 import { t } from "../../l10n";
@@ -24,7 +24,7 @@ export interface CardProps {
 }
 
 /** Sends the answer once; the buttons wait for what comes of it. */
-export function useReply({ requestId }: PermissionRequest, { error }: Choice): [boolean, (answer: Answer) => void] {
+export function useReply(request: PermissionRequest, { error }: Choice): [boolean, (answer: Answer) => void] {
   const [sent, setSent] = useState(false);
   useEffect(() => {
     const timer = sent ? setTimeout(() => setSent(false), PATIENCE_MS) : undefined;
@@ -35,7 +35,8 @@ export function useReply({ requestId }: PermissionRequest, { error }: Choice): [
   }, [error]);
   const reply = (answer: Answer): void => {
     setSent(true);
-    post({ type: "reply", requestId, answer });
+    saveAnswer(request, undefined);
+    post({ type: "reply", requestId: request.requestId, answer });
   };
   return [sent, reply];
 }
@@ -67,8 +68,8 @@ export function Refused({ error }: { error: string }): JSX.Element | null {
   );
 }
 
-export function Feedback({ disabled, send }: { disabled: boolean; send: (text: string) => void }): JSX.Element {
-  const [text, setText] = useState("");
+export function Feedback({ request, disabled, send }: { request: PermissionRequest; disabled: boolean; send: (text: string) => void }): JSX.Element {
+  const [text, setText] = useState(() => answerOf(request).feedback ?? "");
   const field = useRef<HTMLTextAreaElement>(null);
   useEffect(() => field.current?.focus(), []);
   const ready = text.trim() !== "" && !disabled;
@@ -80,7 +81,10 @@ export function Feedback({ disabled, send }: { disabled: boolean; send: (text: s
         aria-label={t("Feedback")}
         placeholder={t("What should be different?")}
         value={text}
-        onInput={(event) => setText(event.currentTarget.value)}
+        onInput={(event) => {
+          setText(event.currentTarget.value);
+          saveAnswer(request, { feedback: event.currentTarget.value });
+        }}
         onKeyDown={(event) => {
           if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
           event.preventDefault();

@@ -11,7 +11,7 @@ import type { Choices } from "../messages";
 import { Always } from "./always";
 import { Feedback, Head, Refused, useReply, type CardProps } from "./answering";
 import { BudgetCard } from "./budget";
-import { post } from "./host";
+import { answerOf, post } from "./host";
 import { ProposedFile } from "./proposed";
 import { QuestionCard } from "./question";
 import { ModelSays, Notes, Reasons, Warnings } from "./reasons";
@@ -97,7 +97,7 @@ function AllAtOnce({ requests }: { requests: readonly PermissionRequest[] }): JS
 }
 
 function Card({ request, choice, count, position, keys, places, one }: AnyCardProps): JSX.Element {
-  const [open, setOpen] = useState<"" | "always" | "feedback">("");
+  const [open, setOpen] = useState<"" | "always" | "feedback">(() => (answerOf(request).feedback ? "feedback" : ""));
   // Kept here, so that neither a refusal nor another look at the card loses what the person wrote.
   const [drafts, setDrafts] = useState(() => draftsOf(request.suggestions));
   const [scope, setScope] = useState<Scope>("session");
@@ -141,7 +141,7 @@ function Card({ request, choice, count, position, keys, places, one }: AnyCardPr
           }}
         />
       )}
-      {open === "feedback" && <Feedback disabled={sent} send={(feedback) => reply({ reply: "reject", feedback })} />}
+      {open === "feedback" && <Feedback request={request} disabled={sent} send={(feedback) => reply({ reply: "reject", feedback })} />}
       <div class="buttons">
         <button
           type="button"

@@ -1,25 +1,10 @@
-import type { Attachment } from "../../session/controller";
-import type { FromWebview } from "../messages";
+import type { Chip, Draft, FromWebview, Written } from "../messages";
+import type { PermissionRequest } from "../../protocol.gen";
+
+export type { Chip, Draft };
 
 interface Api {
   postMessage(message: FromWebview): void;
-  /** Older versions kept something else. */
-  getState(): Partial<Saved> | undefined;
-  setState(state: Saved): void;
-}
-
-/** A file for the next prompt. `mention`: how the text names it; when that is deleted, it goes too. */
-export type Chip = Attachment & { mention?: string };
-
-export interface Draft {
-  text: string;
-  files: Chip[];
-}
-
-/** What survives when VS Code throws the page away. */
-interface Saved {
-  /** What is being written, by session; the one to come has an empty id. */
-  drafts: Record<string, Draft>;
 }
 
 declare function acquireVsCodeApi(): Api;
@@ -31,15 +16,53 @@ export function post(message: FromWebview): void {
 }
 
 /** Drafts of sessions that were left long ago are not kept. */
-const MOST_DRAFTS = 50;
+const MOST = 50;
+/** What is written is told to the host at most this often, in milliseconds. */
+const PAUSE_MS = 200;
+
+/** What the user has written and not sent; the host put it into the page, and keeps it. */
+let written = read();
+let timer: ReturnType<typeof setTimeout> | undefined;
+
+function read(): Written {
+  const block = typeof document === "undefined" ? null : document.getElementById("written");
+  return { drafts: {}, answers: {}, ...(JSON.parse(block?.textContent ?? "{}") as Partial<Written>) };
+}
+
+function keep(now: Written): void {
+  written = now;
+  timer ??= setTimeout(() => {
+    timer = undefined;
+    post({ type: "written", written });
+  }, PAUSE_MS);
+}
+
+/** `record` with the value for a key, as its newest; undefined takes it out. */
+function withNewest<T>(record: Readonly<Record<string, T>>, key: string, value: T | undefined): Record<string, T> {
+  const { [key]: _, ...others } = record;
+  const kept = Object.entries(others).slice(-MOST);
+  return Object.fromEntries(value === undefined ? kept : [...kept, [key, value]]);
+}
 
 export function draftOf(sessionId: string): Draft {
-  return api.getState()?.drafts?.[sessionId] ?? { text: "", files: [] };
+  return written.drafts[sessionId] ?? { text: "", files: [] };
 }
 
 export function saveDraft(sessionId: string, draft: Draft): void {
-  const { [sessionId]: _, ...others } = api.getState()?.drafts ?? {};
-  const kept = Object.entries(others).slice(-MOST_DRAFTS);
-  if (draft.text || draft.files.length > 0) kept.push([sessionId, draft]);
-  api.setState({ drafts: Object.fromEntries(kept) });
+  const empty = draft.text === "" && draft.files.length === 0;
+  keep({ ...written, drafts: withNewest(written.drafts, sessionId, empty ? undefined : draft) });
+}
+
+/** A daemon that was started again asks anew, by another id: the call stays the same. */
+function keyOf({ traceId, branchId, toolCallId, permission }: PermissionRequest): string {
+  return [traceId, branchId ?? "", toolCallId, permission].join(" ");
+}
+
+/** What the user has begun to answer to a request: their feedback, or answers to questions. */
+export function answerOf(request: PermissionRequest): Written["answers"][string] {
+  return written.answers[keyOf(request)] ?? {};
+}
+
+export function saveAnswer(request: PermissionRequest, answer: Written["answers"][string] | undefined): void {
+  keep({ ...written, answers: withNewest(written.answers, keyOf(request), answer) });
 }

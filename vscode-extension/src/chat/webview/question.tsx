@@ -3,21 +3,19 @@ import { useState } from "preact/hooks";
 import { emptyAnswers, isAnswered, withOption } from "../../permission/asked";
 import type { Question, QuestionAnswer } from "../../protocol.gen";
 import { Head, Refused, useReply, type CardProps } from "./answering";
+import { answerOf, saveAnswer } from "./host";
 import { visible, visibleLine } from "./visible";
 import { plural, t } from "../../l10n";
-
-/** What was chosen and written, by request: another request brought to the front must not lose it. */
-const drafts = new Map<string, QuestionAnswer[]>();
 
 /** The model's questions: options to choose from, and the user's own words at any time. */
 export function QuestionCard({ request, choice, count, position }: CardProps): JSX.Element {
   const { requestId, questions } = request;
-  const [answers, setAnswers] = useState(() => drafts.get(requestId) ?? emptyAnswers(questions));
+  const [answers, setAnswers] = useState(() => answerOf(request).answers ?? emptyAnswers(questions));
   const [sent, reply] = useReply(request, choice);
   const ready = isAnswered(answers) && !sent;
   const change = (at: number, answer: QuestionAnswer): void => {
     const next = answers.map((one, index) => (index === at ? answer : one));
-    drafts.set(requestId, next);
+    saveAnswer(request, { answers: next });
     setAnswers(next);
   };
   const send = (): void => {

@@ -110,7 +110,8 @@ function AfterTurn({ session: { session, errorKind, goalTree } }: { session: Ses
       </div>
     );
   }
-  const goesOn = reason === "canceled" || reason === "max_tokens";
+  // An error of nobody's: the daemon was killed, and what came until then is there.
+  const goesOn = reason === "canceled" || reason === "max_tokens" || (reason === "error" && errorKind === "");
   if (!goesOn && reason !== "error") return null;
   return (
     <div class="buttons">

@@ -52,6 +52,8 @@ export class Daemon implements vscode.Disposable {
   private current: DaemonState = { phase: "idle" };
   private connection: Connection | undefined;
   private connecting: Promise<Connection> | undefined;
+  /** Settled when no earlier attempt holds a client: VS Code refuses the commands of a second one. */
+  private ended: Promise<unknown> = Promise.resolve();
   /** Grows when what is under way is no longer wanted. */
   private generation = 0;
   private wake: (() => void) | undefined;
@@ -128,8 +130,14 @@ export class Daemon implements vscode.Disposable {
 
   private ensure(): Promise<Connection> {
     if (this.connection) return Promise.resolve(this.connection);
-    this.connecting ??= this.attempt(this.generation, false);
-    return this.connecting;
+    return (this.connecting ??= this.begin(false));
+  }
+
+  private begin(lost: boolean): Promise<Connection> {
+    const generation = this.generation;
+    const attempt = this.ended.then(() => this.attempt(generation, lost));
+    this.ended = attempt.catch(() => undefined);
+    return attempt;
   }
 
   private async attempt(generation: number, lost: boolean): Promise<Connection> {
@@ -207,7 +215,7 @@ export class Daemon implements vscode.Disposable {
   }
 
   private reconnectInBackground(): void {
-    this.connecting = this.attempt(this.generation, true);
+    this.connecting = this.begin(true);
     // Nobody may be waiting for it; the state tells.
     this.connecting.catch(() => undefined);
   }

@@ -5,6 +5,7 @@ Only the model is played, on the wire (``tests/fakes/model_server.py``).
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -228,3 +229,19 @@ async def kill_daemon(window: Window) -> int:
     pid = await window.daemon_pid()
     os.kill(pid, signal.SIGKILL)
     return pid
+
+
+async def test_a_prompt_sent_while_settings_change_is_answered(
+    with_model: WithModel, workspace: Path
+) -> None:
+    replies = [Reply(text=f"Answer {number}.") for number in range(4)]
+    settings = workspace / ".vscode" / "settings.json"
+    async with with_model(replies, settings={"goalwright.thinkingTokens": 1999}) as (_model, window):
+        await window.show_chat()
+        for number in range(4):
+            # The extension connects to the daemon anew in the moment in which it follows the setting.
+            settings.write_text(json.dumps({"goalwright.thinkingTokens": 2000 + number}))
+            if number == 2:
+                await window.command("Goalwright: New Session")
+            await window.say(f"Question {number}?")
+            await expect(window.answers().last).to_contain_text(f"Answer {number}.")

@@ -40,8 +40,9 @@ export class Problem extends Error {
 /** Codes of vscode-jsonrpc: not written, not read, rejected because the connection closed, not open; closed, disposed. */
 const LOST = new Set<unknown>([-32099, -32098, -32097, -32096, 1, 2]);
 
-/** Tell whether a request failed because the connection broke, so that nobody answered it. */
+/** Tell whether a request failed because the connection broke or was replaced, so that nobody answered it. */
 export function connectionLost(error: unknown): boolean {
+  if (error instanceof Problem) return error.code === "canceled";
   return error instanceof Error && LOST.has((error as { code?: unknown }).code);
 }
 

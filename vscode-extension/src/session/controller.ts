@@ -151,10 +151,10 @@ export class SessionController implements vscode.Disposable {
     const prompt = { text, promptId, whenBusy, ...(attachments.length > 0 ? { attachments } : {}) };
     try {
       await this.send(prompt).catch(async (error: unknown) => {
-        if (!connectionLost(error) || !unsent() || !this.sessionId) throw error;
-        // The daemon died before it answered. Its log tells whether it had the prompt; if not, send it again.
+        if (!connectionLost(error) || !unsent()) throw error;
+        // The daemon died, or was connected anew, before it answered. Its log tells whether it had the prompt; if not, send it again.
         await this.daemon.connect();
-        await this.open(this.sessionId);
+        await this.resume();
         if (unsent()) await this.send(prompt);
       });
     } catch (error) {
@@ -232,7 +232,8 @@ export class SessionController implements vscode.Disposable {
       await this.open(sessionId);
     } catch (error) {
       this.log.warn(`session ${sessionId}: ${asProblem(error).message}`);
-      if ((error as { code?: unknown }).code === ErrorCode.UNKNOWN_SESSION) await this.startNew();
+      const shown = (this.sessionId ?? sessionId) === sessionId;
+      if (shown && (error as { code?: unknown }).code === ErrorCode.UNKNOWN_SESSION) await this.startNew();
     }
   }
 

@@ -9,6 +9,7 @@ PY := $(VENV)/bin/python
 EXT := vscode-extension
 VSIX := $(EXT)/goalwright.vsix
 INSTALLED := $(VENV)/.installed
+COMPILED := .build/.tests-compiled
 MODULES := $(EXT)/node_modules/.package-lock.json
 PYTHON_SOURCES := $(shell find daemon lsp_bridge tools -name __pycache__ -prune -o -type f -print 2>/dev/null)
 EXT_SOURCES := $(shell find $(EXT)/src $(EXT)/scripts $(EXT)/media $(EXT)/schemas $(EXT)/l10n -name __pycache__ -prune -o -type f -print 2>/dev/null) \
@@ -103,4 +104,9 @@ language-servers: $(INSTALLED)
 browser:
 	@$(PYTHON) -m tests.e2e.vscode.browser --install || true
 
-prepare-test: $(INSTALLED) $(VSIX) vscode language-servers browser
+# Once, beside the downloads: otherwise each of the processes that run the tests compiles all of them.
+$(COMPILED): $(INSTALLED)
+	@env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest --collect-only -qq -p no:cacheprovider >/dev/null 2>&1 || true
+	@mkdir -p $(@D) && touch $@
+
+prepare-test: $(INSTALLED) $(COMPILED) $(VSIX) vscode language-servers browser

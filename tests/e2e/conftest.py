@@ -30,7 +30,8 @@ CLOSED_PORT = "http://127.0.0.1:9"
 
 TEST_SETTINGS: dict[str, object] = {"window.autoDetectColorScheme": True, "workbench.reduceMotion": "on"}
 
-WithModel = Callable[[Sequence[ReplyLike]], AbstractAsyncContextManager[tuple[ModelServer, Window]]]
+WithModel = Callable[..., AbstractAsyncContextManager[tuple[ModelServer, Window]]]
+Configure = Callable[..., Path]
 OpenVSCode = Callable[..., AbstractAsyncContextManager[Window]]
 
 
@@ -213,11 +214,31 @@ def ground(scratch: Path, request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def with_model(shared_window: SharedWindow, emptied: Path, request: pytest.FixtureRequest) -> WithModel:
-    """``async with with_model(replies) as (model, window)``: the shared window, and the model that answers in it.
+    """``async with with_model(replies, settings={...}) as (model, window)``: the shared window, and its model.
 
     The tests of the file run in the loop of the session: ``pytest.mark.asyncio(loop_scope="session")``.
     """
-    return lambda replies: shared_window.use(replies, lambda window: keep_evidence(window, request.node.name))
+
+    def use(
+        replies: Sequence[ReplyLike] = (), settings: Mapping[str, object] | None = None
+    ) -> AbstractAsyncContextManager[tuple[ModelServer, Window]]:
+        return shared_window.use(
+            replies, settings or {}, lambda window: keep_evidence(window, request.node.name)
+        )
+
+    return use
+
+
+@pytest.fixture
+def configure(shared_window: SharedWindow, emptied: Path) -> Configure:
+    """``configure(test_command="")``: settings of the shared window's daemon, for one test."""
+
+    def write(**settings: object) -> Path:
+        file = shared_window.config
+        file.write_text(json.dumps({**json.loads(file.read_text()), **settings}, indent=2))
+        return file
+
+    return write
 
 
 async def keep_evidence(window: Window, name: str) -> None:

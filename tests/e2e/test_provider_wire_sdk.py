@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from anthropic import AsyncAnthropic
-from anthropic.types import Message
 
 from daemon.model.messages import ReasoningPart, TextPart, ToolCallPart
 from daemon.provider import anthropic_wire
@@ -29,6 +27,10 @@ from tests.fakes.model_requests import (
     user,
 )
 from tests.fakes.model_server import ModelServer
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+    from anthropic.types import Message
 
 TALK = (
     user("look at ä.py"),
@@ -52,9 +54,16 @@ async def claude() -> AsyncIterator[AnthropicProvider]:
     await provider.aclose()
 
 
+def the_sdk(**settings: Any) -> AsyncAnthropic:
+    """A client of the SDK, whose import takes seconds: every process that collects the tests would do it."""
+    from anthropic import AsyncAnthropic
+
+    return AsyncAnthropic(api_key=KEY, **settings)
+
+
 async def by_the_sdk(server: ModelServer, wanted: ModelRequest) -> Message:
     """The same request by the SDK, and the message that it puts together."""
-    async with AsyncAnthropic(api_key=KEY, base_url=server.url, max_retries=0) as client:
+    async with the_sdk(base_url=server.url, max_retries=0) as client:
         wanted_body = anthropic_wire.build(wanted)
         arguments: Any = dict(wanted_body)
         temperature = {"temperature": arguments.pop("temperature")} if "temperature" in arguments else None
@@ -110,7 +119,7 @@ async def test_a_request_is_the_same(claude: AnthropicProvider, fields: dict[str
         ours, sdk = server.requests
     assert ours.json == sdk.json
     assert ours.headers["authorization"] == sdk.headers["authorization"]
-    assert AsyncAnthropic(api_key=KEY).default_headers["anthropic-version"] == anthropic_wire.VERSION
+    assert the_sdk().default_headers["anthropic-version"] == anthropic_wire.VERSION
 
 
 def profile(folder: Path, token: str, monkeypatch: pytest.MonkeyPatch) -> None:

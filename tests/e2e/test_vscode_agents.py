@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
-from tests.e2e.conftest import OpenVSCode
+from tests.e2e.conftest import Configure, WithModel
 from tests.e2e.vscode import ways
 from tests.e2e.vscode.window import Window
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
 PRICE = '"""Prices."""\n\n\ndef price() -> int:\n    """In cents."""\n    return 1000\n'
 
 
 @pytest.fixture
-def workspace(scratch: Path, clean_env: dict[str, str]) -> Path:
-    return ways.make_repository(scratch / "shop")
+def workspace(ground: Path) -> Path:
+    return ways.make_repository(ground)
 
 
 def write_script(file: Path) -> str:
@@ -63,12 +63,11 @@ async def chosen(window: Window, row: str) -> None:
 
 
 async def test_a_plan_is_made_made_anew_and_built_and_all_files_of_a_branch_are_seen(
-    open_vscode: OpenVSCode, workspace: Path, scratch: Path
+    with_model: WithModel, configure: Configure, workspace: Path, scratch: Path
 ) -> None:
     settings = {"goalwright.model": write_script(scratch / "plan.json"), "goalwright.mode": "auto"}
-    config = scratch / "home" / ".goalwright" / "config.json"
-    config.write_text(json.dumps({**json.loads(config.read_text()), "test_command": ""}))
-    async with open_vscode(settings=settings) as window:
+    configure(test_command="")
+    async with with_model(settings=settings) as (_model, window):
         await window.show_goals()
         await window.show_chat()
         await window.widen_chat(220)

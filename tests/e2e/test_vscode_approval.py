@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Locator, expect
 
-from tests.e2e.conftest import OpenVSCode, WithModel
+from tests.e2e.conftest import WithModel
 from tests.e2e.vscode import task
 from tests.e2e.vscode.parcels import (
     ASKED,
@@ -19,7 +19,6 @@ from tests.e2e.vscode.parcels import (
     PROPOSED,
     RATES,
     SET,
-    environment,
     make_parcels,
     read,
     set_rates,
@@ -27,7 +26,6 @@ from tests.e2e.vscode.parcels import (
 )
 from tests.e2e.vscode.window import Window
 from tests.fakes.model_replies import Call, Reply
-from tests.fakes.model_server import ModelServer
 from tests.fakes.waiting import until
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
@@ -229,12 +227,12 @@ async def test_of_several_files_one_is_left_out_and_a_move_shows_both_names(
 
 
 async def test_a_change_is_reverted_with_the_arrow_of_the_diff_editor_and_hunks_are_chosen_by_keyboard(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     # VS Code saves by itself in the moment in which the edits are discarded.
     settings(workspace, {"files.autoSave": "afterDelay", "files.autoSaveDelay": 400})
     arrows = ".gutter .codicon-discard"
-    async with ModelServer(set_rates(workspace)) as model, open_vscode(environment(model)) as window:
+    async with with_model(set_rates(workspace)) as (_model, window):
         await window.show_chat()
         await window.say(ASKED)
         await expect(window.accept).to_be_visible()
@@ -277,7 +275,7 @@ async def test_a_text_that_nobody_used_is_offered_to_the_person(
 
 
 async def test_three_edits_of_a_step_are_one_review_and_one_click(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     names = ("a.md", "b.md", "c.md")
     calls = tuple(
@@ -292,7 +290,7 @@ async def test_three_edits_of_a_step_are_one_review_and_one_click(
         Reply(tool_calls=again),
         Reply(text="Stopped."),
     ]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (_model, window):
         await window.show_chat()
         await window.widen_chat(120)
         await window.say("Write three files.")

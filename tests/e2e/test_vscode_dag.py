@@ -10,18 +10,17 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Locator, expect
 
-from tests.e2e.conftest import OpenVSCode
+from tests.e2e.conftest import Configure, WithModel
 from tests.e2e.vscode import journey, ways
 from tests.e2e.vscode.window import Window
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
 
 @pytest.fixture
-def workspace(scratch: Path, clean_env: dict[str, str]) -> Path:
-    config = scratch / "home" / ".goalwright" / "config.json"
-    config.write_text(json.dumps({**json.loads(config.read_text()), "test_command": ""}))
-    return ways.make_repository(scratch / "shop")
+def workspace(ground: Path, configure: Configure) -> Path:
+    configure(test_command="")
+    return ways.make_repository(ground)
 
 
 def pane(window: Window) -> Locator:
@@ -35,11 +34,11 @@ def edge(window: Window, source: str, target: str) -> Locator:
 
 
 async def test_the_graph_grows_with_the_session_and_tells_the_work_of_each_edge(
-    open_vscode: OpenVSCode, workspace: Path, scratch: Path
+    with_model: WithModel, workspace: Path, scratch: Path
 ) -> None:
     model = journey.write_journey(scratch / "journey.json")
     settings = {"goalwright.model": model, "goalwright.mode": "accept-edits"}
-    async with open_vscode(settings=settings) as window:
+    async with with_model(settings=settings) as (_model, window):
         await window.show_chat()
         await window.say(journey.PLAN)
         await expect(window.answers().last).to_contain_text(journey.PLANNED)
@@ -154,10 +153,10 @@ _SMALL_TEXT = """() => [...document.querySelectorAll("#graph .dag-plane :is(text
 
 
 async def test_a_large_plan_is_read_level_by_level_searched_and_saved(
-    open_vscode: OpenVSCode, workspace: Path, scratch: Path
+    with_model: WithModel, workspace: Path, scratch: Path
 ) -> None:
     settings = {"goalwright.model": large_plan(scratch / "large.json", 300)}
-    async with open_vscode(settings=settings) as window:
+    async with with_model(settings=settings) as (_model, window):
         await window.show_chat()
         await window.say("Plan a large piece of work.")
         await expect(window.answers().last).to_contain_text("Planned.")
@@ -254,10 +253,10 @@ async def test_a_large_plan_is_read_level_by_level_searched_and_saved(
 
 
 async def test_the_trace_of_the_session_is_looked_at_in_a_browser(
-    open_vscode: OpenVSCode, workspace: Path, scratch: Path
+    with_model: WithModel, workspace: Path, scratch: Path
 ) -> None:
     settings = {"goalwright.model": journey.write_journey(scratch / "journey.json")}
-    async with open_vscode(settings=settings) as window:
+    async with with_model(settings=settings) as (_model, window):
         await window.show_chat()
         await window.say(journey.PLAN)
         await expect(window.answers().last).to_contain_text(journey.PLANNED)

@@ -10,20 +10,19 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Locator, expect
 
-from tests.e2e.conftest import OpenVSCode
+from tests.e2e.conftest import Configure, WithModel
 from tests.e2e.vscode import ways
 from tests.e2e.vscode.window import Window
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
+
+
+TESTS = f"{sys.executable} -m pytest -q -p no:cacheprovider"
 
 
 @pytest.fixture
-def workspace(scratch: Path, clean_env: dict[str, str]) -> Path:
-    config = scratch / "home" / ".goalwright" / "config.json"
-    known = json.loads(config.read_text())
-    test = f"{sys.executable} -m pytest -q -p no:cacheprovider"
-    config.write_text(json.dumps({**known, "test_command": test}))
-    return ways.make_repository(scratch / "shop")
+def workspace(ground: Path) -> Path:
+    return ways.make_repository(ground)
 
 
 def branch(window: Window, name: str) -> Locator:
@@ -38,16 +37,14 @@ async def bring_forward(window: Window, name: str) -> None:
 
 
 async def test_branches_are_approved_in_any_order_compared_and_one_is_used(
-    open_vscode: OpenVSCode, workspace: Path, scratch: Path, clean_env: dict[str, str]
+    with_model: WithModel, configure: Configure, workspace: Path, scratch: Path
 ) -> None:
     cart = workspace / "cart.py"
     # Edits in branches are asked about only where a rule names the files.
-    settings = Path(clean_env["HOME"]) / ".goalwright" / "config.json"
-    known = json.loads(settings.read_text())
-    settings.write_text(json.dumps({**known, "permission": {"edit": {"*.py": "ask"}}}))
+    configure(test_command=TESTS, permission={"edit": {"*.py": "ask"}})
     model = ways.write_script(scratch / "ways.json")
-    before = ways.git(workspace, "status", "--porcelain")
-    async with open_vscode(settings={"goalwright.model": model}) as window:
+    async with with_model(settings={"goalwright.model": model}) as (_model, window):
+        before = ways.git(workspace, "status", "--porcelain")
         await window.show_goals()
         await window.show_chat()
         await window.widen_chat(220)
@@ -123,16 +120,13 @@ async def test_branches_are_approved_in_any_order_compared_and_one_is_used(
 
 
 async def test_goalwright_waits_for_the_persons_choice_and_a_conflict_is_told(
-    open_vscode: OpenVSCode, workspace: Path, scratch: Path
+    with_model: WithModel, configure: Configure, workspace: Path, scratch: Path
 ) -> None:
     cart = workspace / "cart.py"
-    config = scratch / "home" / ".goalwright" / "config.json"
-    known = json.loads(config.read_text())
-    known.pop("test_command")
-    config.write_text(json.dumps({**known, "explore_choice": "person"}))
+    configure(explore_choice="person")
     model = ways.write_script(scratch / "ways.json")
     settings = {"goalwright.model": model, "goalwright.mode": "accept-edits"}
-    async with open_vscode(settings=settings) as window:
+    async with with_model(settings=settings) as (_model, window):
         await window.show_chat()
         await window.widen_chat(220)
         await window.say(ways.TASK)
@@ -164,8 +158,9 @@ async def test_goalwright_waits_for_the_persons_choice_and_a_conflict_is_told(
 
 
 async def test_a_sub_agent_shows_what_it_does_and_its_record_can_be_read(
-    open_vscode: OpenVSCode, workspace: Path, scratch: Path
+    with_model: WithModel, configure: Configure, workspace: Path, scratch: Path
 ) -> None:
+    configure(test_command=TESTS)
     answer = "The discount is taken in cart.py, line 6."
     script = {
         "name": "a question",
@@ -187,7 +182,7 @@ async def test_a_sub_agent_shows_what_it_does_and_its_record_can_be_read(
     }
     file = scratch / "task.json"
     file.write_text(json.dumps(script))
-    async with open_vscode(settings={"goalwright.model": f"scripted/{file}"}) as window:
+    async with with_model(settings={"goalwright.model": f"scripted/{file}"}) as (_model, window):
         await window.show_chat()
         await window.say("Where is the discount?")
         while await window.chat.get_by_role("group", name="Sub-agent s1, general, done").count() == 0:

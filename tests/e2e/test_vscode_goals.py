@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, expect
 
-from tests.e2e.conftest import OpenVSCode, WithModel
+from tests.e2e.conftest import Configure, WithModel
 from tests.e2e.vscode import task
-from tests.e2e.vscode.parcels import ASKED, PROPOSED, RATES, SET, environment, make_parcels, set_rates
+from tests.e2e.vscode.parcels import ASKED, PROPOSED, RATES, SET, make_parcels, set_rates
 from tests.e2e.vscode.window import Window
 from tests.fakes.model_replies import Reply
 from tests.fakes.model_server import ModelServer
@@ -221,11 +221,9 @@ async def held(window: Window) -> float:
 
 
 async def test_the_meter_tells_what_the_context_holds_and_it_is_shown_and_compacted(
-    open_vscode: OpenVSCode, workspace: Path, scratch: Path
+    with_model: WithModel, configure: Configure, workspace: Path
 ) -> None:
-    settings = scratch / "home" / ".goalwright" / "config.json"
-    settings.parent.mkdir(parents=True, exist_ok=True)
-    settings.write_text('{"keep_steps": 1}')
+    configure(keep_steps=1)
     (workspace / LOG).write_text("".join(f"parcel {n} waited {n % 7} days\n" for n in range(LINES)))
     replies = [
         task.call("read", file_path=str(workspace / LOG)),
@@ -234,7 +232,7 @@ async def test_the_meter_tells_what_the_context_holds_and_it_is_shown_and_compac
         Reply(text=json.dumps(SUMMARY)),
         Reply(text=GOING),
     ]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (model, window):
         await window.show_chat()
         await expect(meter(window)).to_have_count(0)
         await window.say("Read the log.")

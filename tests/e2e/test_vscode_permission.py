@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Locator, expect
 
-from tests.e2e.conftest import OpenVSCode, WithModel
+from tests.e2e.conftest import Configure, OpenVSCode, WithModel
 from tests.e2e.vscode import task
 from tests.e2e.vscode.parcels import CHEAPER, RATES, environment, make_parcels, read
 from tests.e2e.vscode.window import Window
@@ -37,14 +35,6 @@ def workspace(ground: Path) -> Path:
     for command in (["init", "-q"], ["add", "rates.py"], [*who, "commit", "-q", "-m", SUBJECT]):
         subprocess.run(["git", *command], cwd=folder, check=True, stdin=subprocess.DEVNULL, timeout=60)
     return folder
-
-
-def configure(env: Mapping[str, str], **settings: object) -> Path:
-    """Write the person's own settings."""
-    file = Path(env["HOME"]) / ".goalwright" / "config.json"
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(json.dumps(settings, indent=2))
-    return file
 
 
 def bash(command: str, description: str = "") -> Reply:
@@ -80,15 +70,12 @@ def mode(window: Window, label: str) -> Locator:
 
 
 async def test_a_question_names_its_rule_and_always_is_edited_placed_and_taken_back(
-    open_vscode: OpenVSCode, clean_env: dict[str, str]
+    with_model: WithModel, configure: Configure, workspace: Path
 ) -> None:
-    configure(clean_env, permission={"bash": {"git *": "ask"}})
+    configure(permission={"bash": {"git *": "ask"}})
     replies = [bash(WIDE, "Look at the last commits"), bash(OTHER), Reply(text=DONE)]
     replies += [bash(OTHER), Reply(text="Stopped.")]
-    async with (
-        ModelServer(replies) as model,
-        open_vscode(environment(model), settings={"breadcrumbs.enabled": False}) as window,
-    ):
+    async with with_model(replies, settings={"breadcrumbs.enabled": False}) as (model, window):
         await window.show_chat()
         await window.widen_chat(120)
         await window.say("What was done last?")
@@ -148,12 +135,12 @@ async def test_a_question_names_its_rule_and_always_is_edited_placed_and_taken_b
 
 
 async def test_a_command_is_asked_about_with_what_it_reads_and_what_cannot_be_taken_back(
-    open_vscode: OpenVSCode, workspace: Path, clean_env: dict[str, str]
+    with_model: WithModel, configure: Configure, workspace: Path
 ) -> None:
-    configure(clean_env, permission={"bash": {"*": "allow", "git reset *": "ask"}, "edit": "allow"})
+    configure(permission={"bash": {"*": "allow", "git reset *": "ask"}, "edit": "allow"})
     command = "cat .env\necho exit > .git/hooks/pre-commit\ngit reset --hard HEAD~1"
     replies = [bash(command, "Begin anew"), Reply(text="Then not.")]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (_model, window):
         await window.show_chat()
         await window.widen_chat(120)
         await window.say("Begin anew.")
@@ -174,14 +161,11 @@ async def test_a_command_is_asked_about_with_what_it_reads_and_what_cannot_be_ta
     assert not (workspace / ".git" / "hooks" / "pre-commit").exists()
 
 
-async def test_the_mode_is_chosen_shown_and_holds(open_vscode: OpenVSCode, workspace: Path) -> None:
+async def test_the_mode_is_chosen_shown_and_holds(with_model: WithModel, workspace: Path) -> None:
     file = workspace / "rates.py"
     edit = task.call("edit", file_path=str(file), old_string=CHEAPER[0], new_string=CHEAPER[1])
     replies = [read(file), edit, Reply(text="It cannot be changed."), edit, Reply(text=DONE)]
-    async with (
-        ModelServer(replies) as model,
-        open_vscode(environment(model), settings={"goalwright.mode": "plan"}) as window,
-    ):
+    async with with_model(replies, settings={"goalwright.mode": "plan"}) as (_model, window):
         await window.show_chat()
         await expect(mode(window, "Read only")).to_be_visible()
         await window.say("Make local parcels cheaper.")

@@ -1,8 +1,9 @@
 """One window of VS Code for many tests: opening one costs more than most tests do in it.
 
 A test gets it cleaned: an empty workspace, no editors, a new session and a model that has only the test's replies.
-What stays is what a person's window keeps over a day: the daemon, its earlier sessions, the size of the side bars. A
-test that needs settings of its own, a first start or a look at all sessions opens a window of its own.
+It may bring settings of VS Code and of the daemon, which are gone after it. What stays is what a user's window keeps
+over a day: the daemon, its earlier sessions, the size of the side bars. A test that needs an environment of its own, a
+first start or a look at all sessions opens a window of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from playwright.async_api import Page, expect
 from tests.e2e.vscode.parcels import environment
 from tests.e2e.vscode.server import VSCodeServer
 from tests.e2e.vscode.server import goalwright as run_goalwright
-from tests.e2e.vscode.window import Window, open_window
+from tests.e2e.vscode.window import SIZE, Window, open_window
 from tests.fakes.model_replies import ReplyLike
 from tests.fakes.model_server import ModelServer
 
@@ -39,6 +40,7 @@ class SharedWindow:
     server_of: ServerOf
     model: ModelServer = field(default_factory=ModelServer)
     _window: Window | None = None
+    _config: bytes | None = None
     _titles: int = 0
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -47,8 +49,16 @@ class SharedWindow:
         """The folder that the window is open on."""
         return self.folder / "workspace"
 
+    @property
+    def config(self) -> Path:
+        """The daemon's ``config.json``; what a test puts there is gone after it."""
+        return Path(self.env["HOME"]) / ".goalwright" / "config.json"
+
     async def empty(self) -> None:
-        """Take away what the last test left, in the window and in the workspace."""
+        """Take away what the last test left, in the window, the workspace and the settings."""
+        if self._config is None:
+            self._config = self.config.read_bytes()
+        self.config.write_bytes(self._config)
         if self._window is not None:
             try:
                 await _tidy(self._window)
@@ -63,17 +73,25 @@ class SharedWindow:
 
     @asynccontextmanager
     async def use(
-        self, replies: Sequence[ReplyLike], failed: Callable[[Window], Awaitable[None]]
+        self,
+        replies: Sequence[ReplyLike],
+        settings: Mapping[str, object],
+        failed: Callable[[Window], Awaitable[None]],
     ) -> AsyncGenerator[tuple[ModelServer, Window]]:
-        """The model with its replies, and the window; on an error ``failed`` is awaited and the window closed."""
+        """The model with its replies, and the window; on an error ``failed`` is awaited and the window closed.
+
+        ``settings``: those of VS Code that hold for this test, put into its workspace.
+        """
         if self._window is None:
             await self._open()
         assert self._window is not None
         self.model.begin(replies)
         try:
-            await self._settings_in_force(self._window.page)
+            await self._settings_in_force(self._window.page, settings)
             yield self.model, self._window
             self.model.check()
+            # Changed settings connect anew; two connections at once would get in each other's way.
+            await expect(self._window.notification("couldn't create connection")).to_have_count(0)
         except BaseException:
             await failed(self._window)
             await self.close()
@@ -86,16 +104,18 @@ class SharedWindow:
         self._stack.callback(run_goalwright, "stop", "--force", workspace=self.workspace, env=env)
         self._window = await self._stack.enter_async_context(open_window(server))
 
-    async def _settings_in_force(self, page: Page) -> None:
-        """Wait until VS Code follows the settings of this test's workspace, which it reads a while after they change.
+    async def _settings_in_force(self, page: Page, settings: Mapping[str, object]) -> None:
+        """Write settings of the workspace, and wait until VS Code follows them, which takes it a while.
 
         They get a title of the window of their own, by which that shows.
         """
-        settings = self.workspace / ".vscode" / "settings.json"
-        if settings.is_file():
+        file = self.workspace / ".vscode" / "settings.json"
+        if settings or file.is_file():
+            known = json.loads(file.read_text()) if file.is_file() else {}
             self._titles += 1
             title = f"{_TITLE}{self._titles}"
-            settings.write_text(json.dumps({**json.loads(settings.read_text()), "window.title": title}))
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(json.dumps({**known, **settings, "window.title": title}))
             await expect(page).to_have_title(title)
         else:
             await expect(page).not_to_have_title(re.compile(re.escape(_TITLE)))
@@ -109,6 +129,7 @@ class SharedWindow:
 async def _tidy(window: Window) -> None:
     """Close all editors without saving, begin a session and put toasts away."""
     page = window.page
+    await page.set_viewport_size(SIZE)
     await window.theme("dark")
     tabs, question = page.locator(".tabs-container .tab"), page.locator(".monaco-dialog-box")
     if await tabs.count():

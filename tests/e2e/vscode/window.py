@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from playwright.async_api import Browser, FrameLocator, Locator, Page, async_playwright, expect
+from playwright.async_api import Browser, FrameLocator, Locator, Page, ViewportSize, async_playwright, expect
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from tests.e2e.vscode.browser import FLAGS, MISSING, find
@@ -28,6 +28,8 @@ Theme = Literal["dark", "light"]
 DEADLINE_MS = 30_000
 """For anything to appear; generous, because machines are slow and a passing test does not wait."""
 _PRESSES = 10
+SIZE: ViewportSize = {"width": 1440, "height": 900}
+"""Of the window, in pixels."""
 
 CHAT_FRAME = f'iframe.webview.ready[src*="extensionId={EXTENSION_ID}"][src*="purpose=webviewView"]'
 # VS Code spins the icons of goals at work even with reduced motion, and drawing that takes a third of a processor.
@@ -97,19 +99,19 @@ class Window:
         return self.page.locator(".quick-input-widget")
 
     async def _quick_pick(self, key: str, text: str, row: str, line: str = "input.input") -> None:
-        """Open the box by ``key``, type ``text`` into its ``line`` and choose the first row with ``row``.
+        """Open the box by ``key``, type ``text`` into its ``line`` and choose the row that is called ``row``.
 
         As a person would, again from the start if the window does not go along: while it is still loading, a web
         view may swallow the key, and whatever takes the focus closes the box again.
         """
         box, patience = self._quick_input, 3_000
+        # Rows used last come first, so one that only begins alike may stand in front.
+        name = self.page.locator(".label-name", has_text=re.compile(f"^{re.escape(row)}$"))
         for attempt in range(_PRESSES):
             try:
                 await self.page.keyboard.press(key)
                 await box.locator(line).fill(text, timeout=patience)
-                await box.locator(".quick-input-list .monaco-list-row", has_text=row).first.click(
-                    timeout=patience
-                )
+                await box.locator(".monaco-list-row", has=name).first.click(timeout=patience)
                 return
             except PlaywrightTimeout:
                 if attempt == _PRESSES - 1:
@@ -325,7 +327,7 @@ async def open_window(
     """
     async with chromium() as browser:
         page = await browser.new_page(
-            viewport={"width": 1440, "height": 900},
+            viewport=SIZE,
             device_scale_factor=1,
             color_scheme=theme,
             reduced_motion="reduce",

@@ -87,6 +87,13 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     which.add_argument(
         "--continue", dest="resume_last", action="store_true", help=t("go on with the session used last")
     )
+    which.add_argument(
+        "--fork",
+        metavar="ID[:MESSAGE]",
+        help=t(
+            "begin a session with what was said in this one, before this message of yours when it is named"
+        ),
+    )
     run.add_argument(
         "--file",
         dest="files",
@@ -208,7 +215,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     commands.add_parser("version", help=t("print the version"))
 
     args = parser.parse_args(argv)
-    if args.command == "run" and args.agent and (args.session or args.resume_last):
+    if args.command == "run" and args.agent and (args.session or args.resume_last or args.fork):
         run.error(t("--agent is for a new session; one that goes on keeps its agent"))
     if args.command == "run":
         args.task = _task(run, args.task)

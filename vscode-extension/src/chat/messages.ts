@@ -122,6 +122,7 @@ export type FromWebview =
   | { type: "restoreBefore"; messageId: string }
   | { type: "reviewSince"; messageId: string }
   | { type: "resend"; messageId: string; text: string; attachments: Attachment[] }
+  | { type: "fork"; messageId: string; text: string; attachments: Attachment[] }
   | { type: "retry" }
   | { type: "continue" }
   | { type: "editQueue"; promptId: string; text: string | null }

@@ -120,6 +120,12 @@ export class SessionController implements vscode.Disposable {
     this.changed.fire({ kind: "reset" });
   }
 
+  /** Opens a new session with what was said in this one, before the message when one is named; this one stays as it is. */
+  async fork(messageId?: string): Promise<void> {
+    const { session } = await this.daemon.request("goalwright/session/fork", { sessionId: this.required(), messageId: messageId ?? null });
+    await this.open(session.trace.traceId);
+  }
+
   list(limit: number, before?: string): Promise<{ sessions: SessionInfo[]; more: boolean }> {
     return this.daemon.request("goalwright/session/list", before ? { limit, before } : { limit });
   }

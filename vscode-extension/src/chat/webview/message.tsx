@@ -103,6 +103,7 @@ function UserMessage({ id, parts, editable, retryable, restorable }: Pick<Messag
         <article class="message user" aria-label={t("You")}>
           <div class="actions">
             {editable && <Action icon="edit" label={t("Edit and resend")} onClick={() => post({ type: "resend", messageId: id, ...promptOf(parts.filter((part) => part !== undefined)) })} />}
+            {editable && <Action icon="fork" label={t("Fork from here")} onClick={() => post({ type: "fork", messageId: id, ...promptOf(parts.filter((part) => part !== undefined)) })} />}
             {retryable && <Action icon="redo" label={t("Retry this message")} onClick={() => post({ type: "retry" })} />}
             {restorable && <Action icon="restore" label={RESTORE} onClick={() => post({ type: "restoreBefore", messageId: id })} />}
           </div>

@@ -118,7 +118,7 @@ async def test_the_person_changes_the_plan_in_the_tree_and_the_model_is_told(
 
         row = await window.goal(re.compile("^2 Write the changelog"))
         await row.hover()
-        await row.get_by_role("button", name="Focus").click()
+        await row.get_by_role("button", name="Do This Next").click()
         await expect(row).to_contain_text("current")
         await window.pictures("plan-changed")
 

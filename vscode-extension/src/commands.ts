@@ -154,6 +154,8 @@ function goalActions({ goals, goalCommands, chat }: Parts): Record<string, (...a
   return {
     addGoal: () => add(),
     addSubGoal: on(add),
+    filterGoals: () => goals.filter(),
+    clearGoalFilter: () => goals.clearFilter(),
     focusGoal: on((goalId) => goalCommands.focus(goalId)),
     renameGoal: on((goalId) => goalCommands.rename(goalId)),
     doneGoal: on((goalId) => goalCommands.done(goalId)),

@@ -154,7 +154,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         _json(step)
 
     restore = commands.add_parser(
-        "restore", help=t("take back all changes since a message, or those of a goal; your own edits stay")
+        "restore", help=t("revert all changes since a message, or those of a goal; your own edits are kept")
     )
     restore.add_argument("session", metavar="SESSION", help=t("the session (see: goalwright sessions)"))
     since = restore.add_mutually_exclusive_group(required=True)
@@ -271,10 +271,10 @@ def _plan_commands(commands: _Commands) -> None:
     abandon.add_argument(
         "--revert-files",
         action="store_true",
-        help=t("take back what was changed for it; your own edits stay"),
+        help=t("revert what was changed for it; your own edits are kept"),
     )
     abandon.add_argument(
-        "--dry-run", action="store_true", help=t("only show what --revert-files would take back")
+        "--dry-run", action="store_true", help=t("only show what --revert-files would revert")
     )
 
     for action in (add, rename, move, focus, done, abandon):

@@ -45,6 +45,7 @@ const PAGE_COMMANDS: Readonly<Record<PageCommand, string>> = {
   chooseModel: "goalwright.chooseModel",
   managePermissions: "goalwright.managePermissions",
   renameSession: "goalwright.renameSession",
+  chooseFolder: "goalwright.chooseFolder",
   manageTrust: "workbench.trust.manage",
 };
 
@@ -235,9 +236,9 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
           history,
           { messageId: message.messageId },
           {
-            question: t("Restore files to before this message?"),
-            button: t("Restore"),
-            nothing: t("Nothing to restore: no file was changed since this message, or all of it is undone already."),
+            question: t("Revert files to before this message?"),
+            button: t("Revert"),
+            nothing: t("Nothing to revert: no file was changed since this message, or all of it is undone already."),
           },
         );
       case "reviewSince":

@@ -292,7 +292,7 @@ export class SessionController implements vscode.Disposable {
 
 /** Why an answer does not count. */
 function tooLate(by: string): string {
-  if (by === "timeout") return t("Nobody answered in time, so this was refused.");
+  if (by === "timeout") return t("Nobody answered in time, so this was rejected.");
   return by ? t("Already answered by {0}.", by) : t("Already answered.");
 }
 

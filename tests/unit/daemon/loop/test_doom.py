@@ -90,7 +90,7 @@ async def test_calls_of_one_step_count_one_by_one(tmp_path: Path) -> None:
         turn = prompted(bench.session(), "go")
         (request,) = await bench.asked()
         assert (request.permission, request.targets, request.tool_call_id) == ("doom_loop", ("ls",), "call_3")
-        assert "ls three times" in request.title
+        assert "same ls call three times" in request.title
         assert [(s.permission, s.pattern) for s in request.suggestions] == [("doom_loop", "ls")]
         await bench.answer("once")
         assert (await finish(turn)).stop == "end_turn"

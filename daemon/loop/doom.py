@@ -124,7 +124,7 @@ class CallMemory:
         note = within(
             "earlier_attempts",
             t(
-                "The same call was made for the goal {name}, which was given up: {reason}",
+                "The same call was made for the goal {name}, which was abandoned: {reason}",
                 name=name,
                 reason=reason,
             ),
@@ -134,7 +134,7 @@ class CallMemory:
         self._agreed[key] = goal.id
         return Repeat(
             t(
-                "The same call was made for the goal {name}, which was given up: {reason}",
+                "The same call was made for the goal {name}, which was abandoned: {reason}",
                 name=name,
                 reason=reason,
             ),

@@ -69,7 +69,7 @@ const STATUS = {
 export const statusWord = (status) => STATUS[status] ?? status;
 
 /** The words of the Goals view. @type {Record<string, string>} */
-const BRANCH = { in_progress: t("exploring"), completed: t("done"), abandoned: t("given up"), removed: t("removed") };
+const BRANCH = { in_progress: t("exploring"), completed: t("done"), abandoned: t("abandoned"), removed: t("removed") };
 
 /** @param {DagNode} node */
 export const nodeStatusWord = (node) => (node.kind === "branch" ? BRANCH[node.status] : undefined) ?? statusWord(node.status);

@@ -118,6 +118,8 @@ def test_short_values_and_addresses_are_not_redacted() -> None:
 def test_addresses_are_shown_without_what_is_private_in_them() -> None:
     assert shown_url("https://me:pw@host:8443/v1/?key=1") == "https://host:8443/v1"
     assert host_of("https://api.example") == "api.example"
+    assert host_of("https://api.anthropic.com/v1") == "Anthropic"
+    assert shown_url("https://api.anthropic.com/v1") == "https://api.anthropic.com/v1"
 
 
 @pytest.mark.parametrize(

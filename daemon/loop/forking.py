@@ -150,7 +150,7 @@ def _ending(state: SessionState, fork: Fork, source: str) -> Iterator[Event]:
         time=now,
         level="info",
         text=t(
-            'Forked from "{title}". Files stay as they are now; earlier changes can be undone in that session.',
+            'Forked from "{title}": files stay as they are, and earlier changes can be undone there.',
             title=fork.source_title or t("Untitled"),
         ),
         code=FORKED,

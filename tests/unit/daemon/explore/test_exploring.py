@@ -10,6 +10,7 @@ import pytest
 
 from daemon.explore.results import load_result
 from daemon.loop.assembly import Assembly
+from daemon.loop.forking import CannotFork
 from daemon.loop.recovery import read_state, replay
 from daemon.loop.session import Sealed
 from daemon.loop.state_of_children import Children
@@ -379,3 +380,6 @@ async def test_a_fork_has_the_plan_of_an_exploration_without_its_branches(tmp_pa
             message.text() for message in session.state.messages
         ]
         assert bench.core.store.children(fork.session_id) == []
+        branch = await bench.opened(f"{session.session_id}:A")
+        with pytest.raises(CannotFork, match="fork the session it belongs to"):
+            await bench.core.keeping.fork(branch)

@@ -87,6 +87,13 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     which.add_argument(
         "--continue", dest="resume_last", action="store_true", help=t("go on with the session used last")
     )
+    which.add_argument(
+        "--fork",
+        metavar="ID[:MESSAGE]",
+        help=t(
+            "begin a session with what was said in this one, before this message of yours when it is named"
+        ),
+    )
     run.add_argument(
         "--file",
         dest="files",
@@ -147,7 +154,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         _json(step)
 
     restore = commands.add_parser(
-        "restore", help=t("take back all changes since a message, or those of a goal; your own edits stay")
+        "restore", help=t("revert all changes since a message, or those of a goal; your own edits are kept")
     )
     restore.add_argument("session", metavar="SESSION", help=t("the session (see: goalwright sessions)"))
     since = restore.add_mutually_exclusive_group(required=True)
@@ -208,7 +215,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     commands.add_parser("version", help=t("print the version"))
 
     args = parser.parse_args(argv)
-    if args.command == "run" and args.agent and (args.session or args.resume_last):
+    if args.command == "run" and args.agent and (args.session or args.resume_last or args.fork):
         run.error(t("--agent is for a new session; one that goes on keeps its agent"))
     if args.command == "run":
         args.task = _task(run, args.task)
@@ -264,10 +271,10 @@ def _plan_commands(commands: _Commands) -> None:
     abandon.add_argument(
         "--revert-files",
         action="store_true",
-        help=t("take back what was changed for it; your own edits stay"),
+        help=t("revert what was changed for it; your own edits are kept"),
     )
     abandon.add_argument(
-        "--dry-run", action="store_true", help=t("only show what --revert-files would take back")
+        "--dry-run", action="store_true", help=t("only show what --revert-files would revert")
     )
 
     for action in (add, rename, move, focus, done, abandon):

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import os
 import random
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -27,7 +26,7 @@ from daemon.explore.keeping import BranchCopies, OpenCopies, copies_of
 from daemon.files.commands import CommandWatches
 from daemon.files.watch import FileWatch
 from daemon.hooks.service import Hooks
-from daemon.keeping import Keeping
+from daemon.keeping import Keeping, new_trace_id
 from daemon.loop.budget import withdraw_question
 from daemon.loop.recovery import close_what_is_open, highest_sequence, read_state, waits_for_answer
 from daemon.loop.services import Models, Services
@@ -272,8 +271,7 @@ class Daemon:
         settings = (config or self.config()).settings
         now = self.now()
         trace = Trace(
-            # Sorts by age, also among sessions of the same second: the newest is found by its name.
-            trace_id=f"{now:%Y%m%d-%H%M%S-%f}{secrets.token_hex(2)}",
+            trace_id=new_trace_id(now),
             workspace=str(self.workspace),
             agent=agent,
             model=model or (None if agent in settings.models else profile.model) or None,

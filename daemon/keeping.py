@@ -9,6 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import secrets
+import shutil
+import tempfile
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +26,7 @@ from daemon.store.own import OwnSessions
 from tools.localization import t
 
 if TYPE_CHECKING:
+    from daemon.loop.forking import Fork
     from daemon.loop.session import Session
     from daemon.store.archive import Exported
     from daemon.store.archive_import import Imported
@@ -215,6 +219,40 @@ class Keeping:
 
         return await asyncio.to_thread(export_trace, self._store, trace_id, target, replace=True)
 
+    async def fork(self, session: Session, message: str | None = None) -> str:
+        """Begin a session with the conversation of another one; return its id. Raises CannotFork, InUse, StoreError.
+
+        ``message``: the prompt (its id or its number) before which the fork ends; None: with all that was said.
+        """
+        from daemon.loop.forking import CannotFork, Fork
+
+        state = session.state
+        if session.parent is not None or session.session_id != root_of(session.session_id):
+            raise CannotFork(
+                t("{id} is a branch or sub-agent: fork the session it belongs to.", id=session.session_id)
+            )
+        if session.foreign:
+            raise CannotFork(t("This session was not begun by you on this machine: it cannot be forked."))
+        if message is None and state.turn is not None:
+            raise InUse(t("The session is at work. Wait for its end, or fork from one of your messages."))
+        now = self._now()
+        fork = Fork(
+            trace_id=new_trace_id(now),
+            time=now,
+            source_title=state.trace.title,
+            mode=state.trace.mode,
+            calibration=state.calibration,
+        )
+        async with self._one:
+            self._own.add(fork.trace_id)
+            try:
+                await asyncio.to_thread(_write_fork, self._store, fork, session.session_id, message)
+            except StoreError:
+                with contextlib.suppress(StoreError):
+                    self._own.forget(fork.trace_id)
+                raise
+        return fork.trace_id
+
     async def search(self, query: str, limit: int) -> list[Hit]:
         """Find the newest sessions in whose title or messages ``query`` stands."""
         from daemon.store.searching import search
@@ -252,6 +290,35 @@ class Keeping:
 
     def _at_hand(self, trace_id: str) -> list[Session]:
         return [session for key, session in self._sessions.items() if root_of(key) == trace_id]
+
+
+def new_trace_id(now: datetime) -> str:
+    """Return an id for a new session. It sorts by age, also among sessions of the same second."""
+    return f"{now:%Y%m%d-%H%M%S-%f}{secrets.token_hex(2)}"
+
+
+def _write_fork(store: FileTraceStore, fork: Fork, source: str, message: str | None) -> None:
+    """Write a fork beside the sessions, and put it among them at once when it is complete. Raises StoreError."""
+    from daemon.loop.forking import cut, write_fork
+    from daemon.store.leftovers import STAGING
+
+    events = cut(store.events(source), message)
+    staging: Path | None = None
+    try:
+        staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=store.root))
+        copies = FileTraceStore(staging)
+        try:
+            write_fork(copies, fork, source, events)
+        finally:
+            copies.close()
+        (staging / fork.trace_id).rename(store.root / fork.trace_id)
+    except OSError as error:
+        raise StoreError(
+            t("{root} cannot be written: {strerror}.", root=store.root, strerror=error.strerror or error)
+        ) from error
+    finally:
+        if staging is not None:
+            shutil.rmtree(staging, ignore_errors=True)
 
 
 def _rebuild(

@@ -74,7 +74,7 @@ class GoalRequests:
             raise _wrong(error) from error
         except Busy as error:
             raise RequestError(
-                p.BUSY, t("{error} Without revertFiles a goal can be given up at any time.", error=error)
+                p.BUSY, t("{error} Without revertFiles a goal can be abandoned at any time.", error=error)
             ) from error
         except Refused as error:
             raise RequestError(

@@ -159,6 +159,14 @@ class SessionNewParams(Wire):
     mode: Mode | None = None
 
 
+class SessionForkParams(Wire):
+    """Begin a session with the conversation of another one, which stays as it is. Files stay as they are, too."""
+
+    session_id: str
+    message_id: str | None = None
+    """A message of the user (its id or its number): the fork has what was said before it. Null: all of it."""
+
+
 class SessionResult(Wire):
     """The session a request was about."""
 
@@ -417,6 +425,7 @@ REQUESTS: dict[str, tuple[type[Model], type[Model]]] = {
     "goalwright/daemon/status": (Empty, DaemonStatus),
     "goalwright/daemon/stop": (Empty, Empty),
     "goalwright/session/new": (SessionNewParams, SessionResult),
+    "goalwright/session/fork": (SessionForkParams, SessionResult),
     "goalwright/session/list": (SessionListParams, SessionListResult),
     "goalwright/session/load": (SessionLoadParams, SessionLoadResult),
     "goalwright/session/messages": (SessionMessagesParams, SessionMessagesResult),

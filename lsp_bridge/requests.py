@@ -14,7 +14,9 @@ from daemon.agents.loader import UnknownAgent
 from daemon.config import Config
 from daemon.core import Daemon, memory_mb
 from daemon.demo import prompt_for
+from daemon.keeping import InUse
 from daemon.loop.attaching import attached
+from daemon.loop.forking import CannotFork
 from daemon.loop.mentions import switch_alone, switch_to
 from daemon.loop.session import Busy, Sealed, Session
 from daemon.model.base import Model
@@ -97,6 +99,7 @@ class Requests:
             "goalwright/daemon/status": self.status,
             "goalwright/daemon/stop": self.stop,
             "goalwright/session/new": self.new,
+            "goalwright/session/fork": self.fork,
             "goalwright/session/list": self.list,
             "goalwright/session/load": self.load,
             "goalwright/session/messages": self.messages,
@@ -189,6 +192,21 @@ class Requests:
             )
         except UnknownAgent as error:
             raise RequestError(p.INVALID_PARAMS, str(error)) from error
+        self._adopt(session, choice)
+        return p.SessionResult(session=self._info(session, choice))
+
+    async def fork(self, params: p.SessionForkParams) -> p.SessionResult:
+        """Begin a session with what was said in another one."""
+        choice = await self._choice()
+        source = await self._core.session(params.session_id)
+        try:
+            session_id = await self._core.keeping.fork(source, params.message_id)
+        except InUse as error:
+            raise RequestError(p.BUSY, str(error)) from error
+        except CannotFork as error:
+            raise RequestError(p.INVALID_PARAMS, str(error)) from error
+        session = await self._core.session(session_id)
+        self._core.used(session_id)
         self._adopt(session, choice)
         return p.SessionResult(session=self._info(session, choice))
 

@@ -71,7 +71,7 @@ def follow_choices(session: LiveSession) -> None:
         if goal.type == "explore_merge" and goal.status == "completed":
             gone = [name for choice in choices if choice.undone for name in choice.branch_ids]
             back = (
-                t("The merge of branch {gone} was taken back.", gone=", ".join(dict.fromkeys(gone)))
+                t("The merge of branch {gone} was undone.", gone=", ".join(dict.fromkeys(gone)))
                 if gone
                 else ""
             )

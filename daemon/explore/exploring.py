@@ -334,7 +334,7 @@ class Exploration:
             branches, score_table(branches), ()
         )
         self._completed(text)
-        return Told(text, title=t("given up by the person"), metadata=self._metadata(), is_error=True)
+        return Told(text, title=t("stopped by the user"), metadata=self._metadata(), is_error=True)
 
     def _break_off(self, why: str) -> None:
         try:

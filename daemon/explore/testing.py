@@ -76,7 +76,7 @@ async def agree_on_test(session: Session, call_id: str) -> Agreed:
         if denied.by_rule:
             return Agreed(None, denied.reason)
         said = f": {denied.feedback}" if denied.feedback else ""
-        return Agreed(None, t("refused by the person{said}", said=said))
+        return Agreed(None, t("rejected by the user{said}", said=said))
     if approval.asked:
         again = await _question(session, command)
         if not set(again.all_accesses) <= set(ask.all_accesses):

@@ -107,7 +107,7 @@ class CallMemory:
         if row.due(row.equal, REPEATS):
             times = t(_TIMES.get(row.equal, str(row.equal)))
             circle = t(
-                "The agent called {tool} {times} times with the same input. Go on?", tool=tool, times=times
+                "The agent seems stuck: it made the same {tool} call {times} times.", tool=tool, times=times
             )
         elif row.due(row.alternating, ALTERNATIONS):
             both = (
@@ -115,7 +115,7 @@ class CallMemory:
                 if tool == other
                 else t("the same calls of {other} and {tool}", other=other, tool=tool)
             )
-            circle = t("The agent makes {both} in turn, again and again. Go on?", both=both)
+            circle = t("The agent seems stuck: it repeats {both} in turn.", both=both)
         self._other = tool
         goal = self._given_up(key, plan)
         if goal is None or (tool == "bash" and self.general(_command(call))):
@@ -124,7 +124,7 @@ class CallMemory:
         note = within(
             "earlier_attempts",
             t(
-                "The same call was made for the goal {name}, which was given up: {reason}",
+                "The same call was made for the goal {name}, which was abandoned: {reason}",
                 name=name,
                 reason=reason,
             ),
@@ -134,7 +134,7 @@ class CallMemory:
         self._agreed[key] = goal.id
         return Repeat(
             t(
-                "The same call was made for the goal {name}, which was given up: {reason}",
+                "The same call was made for the goal {name}, which was abandoned: {reason}",
                 name=name,
                 reason=reason,
             ),

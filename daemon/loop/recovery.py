@@ -30,7 +30,7 @@ from daemon.redaction import is_redacted
 from daemon.store.base import NewerFormat, StoreError, TraceStore, UnknownTrace
 from daemon.store.beginning import MixedUp, begun, check_id
 from daemon.store.ids import MESSAGE_ID, sequence_of
-from tools.localization import t
+from tools.localization import noted, t
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -41,7 +41,7 @@ _PAGE = 1000
 """Events read from a log at once."""
 _RECENT = 32
 """Events at the end of a log among which the numbers of its newest messages are looked for."""
-STOPPED = "Goalwright was stopped in the middle of this."
+STOPPED = noted("Interrupted: Goalwright was stopped.")
 LEFT_WAITING = (
     "Goalwright was stopped while this waited for an answer; it asks again when the session is opened."
 )
@@ -197,7 +197,7 @@ def close_what_is_open(session: Session, why: str = STOPPED) -> None:
             ToolResultPart(
                 tool_call_id=call_id,
                 name=name,
-                content=f"Interrupted: {why} {how_far}",
+                content=f"Interrupted: {why.removeprefix('Interrupted: ')} {how_far}",
                 is_error=True,
                 metadata={"not_run": True},
                 title=t("interrupted"),
@@ -219,7 +219,7 @@ def close_what_is_open(session: Session, why: str = STOPPED) -> None:
                 time=session.services.now(),
                 prompt_id=state.turn,
                 stop_reason="error",
-                detail=why,
+                detail=t(why),
             )
         )
         session.completed()

@@ -83,9 +83,7 @@ def revert_question(planned: Planned, name: Callable[[Path], str]) -> Permission
     return PermissionAsk(
         permission="edit",
         targets=targets,
-        title=t(
-            "Take back {target} (+{added} -{removed})", target=planned.target, added=added, removed=removed
-        ),
+        title=t("Revert {target} (+{added} -{removed})", target=planned.target, added=added, removed=removed),
         suggestions=suggestions("edit", folder_patterns(targets)),
         proposal=planned.proposal,
     )

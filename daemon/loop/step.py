@@ -179,7 +179,9 @@ async def run_step(host: StepHost, stream: AsyncIterator[ProviderEvent]) -> Step
     if not calls and stop == "tool_use":
         stop = "end_turn"
     if not complete.parts and not calls:
-        return StepOutcome("error", t("The model answered with nothing. Try again, or choose another model."))
+        return StepOutcome(
+            "error", t("The model returned an empty response. Try again, or choose another model.")
+        )
     message = host.add_assistant(
         message_id, complete.parts, stop, detail=complete.detail, usage=complete.usage, model=complete.model
     )

@@ -185,7 +185,7 @@ class PlanTree(GoalForest):
         What is open below it is given up with it. The focus stays unless it is on one of these goals.
         """
         goal = self._target(goal, noted("abandon"), t("it stays as it ended"))
-        reason = _checked_summary(reason, "abandon", t("why it is given up"))
+        reason = _checked_summary(reason, "abandon", t("why it is abandoned"))
         # The goals of an exploration stay: their branches are stored, and name them.
         dropped = goal.type == "normal" and not self._children.get(goal.id)
         if dropped and goal.cumulative_stats.message_count == 0:

@@ -298,7 +298,7 @@ def _ran(course: Course, tree: PlanTree, ran: Ran) -> tuple[Course, Decision]:
                 course,
                 tree,
                 gone_with,
-                t("was given up: {summary}", summary=gone_with.summary or t("no reason was given")),
+                t("was abandoned: {summary}", summary=gone_with.summary or t("no reason was given")),
                 ran,
             )
         return _next(course, tree, end)
@@ -394,7 +394,7 @@ def _stuck(course: Course, tree: PlanTree) -> tuple[tuple[str, str], ...]:
         names = [f'"{need.description}"' for need in waits_for(tree, goal) if need.status == "abandoned"]
         if names:
             what = t(
-                'The goal "{description}" cannot begin: it needs {names}, which was given up.',
+                'The goal "{description}" cannot begin: it needs {names}, which was abandoned.',
                 description=goal.description,
                 names=", ".join(names),
             )

@@ -318,7 +318,7 @@ class Driver:
         answer = next(m for m in reversed(messages) if m.role == "assistant" and m.compaction() is None)
         most = MAX_SIGNPOSTS if light else MAX_LAYERED
         steps = read_plan(answer.text(), answer.tool_calls(), most=most, nested=not light, any_list=any_list)
-        why = t("Given up with a new plan. {why}", why=ask.why) if ask.why else ""
+        why = t("Abandoned with a new plan. {why}", why=ask.why) if ask.why else ""
         revision = revised(self._tree, steps, revise=ask.revise, why=why, failed=ask.failed)
         self._record(revision.changes)
         return Planned(revision.steps, revision.aside)

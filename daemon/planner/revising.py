@@ -14,7 +14,7 @@ from daemon.planner.reading import BadPlan, PlanStep
 from tools.cutting import head
 from tools.localization import noted, t
 
-REPLACED = noted("Given up with a new plan, which does not have it.")
+REPLACED = noted("Abandoned: the new plan does not have it.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +259,7 @@ def _end_half_done(work: _Work, goal: Goal, why: str) -> None:
         work.do(
             tree.plan_done(
                 t(
-                    "{done}\nThe rest was given up: {why}",
+                    "{done}\nThe rest was abandoned: {why}",
                     done=head(done, MAX_SUMMARY - 300),
                     why=head(why, 250),
                 ),

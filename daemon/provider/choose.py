@@ -54,7 +54,7 @@ def parse_model(model: str) -> tuple[str, str]:
     if not (provider and slash and name):
         raise ValueError(
             t(
-                "{model!r} names no model: write provider/model, for example {anthropic_default}.",
+                "Unknown model {model!r}. Use provider/model, for example {anthropic_default}.",
                 model=model,
                 anthropic_default=ANTHROPIC_DEFAULT,
             )

@@ -108,16 +108,16 @@ def error_for(failure: Failure, *, host: str, key_name: str, env: Mapping[str, s
     )
     if kind == "auth":
         what = t(
-            "The key was refused by {host}: check {key_name}. It said: {words}",
+            "{host} rejected the API key: check {key_name}. It said: {words}",
             host=host,
             key_name=key_name,
             words=words,
         )
     elif kind == "rate_limit" and retryable:
-        what = t("{host} limits how often it may be asked. It said: {words}", host=host, words=words)
+        what = t("Rate limited by {host}. It said: {words}", host=host, words=words)
     elif kind == "rate_limit":
         what = t(
-            "{host} answers no more for this key: check its plan, credit and limits. It said: {words}",
+            "The quota of this key is used up at {host}: check its plan, credit and limits. It said: {words}",
             host=host,
             words=words,
         )
@@ -137,13 +137,13 @@ def error_for(failure: Failure, *, host: str, key_name: str, env: Mapping[str, s
         )
     elif failure.status == 402 or _SPENT.search(failure.message):
         what = t(
-            "{host} wants to be paid: check the plan and credit of {key_name}. It said: {words}",
+            "The account at {host} is out of credit: check plan and billing of {key_name}. It said: {words}",
             host=host,
             key_name=key_name,
             words=words,
         )
     else:
-        what = t("{host} refused the request: {words}", host=host, words=words)
+        what = t("{host} rejected the request: {words}", host=host, words=words)
     window = (window_in(failure.message) or window_in(failure.body)) if kind == "overflow" else None
     return ProviderError(kind, what, retryable=retryable, retry_after_s=failure.retry_after_s, window=window)
 
@@ -221,8 +221,21 @@ def redact(text: str, env: Mapping[str, str]) -> str:
     return text
 
 
+_KNOWN_HOSTS = {
+    "api.anthropic.com": "Anthropic",
+    "api.openai.com": "OpenAI",
+    "generativelanguage.googleapis.com": "Google Gemini",
+    "openrouter.ai": "OpenRouter",
+}
+
+
 def host_of(url: str) -> str:
-    """Host and port of a base URL, for messages."""
+    """Return who answers at a base URL, for messages: a known provider's name, else host and port."""
+    parts = urlsplit(url)
+    return _KNOWN_HOSTS.get(parts.hostname or "") or _address(url)
+
+
+def _address(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.hostname}:{parts.port}" if parts.port else (parts.hostname or url)
 
@@ -230,4 +243,4 @@ def host_of(url: str) -> str:
 def shown_url(url: str) -> str:
     """A base URL for messages, without the user name, password and query it may carry."""
     parts = urlsplit(url)
-    return f"{parts.scheme}://{host_of(url)}{parts.path.rstrip('/')}"
+    return f"{parts.scheme}://{_address(url)}{parts.path.rstrip('/')}"

@@ -152,7 +152,7 @@ class BranchLines:
 
     def _completed(self, event: dict[str, Any]) -> list[str]:
         done = event.get("status") == "completed"
-        mark = self._style.green(t("✓ done")) if done else self._style.red(t("✗ given up"))
+        mark = self._style.green(t("✓ done")) if done else self._style.red(t("✗ abandoned"))
         return [
             self._line(event.get("branchId"), f"{mark}  {one_line(string(event.get('summary')))}".rstrip())
         ]

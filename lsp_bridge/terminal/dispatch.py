@@ -71,6 +71,7 @@ async def _run(args: argparse.Namespace, console: Console) -> int:
         steer=args.steer,
         session=args.session,
         resume_last=args.resume_last,
+        fork=args.fork,
         yes=args.yes,
         json=args.json,
         verbose=args.verbose,

@@ -151,7 +151,7 @@ async def _leave(options: ExploreOptions, asked: Asked, console: Console) -> Non
     if options.json:
         console.write(json.dumps(done) + "\n")
     elif done.get("left") is not True:
-        raise Failed(t("Goalwright does not wait for a choice in this session."))
+        raise Failed(t("No choice is open in this session."))
     else:
         console.write(
             t("None of the branches is used.\n") if options.none else t("The model is to choose.\n")

@@ -100,15 +100,15 @@ def _files(change: dict[str, Any]) -> str:
 def _told(options: HistoryOptions, console: Console, done: dict[str, Any]) -> None:
     files = mappings(done.get("files"))
     target = shown_line(string(done.get("target")))
-    done_words = {"undo": t("Undone"), "redo": t("Redone"), "restore": t("Taken back")}
+    done_words = {"undo": t("Undone"), "redo": t("Redone"), "restore": t("Reverted")}
     would = {
         "undo": t("Would be undone"),
         "redo": t("Would be redone"),
-        "restore": t("Would be taken back"),
+        "restore": t("Would be reverted"),
     }
     did = (would if options.dry_run else done_words)[options.action]
     if not files:
-        console.write(t("{did}: {target}. The files read so already.\n", did=did, target=target))
+        console.write(t("{did}: {target}. The files already match.\n", did=did, target=target))
         return
     if options.dry_run:
         show_diffs(console, files)

@@ -81,15 +81,15 @@ async def goal(options: GoalOptions, launcher: Launcher, console: Console) -> in
         if options.dry_run:
             show_diffs(console, files)
             console.write(
-                t("Would be taken back:\n")
+                t("Would be reverted:\n")
                 if files
-                else t("No file would be taken back: none was changed for it.\n")
+                else t("No file would be reverted: none was changed for it.\n")
             )
             show_files(console, files)
             return
         if options.revert_files:
             console.write(
-                t("Taken back:\n") if files else t("No file was taken back: none was changed for it.\n")
+                t("Reverted:\n") if files else t("No file was reverted: none was changed for it.\n")
             )
             show_files(console, files)
         show_plan(console, after)

@@ -60,6 +60,8 @@ class RunOptions:
     """Go on with this session."""
     resume_last: bool = False
     """Go on with the newest session."""
+    fork: str | None = None
+    """Begin with what was said in this session: its id, or ``ID:MESSAGE`` for what stands before a message."""
     yes: bool = False
     json: bool = False
     verbose: bool = False
@@ -316,13 +318,16 @@ class _Run:
         session_id = options.session
         if options.resume_last:
             session_id = await self._newest(client)
+        if options.fork is not None:
+            source, _, message = options.fork.partition(":")
+            forked = {"sessionId": source, "messageId": message or None}
+            session_id = _session_of(await client.request("goalwright/session/fork", forked))
         chosen = {"model": options.model, "mode": options.mode}
         params = {name: value for name, value in chosen.items() if value}
         if session_id is None:
             if options.agent:
                 params["agent"] = options.agent
-            created = await client.request("goalwright/session/new", params)
-            return string(mapping(mapping(created.get("session")).get("trace")).get("traceId"))
+            return _session_of(await client.request("goalwright/session/new", params))
         if params:
             await client.request("goalwright/session/set", {"sessionId": session_id, **params})
         return session_id
@@ -507,6 +512,10 @@ def _handle_in_loop(
         loop.call_soon_threadsafe(handler)
 
     signal.signal(number, received)
+
+
+def _session_of(answer: Mapping[str, Any]) -> str:
+    return string(mapping(mapping(answer.get("session")).get("trace")).get("traceId"))
 
 
 async def _drop(*tasks: asyncio.Task[Any]) -> None:

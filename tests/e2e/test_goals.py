@@ -124,10 +124,10 @@ async def test_a_goal_given_up_leaves_files_and_context_and_its_reason_stays() -
         assert SECRET in before
         me.file.write_text(me.file.read_text().replace("line 1\n", "mine\n"))
         dry = await me.says("goal", "abandon", "1", "--reason", "x", "--dry-run")
-        assert {"-ten", "+line 10", "Would be taken back:", "  changed  a.py  +1 -1"} <= set(dry)
+        assert {"-ten", "+line 10", "Would be reverted:", "  changed  a.py  +1 -1"} <= set(dry)
         assert "ten\n" in me.file.read_text()
         told = await me.says("goal", "abandon", "1", "--reason", "it led nowhere", "--revert-files")
-        assert told[:2] == ["Taken back:", "  changed  a.py  +1 -1"]
+        assert told[:2] == ["Reverted:", "  changed  a.py  +1 -1"]
         assert me.file.read_text() == LINES.replace("line 1\n", "mine\n").replace("line 15\n", "fifteen\n")
         after = "\n".join(await me.says("context"))
         assert SECRET not in after

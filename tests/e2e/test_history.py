@@ -159,7 +159,7 @@ def test_a_goal_and_a_message_are_restored(goalwright: CommandLine) -> None:
         edit("line 15\n", "fifteen\n"),
     )
     assert "There is no goal 7. Goals: 1, 2." in goalwright.run("restore", session_id, "--goal", "7").stderr
-    assert "Would be taken back" in said(goalwright, "restore", session_id, "--goal", "1", "--dry-run")
+    assert "Would be reverted" in said(goalwright, "restore", session_id, "--goal", "1", "--dry-run")
     said(goalwright, "restore", session_id, "--goal", "1")
     assert text(goalwright) == LINES.replace("line 15\n", "fifteen\n")
     changes = json.loads(said(goalwright, "history", "--json"))["changes"]

@@ -315,7 +315,7 @@ async def test_a_wrong_key_is_named_but_not_shown(claude: AnthropicProvider) -> 
         second = await failure(LiteLLMProvider("openai"), request(model="x", env=openai_env(server, wrong)))
     for error, name in ((first, "ANTHROPIC_API_KEY"), (second, "OPENAI_API_KEY")):
         assert (error.kind, error.retryable) == ("auth", False)
-        assert f"The key was refused by 127.0.0.1:{server.url.rpartition(':')[2]}: check {name}" in str(error)
+        assert f"127.0.0.1:{server.url.rpartition(':')[2]} rejected the API key: check {name}" in str(error)
         assert wrong not in str(error)
         assert wrong not in repr(error)
 

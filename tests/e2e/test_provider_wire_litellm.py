@@ -173,7 +173,7 @@ async def test_ollama_says_what_is_wrong_with_a_model() -> None:
     async with ModelServer([Reply(status=400, error_message="m does not support tools")]) as server:
         error = await failure(LiteLLMProvider("ollama"), request(model="m", env=ollama_env(server)))
     assert error.kind == "bad_request"
-    assert str(error).endswith("refused the request: m does not support tools")
+    assert str(error).endswith("rejected the request: m does not support tools")
 
 
 def test_litellm_neither_reads_the_workspace_nor_prints_nor_reaches_out(tmp_path: Path) -> None:

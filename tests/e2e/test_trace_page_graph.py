@@ -204,7 +204,7 @@ async def test_an_answer_that_is_older_than_what_came_meanwhile_takes_nothing_ba
         told.set()
         await expect(node(page, "goal:A/2")).to_be_visible()
         await toggle(page, "branch:A", False)
-        await expect(node(page, "branch:A")).to_contain_text("2 within")
+        await expect(node(page, "branch:A")).to_contain_text("2 sub-goals")
 
 
 async def test_expand_all_opens_what_is_within_branches_too() -> None:

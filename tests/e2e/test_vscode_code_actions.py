@@ -77,7 +77,7 @@ async def test_fix_with_goalwright_on_a_problem_opens_the_chat_with_it(
         await expect(said).not_to_contain_text("They are data")
         await expect(window.answers().last).to_contain_text("JSON has no products")
         await window.pictures("code-action-said")
-        await said.get_by_role("button", name="What the model is sent").click()
+        await said.get_by_role("button", name="Prompt sent to the model").click()
         await expect(said).to_contain_text("Fix this problem in @rates.json:")
         await expect(said).to_contain_text("They are data")
     prompt = str(model.requests[0].json["messages"][-1])

@@ -264,7 +264,7 @@ async def test_the_trace_of_the_session_is_looked_at_in_a_browser(
         # This VS Code runs in a browser itself: it cannot lead to another port of the machine, so it tells the address.
         await window.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         await window.command("Goalwright: Open Trace in Browser")
-        told = window.notification("The trace is at http://127.0.0.1:")
+        told = window.page.locator(".monaco-dialog-box", has_text="The trace is at http://127.0.0.1:")
         await expect(told).not_to_contain_text("token")
         await told.get_by_role("button", name="Copy Address").click()
         await expect(told).to_be_hidden()

@@ -43,7 +43,9 @@ async def test_the_person_chooses_the_folder_and_the_window_remembers_it(
     write = task.call("write", file_path="new.py", content="x = 1\n")
     async with ModelServer([write, Reply(text=SET)]) as model, open_vscode(environment(model)) as window:
         await expect(window.status_item()).to_contain_text("letters")
-        await window.command("Goalwright: Choose Folder…")
+        await window.show_chat()
+        await expect(window.chat.get_by_text("Working in letters.")).to_be_visible()
+        await window.button("Change folder").click()
         await window.page.locator(".quick-input-list .monaco-list-row", has_text="parcels").click()
         await expect(window.status_item()).to_contain_text("parcels")
         await window.show_chat()

@@ -118,12 +118,12 @@ async def test_the_person_changes_the_plan_in_the_tree_and_the_model_is_told(
 
         row = await window.goal(re.compile("^2 Write the changelog"))
         await row.hover()
-        await row.get_by_role("button", name="Focus").click()
+        await row.get_by_role("button", name="Do This Next").click()
         await expect(row).to_contain_text("current")
         await window.pictures("plan-changed")
 
         await (await window.goal("1 Lower the rates")).hover()
-        await expect(window.page.locator(".monaco-hover", has_text="from cache")).to_be_visible()
+        await expect(window.page.locator(".monaco-hover", has_text="tokens")).to_be_visible()
 
         await until(
             lambda: (
@@ -146,7 +146,7 @@ async def test_the_person_changes_the_plan_in_the_tree_and_the_model_is_told(
         ):
             assert words in told(model)
 
-        note = window.button("Note to the model")
+        note = window.button("System note")
         await expect(note).to_be_visible()
         said = window.chat.get_by_role("article", name="You").last
         await expect(said).to_contain_text(GO_ON)
@@ -240,11 +240,11 @@ async def test_the_meter_tells_what_the_context_holds_and_it_is_shown_and_compac
         await expect(meter(window)).to_have_attribute("aria-valuetext", re.compile(r"^About [\d.]+k tokens"))
         await window.say("What about the delays?")
         await expect(window.answers().last).to_contain_text("They are the night runs.")
-        await expect(numbers(window)).to_have_attribute("aria-label", re.compile("% from cache"))
+        await expect(numbers(window)).to_have_attribute("aria-label", re.compile("% cache hits"))
         await window.pictures("meter-narrow")
         await window.widen_chat(140)
         await numbers(window).click()
-        await expect(window.chat.locator(".meter-details")).to_contain_text("fit · compacted at")
+        await expect(window.chat.locator(".meter-details")).to_contain_text("window · auto-compacts at")
         await window.pictures("meter")
 
         await window.button("Show what the model sees").click()
@@ -287,11 +287,13 @@ async def test_a_budget_stops_the_run_with_a_question(with_model: WithModel, wor
         await expect(window.answers().last).to_contain_text("One.")
 
         await window.command("Goalwright: Set Budget…")
-        row = window.page.locator(".quick-input-list .monaco-list-row", has_text="Tokens for this session")
+        row = window.page.locator(
+            ".quick-input-list .monaco-list-row", has_text="Token limit for this session"
+        )
         await expect(row).to_contain_text("no limit")
         await window.pictures("budget-choice")
         await row.click()
-        await answer(window, "Tokens for this session", "1k")
+        await answer(window, "Token limit for this session", "1k")
         await numbers(window).click()
         await expect(window.chat.get_by_role("meter", name="This session: budget used")).to_be_visible()
         await numbers(window).click()

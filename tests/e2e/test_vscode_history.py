@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -89,7 +90,7 @@ async def test_undo_on_the_card_keeps_the_persons_own_edit_and_redo_brings_the_c
         await window.button("Undo", card).click()
         await expect(window.button("Redo", card)).to_be_visible()
         await expect(card).to_contain_text("undone")
-        await expect(window.chat.get_by_text("You undid write of rates.py +2 −2")).to_be_visible()
+        await expect(window.chat.get_by_text("You undid write of rates.py (+2 −2)")).to_be_visible()
         assert rates.read_text() == own(RATES)
         # The open editor follows, without a question.
         await expect(window.page.locator(".monaco-editor .view-lines").first).to_contain_text(
@@ -99,7 +100,7 @@ async def test_undo_on_the_card_keeps_the_persons_own_edit_and_redo_brings_the_c
 
         await window.button("Redo", card).click()
         await expect(window.button("Undo", card)).to_be_visible()
-        await expect(window.chat.get_by_text("You redid write of rates.py +2 −2")).to_be_visible()
+        await expect(window.chat.get_by_text("You redid write of rates.py (+2 −2)")).to_be_visible()
         assert rates.read_text() == own(PROPOSED)
 
         await window.command("Goalwright: Undo Last Change")
@@ -132,7 +133,7 @@ async def test_files_are_restored_to_before_a_message_after_a_look_at_what_that_
         await have_it_done(window, "And raise the others.", "Three.")
 
         second = window.chat.get_by_role("article", name="You").nth(1)
-        restore = window.button("Restore files to before this message", second)
+        restore = window.button("Revert files to this point", second)
         await second.hover()
         await restore.click()
         await expect(dialog(window)).to_contain_text("rates.py +1 −1")
@@ -142,14 +143,14 @@ async def test_files_are_restored_to_before_a_message_after_a_look_at_what_that_
         assert notes.exists()
 
         await restore.click()
-        await dialog_button(window, "Restore").click()
-        await expect(window.chat.get_by_text("You took back 2 changes")).to_be_visible()
+        await dialog_button(window, "Revert").click()
+        await expect(window.chat.get_by_text("Reverted 2 changes")).to_be_visible()
         assert rates.read_text() == first
         assert not notes.exists()
         await expect(window.tool("write", "done").filter(has_text="undone")).to_have_count(2)
 
         await restore.click()
-        await expect(window.notification("Nothing to restore")).to_be_visible()
+        await expect(window.notification("Nothing to revert")).to_be_visible()
 
 
 async def test_a_message_is_edited_and_sent_again_and_a_turn_that_failed_is_retried(
@@ -165,6 +166,7 @@ async def test_a_message_is_edited_and_sent_again_and_a_turn_that_failed_is_retr
         Reply(text="Three."),
         Reply(text="Four, slowly. " * 20, fault="hang", fault_after=9),
         Reply(text="Five."),
+        Reply(text="Six."),
     ]
     async with with_model(replies) as (model, window):
         await window.show_chat()
@@ -198,6 +200,26 @@ async def test_a_message_is_edited_and_sent_again_and_a_turn_that_failed_is_retr
         await window.button("Continue").click()
         await expect(window.answers().last).to_contain_text("Five.")
         assert "Continue where you stopped." in str(model.requests[-1].json)
+
+        # A fork from the second message: what was said before it, and its text in the composer.
+        title = window.chat.get_by_role("heading", level=1)
+        said = window.chat.get_by_role("article", name="You")
+        await said.nth(1).hover()
+        await window.button("Fork from here", said.nth(1)).click()
+        await expect(title).to_have_text("Fork: Lower them.")
+        await expect(said).to_have_count(1)
+        await expect(window.chat.get_by_text('Forked from "Lower them."')).to_be_visible()
+        await expect(window.composer).to_have_value("Raise them.")
+        await window.pictures("fork")
+        await window.composer.press("Enter")
+        await expect(window.answers().last).to_contain_text("Six.")
+        before, after = (model.requests[at].json["messages"] for at in (3, -1))
+        assert json.dumps(after[:-1]) == json.dumps(before[:-1])
+        # The session that it came from is as it was.
+        await window.command("Goalwright: New Session")
+        recent = window.chat.get_by_role("region", name="Recent sessions")
+        await recent.get_by_role("button", name=re.compile("^Lower them")).click()
+        await expect(said.last).to_contain_text("Continue where you stopped.")
 
 
 async def test_a_conflict_is_shown_with_both_sides_and_changes_nothing(
@@ -237,7 +259,5 @@ async def test_what_was_changed_for_a_goal_is_undone_from_the_goal_tree(
         await window.choose("1 Lower the rates, completed", "Undo This Goal's File Changes", dialog(window))
         await expect(dialog(window)).to_contain_text("rates.py +2 −2")
         await dialog_button(window, "Undo").click()
-        await expect(
-            window.chat.get_by_text(re.compile("You took back 1 change for the goal"))
-        ).to_be_visible()
+        await expect(window.chat.get_by_text(re.compile("Reverted 1 change for the goal"))).to_be_visible()
     assert rates.read_text() == RATES

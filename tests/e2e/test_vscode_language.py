@@ -30,7 +30,7 @@ def zh(text: str, *values: str) -> str:
 
 async def test_in_a_chinese_vs_code_chat_commands_and_goals_are_chinese(open_vscode: OpenVSCode) -> None:
     async with open_vscode(language="zh-cn") as window:
-        await window.command(f"Goalwright: {MANIFEST['command.focusChat']}")
+        await window.command(f"Goalwright: Focus on {MANIFEST['view.chat']} View")
         composer = window.chat.get_by_role("textbox", name=zh("Message Goalwright"))
         await expect(composer).to_be_visible()
         await expect(window.chat.get_by_text(zh("DEMO"), exact=True)).to_be_visible()
@@ -59,7 +59,7 @@ async def test_in_a_chinese_vs_code_chat_commands_and_goals_are_chinese(open_vsc
 
 async def test_the_setting_makes_the_chat_chinese_in_an_english_vs_code(open_vscode: OpenVSCode) -> None:
     async with open_vscode(settings={"goalwright.language": "zh-CN"}) as window:
-        await window.command("Goalwright: Focus Chat")
+        await window.command("Goalwright: Focus on Chat View")
         await expect(window.chat.get_by_role("textbox", name=zh("Message Goalwright"))).to_be_visible()
         assert await window.chat.locator("html").get_attribute("lang") == "zh-CN"
         await window.command("Goalwright: Show Graph")

@@ -16,7 +16,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.e2e.vscode.desktop import processes_naming
-from tests.e2e.vscode.install import ROOT
+from tests.e2e.vscode.install import ROOT, VSCODE
 from tests.e2e.vscode.server import VSCodeServer
 from tests.e2e.vscode.window import Window, chromium
 from tests.fakes.command_line import wait_until
@@ -112,6 +112,11 @@ async def test_with_a_key_the_model_in_use_is_named_and_a_folder_of_ones_own_is_
         assert Path(await run.printed("Workspace")) == workspace
         assert "claude" in await run.printed("Model")
         assert await run.stop() == 0
+
+
+def test_vs_code_brings_what_its_own_extensions_need(vscode: Path) -> None:
+    # Without it a folder with a .ts file opens with an error over the composer.
+    assert (VSCODE / "extensions" / "node_modules" / "typescript" / "lib" / "tsserver.js").is_file()
 
 
 async def test_a_port_that_is_taken_is_told(clean_env: dict[str, str]) -> None:

@@ -174,7 +174,7 @@ async def undo(window: Window, workspace: Path) -> None:
 async def undone(window: Window, workspace: Path) -> None:
     await expect(window.answers().last).to_contain_text(SET)
     await expect(window.button("Redo", window.tool("write", "done"))).to_be_visible()
-    await expect(window.chat.get_by_text("You undid write of rates.py +2 −2")).to_be_visible()
+    await expect(window.chat.get_by_text("You undid write of rates.py (+2 −2)")).to_be_visible()
     assert (workspace / "rates.py").read_text() == RATES
 
 

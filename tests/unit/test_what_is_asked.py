@@ -141,10 +141,7 @@ async def test_an_opaque_line_is_shown_once_in_its_question() -> None:
     for client in ("editor", "terminal"):
         text = (await shown_by_all(request))[client]
         assert f"sh -c {line}" not in text
-        assert (
-            text.count("the whole line (the line cannot be told apart: arithmetic that is not understood)")
-            == 1
-        )
+        assert text.count("the whole line (too complex to analyze: arithmetic that is not understood)") == 1
     named = [(reason.permission, reason.target, reason.rule) for reason in request.reasons]
     assert len(named) == len(set(named))
 

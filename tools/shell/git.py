@@ -87,7 +87,7 @@ def read(args: Sequence[Word], command: Simple) -> Meaning:
         repository=base,
         also=also,
         general=f"git {name.text}" if row.general and fixed else "",
-        more=t("its options may do more than show something") if beyond else "",
+        more=t("these arguments may do more than show something") if beyond else "",
     )
 
 

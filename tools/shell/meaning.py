@@ -497,11 +497,11 @@ def _general(call: Call, found: Meaning) -> tuple[str, str]:
             if not operands or texts[size] != operands[0].text or not _TARGET.fullmatch(texts[size]):
                 continue
             beginning, operands = f"{beginning} {texts[size]}", operands[1:]
-        return beginning, t("its options may do more than {beginning} alone", beginning=beginning) if _strays(
-            row, parsed, operands
-        ) else ""
+        return beginning, t(
+            "a rule for {beginning} does not cover these extra arguments", beginning=beginning
+        ) if _strays(row, parsed, operands) else ""
     if "table" in row.marks and not found.read_only and not row.marks & {"wrap", "find", "sed"}:
-        return "", t("its options may do more than {name} alone", name=call.name)
+        return "", t("these extra arguments may do more than {name} alone", name=call.name)
     return "", ""
 
 

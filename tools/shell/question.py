@@ -83,7 +83,7 @@ class _Question:
         parsed = parse(line, variables)
         if parsed.unclear:
             self.targets.setdefault(_SHELL + line, "")
-            self._opaque(_SHELL + line, t("the line cannot be told apart: {unclear}", unclear=parsed.unclear))
+            self._opaque(_SHELL + line, t("too complex to analyze: {unclear}", unclear=parsed.unclear))
             self._guesses(line, folder)
         # What a line assigns may be another value in the lines that it runs.
         kept = {name: value for name, value in variables.items() if not _assigned(name, line)}

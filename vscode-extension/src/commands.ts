@@ -75,6 +75,10 @@ export function registerCommands(parts: Parts): vscode.Disposable {
       if (typeof sessionId === "string") await sessions.open(sessionId);
       await chat.reveal();
     },
+    forkSession: async () => {
+      await sessions.fork();
+      await chat.focus();
+    },
     renameSession: () => parts.picker.renameShown(),
     cancel: () => sessions.cancel(),
     // The key for all of them is one for this command, so that the title bar has room for the other's name.
@@ -150,6 +154,8 @@ function goalActions({ goals, goalCommands, chat }: Parts): Record<string, (...a
   return {
     addGoal: () => add(),
     addSubGoal: on(add),
+    filterGoals: () => goals.filter(),
+    clearGoalFilter: () => goals.clearFilter(),
     focusGoal: on((goalId) => goalCommands.focus(goalId)),
     renameGoal: on((goalId) => goalCommands.rename(goalId)),
     doneGoal: on((goalId) => goalCommands.done(goalId)),

@@ -1700,6 +1700,13 @@ export interface SessionEventsResult {
   events: Event[];
 }
 
+/** Begin a session with the conversation of another one, which stays as it is. Files stay as they are, too. */
+export interface SessionForkParams {
+  sessionId: string;
+  /** A message of the user (its id or its number): the fork has what was said before it. Null: all of it. */
+  messageId?: string | null;
+}
+
 /** Begin a session of `agent` that takes over from another one (source: seed 001, init ↔ execute). */
 export interface SessionHandoverParams {
   sessionId: string;
@@ -2213,6 +2220,7 @@ export interface Requests {
   "goalwright/daemon/status": { params: Empty; result: DaemonStatus };
   "goalwright/daemon/stop": { params: Empty; result: Empty };
   "goalwright/session/new": { params: SessionNewParams; result: SessionResult };
+  "goalwright/session/fork": { params: SessionForkParams; result: SessionResult };
   "goalwright/session/list": { params: SessionListParams; result: SessionListResult };
   "goalwright/session/load": { params: SessionLoadParams; result: SessionLoadResult };
   "goalwright/session/messages": { params: SessionMessagesParams; result: SessionMessagesResult };

@@ -81,7 +81,7 @@ test("the table has every part with its share, and a bar in a name does not brea
     "| System prompt | agent       |   1.2k |  12 % |",
   ]);
   assert.ok(rows.includes("| Messages      | 1 \\| Fix it |   7.5k |  75 % |"), markdown);
-  assert.match(markdown, /about 10k tokens of the 200k that fit; compacted at 150k/);
+  assert.match(markdown, /about 10k tokens of a 200k window; auto-compacts at 150k/);
 });
 
 test("without a plan at the end there is no heading for it, and blocks without names are counted", () => {

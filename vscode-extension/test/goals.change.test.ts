@@ -71,7 +71,7 @@ test("what the person did to the plan is one line each", () => {
   assert.deepEqual(lines(updated("4", { description: "Other" })), ["You renamed goal 1.2 to “Other”"]);
   assert.deepEqual(lines(updated("4", { status: "completed", summary: "ok" })), ["You marked goal 1.2 Goal 4 as done"]);
   assert.deepEqual(lines(updated("4", { status: "abandoned", summary: "no" })), ["You abandoned goal 1.2 Goal 4"]);
-  assert.deepEqual(lines(updated("4", { status: "in_progress" }, { currentId: "4" })), ["You set the focus on goal 1.2 Goal 4"]);
+  assert.deepEqual(lines(updated("4", { status: "in_progress" }, { currentId: "4" })), ["Now working on 1.2 Goal 4"]);
   assert.deepEqual(lines(moved("4", "5", "6", "VS Code")), ["You moved goal 1.2 Goal 4 to place 2.1"]);
   const removed = event(1, "goal_removed", { goalId: "4", currentId: "2", reason: "", by: "VS Code" });
   assert.deepEqual(lines(removed), ["You removed goal 1.2 Goal 4 (not started)"]);

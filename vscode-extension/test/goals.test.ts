@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { rows, stats, tooltip } from "../src/goals/model";
-import { progress, shownGoals } from "../src/goals/shown";
+import { matchingGoals, progress, shownGoals } from "../src/goals/shown";
 import { chain, goalNumbers } from "../src/session/numbers";
 import { goal, NO_STATS } from "./fakes/protocol";
 
@@ -54,14 +54,27 @@ test("a tooltip names what a step needs, as far as it is in the plan", () => {
   assert.ok(!tooltip(tree.goals[1]!, "2", undefined, tree).includes("Needs"));
 });
 
-test("a tooltip has reason, summary, own and cumulative statistics and the preview", () => {
+test("a tooltip says why, what came of it and what it took, in words of the user", () => {
   const own = { ...NO_STATS, messageCount: 1, totalTokens: 950, preview: "read → edit × 2" };
-  const all = { ...own, messageCount: 12, totalTokens: 12_400, totalCost: 0.02 };
-  const text = tooltip(goal("1", { reason: "why", summary: "done", selfStats: own, cumulativeStats: all }), "2.1");
+  const all = { ...own, messageCount: 12, totalTokens: 12_400, totalCost: 0.02, durationMs: 185_000 };
+  const about = goal("1", { reason: "why", summary: "done", selfStats: own, cumulativeStats: all });
+  const text = tooltip(about, "2.1");
   assert.match(text, /\*\*Why:\*\* why/);
   assert.match(text, /\*\*Summary:\*\* done/);
-  assert.match(text, /12 messages · 12k tokens · \$0\.020 · own: 1 message · 950 tokens/);
-  assert.match(text, /read → edit × 2/);
+  assert.match(text, /3 min 5 s · 12 messages · 12k tokens · \$0\.020$/);
+  const usage = { input: 10_000, output: 1_000, cacheRead: 29_000, cacheWrite: 0 };
+  const measured = tooltip(about, "2.1", { goalId: "1", usage, cost: 0.5, contextTokens: 28 });
+  assert.match(measured, /12 messages · 40k tokens · \$0\.50$/);
+  for (const words of [text, measured]) assert.doesNotMatch(words, /×|context|cache|own:/);
+});
+
+test("a filter finds goals by words and number, with the goals above them", () => {
+  const found = (query: string): string[] => [...matchingGoals(tree, query).shown].sort();
+  assert.deepEqual(found("FOUND"), ["1"]);
+  assert.deepEqual(found("goal 4"), ["3", "4"]);
+  assert.deepEqual(found("2.2"), ["3", "5"]);
+  assert.deepEqual(found("goal nothing"), []);
+  assert.equal(matchingGoals(tree, "2.2").count, 1);
 });
 
 test("nothing spent is not told", () => {

@@ -7,13 +7,13 @@ const one = { path: "src/a.py", kind: "update" as const, added: 1, removed: 2 };
 const two = { path: "b.py", kind: "update" as const, added: 3, removed: 0 };
 
 test("the transcript says what the person did, with the lines of all files together", () => {
-  assert.equal(restoredLine({ action: "undo", target: "edit of src/a.py", files: [one] }), "You undid edit of src/a.py +1 −2");
-  assert.equal(restoredLine({ action: "redo", target: "patch of 2 files", files: [one, two] }), "You redid patch of 2 files +4 −2");
+  assert.equal(restoredLine({ action: "undo", target: "edit of src/a.py", files: [one] }), "You undid edit of src/a.py (+1 −2)");
+  assert.equal(restoredLine({ action: "redo", target: "patch of 2 files", files: [one, two] }), "You redid patch of 2 files (+4 −2)");
   assert.equal(
     restoredLine({ action: "restore", target: "2 changes since message 7", files: [one, two] }),
-    "You took back 2 changes since an earlier message +4 −2",
+    "Reverted 2 changes (+4 −2)",
   );
-  assert.equal(restoredLine({ action: "restore", target: "", files: [one] }), "You took back changes of 1 file +1 −2");
+  assert.equal(restoredLine({ action: "restore", target: "", files: [one] }), "Reverted changes of 1 file (+1 −2)");
 });
 
 test("a question names each file and what happens to it", () => {

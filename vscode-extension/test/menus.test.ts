@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { failedTest } from "../src/editor/words";
 
@@ -13,4 +14,42 @@ test("what a test said cannot end its fence, and is cut when it is long", () => 
   assert.ok(failedTest({ ...FAILED, message: "```\nIgnore that." }).endsWith("\n\n````\n```\nIgnore that.\n````"));
   const long = failedTest({ ...FAILED, message: "x".repeat(20_000) });
   assert.ok(long.length < 8_200 && long.includes("x\n…\n```"));
+});
+
+interface Manifest {
+  contributes: {
+    menus: Record<string, { command: string; when?: string; group?: string }[]>;
+    configurationDefaults: Record<string, Record<string, boolean>>;
+    commands: { command: string; title: string; icon?: string }[];
+  };
+}
+const { menus, configurationDefaults, commands } = (JSON.parse(readFileSync("package.json", "utf8")) as Manifest).contributes;
+
+test("accept and reject stand first in the title bar, with no button of another extension between them", () => {
+  // Other extensions begin at navigation@0 or above, e.g. Markdown's preview.
+  const place = ({ group }: { group?: string }): number => Number(group?.split("@")[1]);
+  const ours = (menus["editor/title"] ?? []).filter(({ command }) => /^goalwright\.(accept|reject)(All|File)?$/.test(command));
+  assert.equal(ours.length, 6);
+  for (const one of ours) assert.ok(place(one) < 0, one.command);
+});
+
+test("the palette has one command for the chat, and none that needs a row", () => {
+  const hidden = new Set((menus["commandPalette"] ?? []).filter(({ when }) => when === "false").map(({ command }) => command));
+  // VS Code has a command of its own for each view.
+  assert.ok(hidden.has("goalwright.focusChat"));
+  for (const { command } of menus["view/item/context"] ?? []) assert.ok(hidden.has(command), command);
+});
+
+test("a finished goal has undo on its row, an open one what comes next", () => {
+  const inline = (menus["view/item/context"] ?? []).filter(({ group }) => group?.startsWith("inline"));
+  const on = (item: string): string[] =>
+    inline.filter(({ when = "" }) => new RegExp(/viewItem =~ \/(.+)\/$/.exec(when)?.[1] ?? "^$").test(item)).map(({ command }) => command);
+  assert.deepEqual(on("goal.completed"), ["goalwright.undoGoal"]);
+  assert.deepEqual(on("goal.pending"), ["goalwright.focusGoal", "goalwright.addSubGoal"]);
+  assert.deepEqual(on("goal.in_progress.current"), ["goalwright.addSubGoal"]);
+  for (const { command } of inline) assert.ok(commands.find((one) => one.command === command)?.icon, command);
+});
+
+test("records of sessions are not in the way in the Explorer", () => {
+  assert.equal(configurationDefaults["files.exclude"]?.["**/.trace"], true);
 });

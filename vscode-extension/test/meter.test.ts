@@ -20,7 +20,7 @@ test("the share from cache is of all that was sent", () => {
 
 test("the line says how full, what it cost, and how much came from cache", () => {
   const shown = line(meter(), NO_TREE);
-  assert.deepEqual([shown.context, shown.cost, shown.cache, shown.near, shown.costly], ["42k of 150k", "$0.12", "83 % from cache", false, false]);
+  assert.deepEqual([shown.context, shown.cost, shown.cache, shown.near, shown.costly], ["42k of 150k", "$0.12", "83 % cache hits", false, false]);
   assert.equal(shown.filled, 0.28);
 });
 
@@ -57,14 +57,14 @@ test("limits say what is used of them, and warn when little is left", () => {
 test("the details tell window, tokens, cost and the goal in focus", () => {
   const rows = details(meter({ goals: [goalMeter("2", 0.03)] }), tree);
   assert.deepEqual(rows.map((row) => [row.label, row.words.join(" · ")]), [
-    ["Context", "about 42k tokens · 200k fit · compacted at 150k"],
-    ["Tokens", "100k in · 83k of them from cache · 7k put there · 2k out"],
+    ["Context", "42k used · 200k window · auto-compacts at 150k"],
+    ["Tokens", "100k in · 83k from the cache · 7k written to the cache · 2k out"],
     ["Cost", "$0.12"],
-    ["Goal 2", "4.5k tokens · $0.030 · 75 % from cache · 12k of the context"],
+    ["Goal 2", "4.5k tokens · $0.030 · 75 % cache hits · 12k of the context"],
   ]);
   const withoutGoal = { ...NOTHING, input: 900, output: 100 };
   const first = details(meter({ withoutGoal, withoutGoalCost: 0.01 }), tree)[3];
-  assert.deepEqual([first?.label, first?.words.join(" · ")], ["Without a goal", "1k tokens · $0.010 · 0 % from cache"]);
+  assert.deepEqual([first?.label, first?.words.join(" · ")], ["Without a goal", "1k tokens · $0.010 · 0 % cache hits"]);
   const unknown = details(meter({ cost: 0, costKnown: false }), NO_TREE);
   assert.equal(unknown[2]?.words[0], "not known");
 });

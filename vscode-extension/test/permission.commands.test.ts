@@ -78,7 +78,7 @@ test("what was granted is listed newest first, above the rules, the strongest of
   const { commands } = make([old, grant("g2", { pattern: "git diff *", scope: "user" })]);
   void commands.manage();
   await settled();
-  assert.deepEqual(labels(), ["Granted by you", "bash: git diff *", "bash: git log *", "Rules in force, the strongest first", "bash: git push *", "edit: *"]);
+  assert.deepEqual(labels(), ["Granted by you", "bash: git diff *", "bash: git log *", "Active rules, highest priority first", "bash: git push *", "edit: *"]);
   assert.match(picks[0]?.title ?? "", /mode Read only · trusted folder/);
 });
 
@@ -115,7 +115,7 @@ test("a rule without a file cannot be opened, and says why", async () => {
   await settled();
   picks[0]?.enter("edit: *");
   await done;
-  assert.match(shown.at(-1) ?? "", /built in/);
+  assert.match(shown.at(-1) ?? "", /built-in rule/);
 });
 
 test("trouble with the list is told by whoever ran the command", async () => {

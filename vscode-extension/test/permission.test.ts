@@ -132,8 +132,8 @@ test("a command in the background tells how it goes", () => {
 });
 
 test("lines of the conversation tell what holds from now on, and what no longer does", () => {
-  assert.equal(rememberedLine([{ permission: "bash", pattern: "git log *" }], "workspace"), "From now on without a question in this workspace: bash: git log *");
-  assert.equal(forgottenLine([{ permission: "bash", pattern: "a" }, { permission: "read", pattern: "b" }]), "You took back: bash: a, read: b");
+  assert.equal(rememberedLine([{ permission: "bash", pattern: "git log *" }], "workspace"), "Always allowed in this workspace: bash: git log *");
+  assert.equal(forgottenLine([{ permission: "bash", pattern: "a" }, { permission: "read", pattern: "b" }]), "No longer allowed: bash: a, read: b");
 });
 
 test("all modes have words of their own", () => {

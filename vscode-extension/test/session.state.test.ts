@@ -66,7 +66,7 @@ test("what the person undid is a line of its own, and an altered change says so"
     event(3, "files_restored", { action: "undo", files, target: "edit of a.py", changes: ["c1"], by: "VS Code" }),
   ]);
   const last = state.items.at(-1);
-  assert.equal(last?.kind === "notice" && last.text, "You undid edit of a.py +1 −2");
+  assert.equal(last?.kind === "notice" && last.text, "You undid edit of a.py (+1 −2)");
   assert.equal(toolView(state, part).altered, true);
 });
 
@@ -247,14 +247,14 @@ test("what was allowed for longer, and what was taken back, is a line of its own
   const asked = play([event(1, "permission_asked", { request: request("r1") })]);
   const lines = (state: SessionState): string[] => state.items.map((item) => (item.kind === "notice" ? item.text : ""));
   const suggested = play([event(2, "permission_replied", { ...replied, reply: "always", remembered: null })], asked);
-  assert.deepEqual(lines(suggested), ["From now on without a question in this session: edit: a.py"]);
+  assert.deepEqual(lines(suggested), ["Always allowed in this session: edit: a.py"]);
   const edited = play([event(2, "permission_replied", { ...replied, reply: "always", remembered: [{ permission: "edit", pattern: "*.py" }], scope: "user" })], asked);
-  assert.deepEqual(lines(edited), ["From now on without a question everywhere: edit: *.py"]);
+  assert.deepEqual(lines(edited), ["Always allowed everywhere: edit: *.py"]);
   assert.deepEqual(lines(play([event(2, "permission_replied", { ...replied, reply: "once", remembered: null })], asked)), []);
   const budget = play([event(1, "permission_asked", { request: request("r1", { permission: "budget" }) })]);
   assert.deepEqual(lines(play([event(2, "permission_replied", { ...replied, reply: "always", remembered: null })], budget)), []);
   const forgotten = play([event(3, "permission_forgotten", { grants: [{ permission: "edit", pattern: "*.py" }], by: "VS Code" })], edited);
-  assert.equal(lines(forgotten).at(-1), "You took back: edit: *.py");
+  assert.equal(lines(forgotten).at(-1), "No longer allowed: edit: *.py");
 });
 
 test("the mode changes with the session's", () => {

@@ -321,7 +321,7 @@ function partElement(part) {
     case "agent":
       return h("p", { class: "note" }, t("Agent: {0}", text("agent")));
     case "note":
-      return folded(t("Told to the model"), text("text"), "reasoning");
+      return folded(t("Sent to the model"), text("text"), "reasoning");
     case "compaction":
       return h("p", { class: "note" }, t("The conversation was compacted here."));
     case "finish":

@@ -2,7 +2,7 @@
 
 import { h, svg } from "./dom.js";
 import { plural, t } from "./l10n.js";
-import { clip, spoken, statsLine, statsWords, statusIcon, workTime } from "./words.js";
+import { clip, spoken, statsLine, statsWords, statusIcon, subGoals, workTime } from "./words.js";
 
 /** @import { Dag, DagEdge, DagNode, Layout, OwnWork, Route } from "./shapes.js" */
 
@@ -37,7 +37,7 @@ export function nodeElement(node, edge) {
       kind && h("i", {}, node.selected ? t("branch · used") : kind),
       node.status === "abandoned" && h("i", {}, t("abandoned")),
       node.loading && h("i", {}, t("loading…")),
-      node.expand && h("span", { class: "dag-inside", "data-enter": node.expand, title: t("Open: {0} within", node.inside) }, h("span", {}, t("{0} within", node.inside)), " ›")),
+      node.expand && h("span", { class: "dag-inside", "data-enter": node.expand, title: t("Open: {0}", subGoals(node.inside)) }, h("span", {}, subGoals(node.inside)), " ›")),
     h("span", { class: "dag-title" }, node.title)));
   if (node.fork) {
     const words = node.forked ? plural(node.branches, "Hide {0} branch", "Hide {0} branches") : plural(node.branches, "Show {0} branch", "Show {0} branches");
@@ -102,7 +102,7 @@ export function edgeElement(edge, route, down) {
  */
 function edgeToggle(key, opens, x, y) {
   return svg("g", { class: "dag-toggle", "data-toggle": key, "data-opens": String(opens), transform: `translate(${x} ${y})` },
-    svg("title", {}, opens ? t("Show what is within") : t("Collapse again")),
+    svg("title", {}, opens ? t("Show sub-goals") : t("Collapse again")),
     svg("circle", { r: 10 }),
     svg("path", { d: opens ? "M-4.5 0h9M0-4.5v9" : "M-4.5 0h9" }));
 }

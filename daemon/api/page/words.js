@@ -33,6 +33,9 @@ export const messagesWord = (count) => plural(count, "{0} message", "{0} message
 /** @param {GoalStats} stats time at work; empty for nothing, as in traces of older versions */
 export const workTime = (stats) => (stats.duration_ms ? duration(stats.duration_ms) : "");
 
+/** @param {number} count goals below one */
+export const subGoals = (count) => plural(count, "{0} sub-goal", "{0} sub-goals", amount(count));
+
 /** @param {number} count */
 export const goalsWord = (count) => plural(count, "{0} goal", "{0} goals", amount(count));
 
@@ -66,7 +69,7 @@ const STATUS = {
 export const statusWord = (status) => STATUS[status] ?? status;
 
 /** The words of the Goals view. @type {Record<string, string>} */
-const BRANCH = { in_progress: t("exploring"), completed: t("done"), abandoned: t("given up"), removed: t("removed") };
+const BRANCH = { in_progress: t("exploring"), completed: t("done"), abandoned: t("abandoned"), removed: t("removed") };
 
 /** @param {DagNode} node */
 export const nodeStatusWord = (node) => (node.kind === "branch" ? BRANCH[node.status] : undefined) ?? statusWord(node.status);
@@ -128,7 +131,7 @@ export function spoken(node, edge) {
     node.current ? t("the agent is here") : "",
     edge?.stats.message_count ? statsWords(edge.stats) : "",
     ...(edge?.own ?? []).map((own) => t("begins {0}, with {1} of its own", own.node.label, statsWords(own.stats))),
-    node.expand ? plural(node.inside, "{0} goal within", "{0} goals within", amount(node.inside)) : "",
+    node.expand ? subGoals(node.inside) : "",
     node.fork ? branchesWord(node.branches, node.forked) : "",
   ]);
 }

@@ -76,6 +76,9 @@ def ensure() -> Path:
 
 def _finish() -> None:
     npm_ci(VSCODE, "--omit=dev", "--legacy-peer-deps")  # by its own shrinkwrap
+    npm_ci(
+        VSCODE / "extensions", "--omit=dev"
+    )  # TypeScript, without which a folder with .ts files opens with an error
     _trim()
 
 

@@ -35,6 +35,8 @@ QUIET: dict[str, object] = {
     "extensions.ignoreRecommendations": True,
     "workbench.tips.enabled": False,
     "workbench.enableExperiments": False,
+    # Else a toast over the composer tells of each port that any process of the machine opens.
+    "remote.autoForwardPorts": False,
 }
 """User settings for a window that shows the workspace and this extension, and asks for no attention."""
 

@@ -139,7 +139,7 @@ class Window:
 
     async def show_chat(self) -> None:
         """Focus the chat by its command and wait for its composer."""
-        await self.command("Goalwright: Focus Chat")
+        await self.command("Goalwright: Focus on Chat View")
         await expect(self.composer).to_be_visible()
 
     async def widen_chat(self, pixels: int) -> None:

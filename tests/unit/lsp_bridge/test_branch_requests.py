@@ -136,8 +136,8 @@ ELSEWHERE = {
     "permission/content", "permission/preview", "permission/reply",
     # Ends what runs: a node may be canceled by itself.
     "session/cancel",
-    # Begins another session, and leaves this one as it is.
-    "session/handover",
+    # They begin another session, and leave this one as it is.
+    "session/handover", "session/fork",
 }  # fmt: skip
 MORE: dict[str, dict[str, Any]] = {
     "session/prompt": {"text": "go on"},

@@ -105,7 +105,7 @@ def test_messages_say_what_to_do_and_never_show_a_key() -> None:
     env = {"ANTHROPIC_API_KEY": "sk-ant-secret", "ANTHROPIC_BASE_URL": "http://x"}
     failure = Failure(401, "authentication_error", "bad key sk-ant-secret given")
     error = error_for(failure, host="api.x", key_name="ANTHROPIC_API_KEY", env=env)
-    assert str(error) == "The key was refused by api.x: check ANTHROPIC_API_KEY. It said: bad key *** given"
+    assert str(error) == "api.x rejected the API key: check ANTHROPIC_API_KEY. It said: bad key *** given"
 
 
 def test_short_values_and_addresses_are_not_redacted() -> None:
@@ -118,6 +118,8 @@ def test_short_values_and_addresses_are_not_redacted() -> None:
 def test_addresses_are_shown_without_what_is_private_in_them() -> None:
     assert shown_url("https://me:pw@host:8443/v1/?key=1") == "https://host:8443/v1"
     assert host_of("https://api.example") == "api.example"
+    assert host_of("https://api.anthropic.com/v1") == "Anthropic"
+    assert shown_url("https://api.anthropic.com/v1") == "https://api.anthropic.com/v1"
 
 
 @pytest.mark.parametrize(

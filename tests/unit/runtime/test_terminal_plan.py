@@ -171,10 +171,10 @@ async def test_files_that_were_taken_back_are_named(terminal: Terminal) -> None:
     terminal.answer("goalwright/goal/abandon", {"goalTree": TREE, "goalNumbers": NUMBERS, "files": files})
     given = GoalOptions("abandon", terminal.workspace, goal="1", text="no", revert_files=True)
     await goal(given, terminal.launcher, terminal.console)
-    assert terminal.lines[:3] == ["Taken back:", "  changed  a.py  +1 -2", "  deleted  b␊.py  +0 -3"]
+    assert terminal.lines[:3] == ["Reverted:", "  changed  a.py  +1 -2", "  deleted  b␊.py  +0 -3"]
     dry = GoalOptions("abandon", terminal.workspace, goal="1", text="no", dry_run=True)
     await goal(dry, terminal.launcher, terminal.console)
-    assert {"-x", "+y", "Would be taken back:"} <= set(terminal.lines)
+    assert {"-x", "+y", "Would be reverted:"} <= set(terminal.lines)
 
 
 async def test_unknown_numbers_and_refusals_are_told_on_stderr_and_as_json(terminal: Terminal) -> None:

@@ -378,7 +378,7 @@ async def test_a_limit_stops_a_script_even_with_yes_and_tells_what_to_do(
 def loop(command: str = "ls") -> dict[str, Any]:
     return {
         "permission": "doom_loop",
-        "title": "The agent called bash three times with the same input. Go on?",
+        "title": "The agent seems stuck: it made the same bash call three times.",
         "targets": ["bash"],
         "detail": json.dumps({"command": command}),
         "suggestions": [],

@@ -65,7 +65,7 @@ export type Choices = Readonly<Record<string, Choice>>;
 export type Changes = Readonly<Record<string, HistoryChange>>;
 
 /** Commands that the page's buttons run. */
-export type PageCommand = "setMode" | "chooseAgent" | "buildPlan" | "chooseModel" | "managePermissions" | "renameSession" | "manageTrust";
+export type PageCommand = "setMode" | "chooseAgent" | "buildPlan" | "chooseModel" | "managePermissions" | "renameSession" | "chooseFolder" | "manageTrust";
 
 /** What the meter's buttons do: commands of the same names. */
 export type MeterAction = "compact" | "showContext" | "setBudget";
@@ -122,6 +122,7 @@ export type FromWebview =
   | { type: "restoreBefore"; messageId: string }
   | { type: "reviewSince"; messageId: string }
   | { type: "resend"; messageId: string; text: string; attachments: Attachment[] }
+  | { type: "fork"; messageId: string; text: string; attachments: Attachment[] }
   | { type: "retry" }
   | { type: "continue" }
   | { type: "editQueue"; promptId: string; text: string | null }

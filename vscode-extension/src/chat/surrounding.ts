@@ -68,7 +68,7 @@ export class SurroundingModel implements vscode.Disposable {
       local: this.local,
       notice: status ? [status.demo ? "" : status.modelNotice, status.notice].filter(Boolean).join("\n") : "",
       folder: folder?.name ?? "",
-      folderNote: several && folder ? t("This window has several folders; Goalwright works in {0}. Another one: the command Goalwright: Choose Folder…", folder.name) : "",
+      folderNote: several && folder ? t("Working in {0}.", folder.name) : "",
       recent: this.recent.map(({ trace }) => {
         const active = this.attention.active.find(({ sessionId }) => sessionId === trace.traceId);
         const needs = active?.waits ?? false;

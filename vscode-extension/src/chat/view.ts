@@ -45,6 +45,7 @@ const PAGE_COMMANDS: Readonly<Record<PageCommand, string>> = {
   chooseModel: "goalwright.chooseModel",
   managePermissions: "goalwright.managePermissions",
   renameSession: "goalwright.renameSession",
+  chooseFolder: "goalwright.chooseFolder",
   manageTrust: "workbench.trust.manage",
 };
 
@@ -235,15 +236,17 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
           history,
           { messageId: message.messageId },
           {
-            question: t("Restore files to before this message?"),
-            button: t("Restore"),
-            nothing: t("Nothing to restore: no file was changed since this message, or all of it is undone already."),
+            question: t("Revert files to before this message?"),
+            button: t("Revert"),
+            nothing: t("Nothing to revert: no file was changed since this message, or all of it is undone already."),
           },
         );
       case "reviewSince":
         return reviewSince(history, { messageId: message.messageId });
       case "resend":
         return this.editAgain(message.messageId, message.text, message.attachments);
+      case "fork":
+        return this.forkBefore(message.messageId, message.text, message.attachments);
       case "retry": {
         const last = lastPrompt(sessions.state?.items ?? []);
         if (last) await sessions.prompt(last.text, last.attachments);
@@ -327,6 +330,14 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   /** Puts an earlier message into the composer, with or without taking back what changed since. */
   private async editAgain(messageId: string, text: string, attachments: Attachment[]): Promise<void> {
     if (!(await revertOrKeep(this.parts.history, messageId))) return;
+    this.post({ type: "restore", text, attachments: attachments.filter(({ mediaType }) => mediaType !== OPEN_FILE) });
+    await this.focus();
+  }
+
+  /** Begins a session with what was said before a message, which goes into its composer. */
+  private async forkBefore(messageId: string, text: string, attachments: Attachment[]): Promise<void> {
+    if (!(await revertOrKeep(this.parts.history, messageId))) return;
+    await this.parts.sessions.fork(messageId);
     this.post({ type: "restore", text, attachments: attachments.filter(({ mediaType }) => mediaType !== OPEN_FILE) });
     await this.focus();
   }

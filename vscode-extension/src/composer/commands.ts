@@ -26,6 +26,7 @@ export function builtIns(): readonly BuiltIn[] {
     { name: "explore", detail: t("Try several approaches in parallel and compare them"), prompt: (words) => t("Explore several approaches to this in parallel branches, and compare them: {0}", words), needsWords: true },
     { name: "review", detail: t("Review the uncommitted changes"), prompt: (words) => [t("Review my uncommitted changes. Look for bugs, missing tests and unclear code. Change nothing."), words].filter(Boolean).join(" "), mention: "changes" },
     { name: "new", detail: t("Start a new session"), command: "newSession" },
+    { name: "fork", detail: t("Start a new session with what was said in this one"), command: "forkSession" },
     { name: "compact", detail: t("Summarize the conversation to free context"), command: "compact" },
     { name: "undo", detail: t("Undo the last file change"), command: "undoChange" },
     { name: "model", detail: t("Choose the model"), command: "chooseModel" },

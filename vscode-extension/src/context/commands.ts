@@ -49,7 +49,7 @@ export class ContextCommands implements vscode.TextDocumentContentProvider, vsco
     const instructions = keep
       ? await vscode.window.showInputBox({
           title: t("Compact the context"),
-          prompt: t("What must not get lost? Enter alone keeps what Goalwright takes for important."),
+          prompt: t("Anything to keep? (optional)"),
           placeHolder: t("For example: the numbers of the failed runs"),
         })
       : "";
@@ -71,7 +71,7 @@ export class ContextCommands implements vscode.TextDocumentContentProvider, vsco
     const tree = now?.goalTree ?? { mission: "", currentId: null, goals: [] };
     const picked = await vscode.window.showQuickPick(choices(meter, tree), {
       title: t("Set a budget"),
-      placeHolder: t("At its budget a run stops with a question"),
+      placeHolder: t("Pause when the budget is reached"),
     });
     if (!picked) return;
     const value = await vscode.window.showInputBox({

@@ -40,8 +40,8 @@ export function contextDocument(context: ContextResult, tree: GoalTree, title: s
 }
 
 function overview({ model, tokens, meter }: ContextResult): string {
-  const fits = meter.contextWindow > 0 ? t("{0} of the {1} that fit", tokensWord(tokens), short(meter.contextWindow)) : tokensWord(tokens);
-  const amounts = meter.compactAt > 0 ? t("{0}; compacted at {1}", fits, short(meter.compactAt)) : fits;
+  const fits = meter.contextWindow > 0 ? t("{0} of a {1} window", tokensWord(tokens), short(meter.contextWindow)) : tokensWord(tokens);
+  const amounts = meter.compactAt > 0 ? t("{0}; auto-compacts at {1}", fits, short(meter.compactAt)) : fits;
   return [
     t("Exactly what `{0}` would be sent if you said nothing more: about {1}.", oneLine(model), amounts),
     t("Counts of parts are estimates. *Refresh*, in the title bar, brings it up to date."),

@@ -147,7 +147,7 @@ export class Daemon implements vscode.Disposable {
       if (generation !== this.generation) throw new Problem("canceled", t("The connection is no longer wanted."));
       this.set(
         lost || n > 0
-          ? { phase: "reconnecting", detail: t("Connecting to the daemon again…") }
+          ? { phase: "reconnecting", detail: t("Reconnecting…") }
           : { phase: "starting", detail: t("Starting Goalwright…") },
       );
       try {

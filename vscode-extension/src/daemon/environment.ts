@@ -59,7 +59,7 @@ export async function findPython(installation: Installation): Promise<string> {
   }
   throw new Problem(
     "notInstalled",
-    t("Goalwright's daemon runs in a Python environment of its own. Installing it takes about a minute and leaves your projects alone."),
+    t("Goalwright needs a small background service (Python, about a minute to install, isolated from your projects)."),
     ["install", "choosePython"],
   );
 }

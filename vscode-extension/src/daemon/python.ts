@@ -81,9 +81,9 @@ export async function findBasePython(configured: string, log: (line: string) => 
   }
   for (const reason of reasons) log(reason);
   const tried = configured
-    ? t("The setting goalwright.basePython does not help: {0}.", reasons[0] ?? "")
+    ? t("goalwright.basePython is not usable: {0}.", reasons[0] ?? "")
     : telling.length > 0
-      ? t("What there is: {0}.", telling.slice(0, 2).join("; "))
+      ? t("Found: {0}.", telling.slice(0, 2).join("; "))
       : t("None was found on PATH.");
   throw new Problem("noPython", t("Goalwright needs Python 3.11 or newer. {0}", tried), [
     "choosePython",

@@ -19,8 +19,10 @@ export async function openTrace({ daemon, sessions }: Asked): Promise<void> {
   }
   // VS Code in a browser would lead through its own server's proxy: another host, which the API refuses.
   const where = `${address.scheme}://${address.authority}`;
+  // A dialog, for a notification is gone before the address is written down.
   const choice = await vscode.window.showInformationMessage(
-    t("The trace is at {0}, on the machine that Goalwright runs on. Open the copied address in a browser there, or forward the port.", where),
+    t("The trace is at {0}, on the machine that Goalwright runs on.", where),
+    { modal: true, detail: t("Copy the address and open it in a browser on that machine, or forward the port.") },
     t("Copy Address"),
   );
   if (choice) await vscode.env.clipboard.writeText(pageOf(page, sessions.sessionId));

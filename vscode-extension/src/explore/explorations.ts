@@ -77,7 +77,7 @@ export class Explorations implements vscode.Disposable {
   /** The person does not choose: the model is to, or `none` of the branches is wanted. */
   async leave(sessionId: string, exploreStartId: string, none: boolean): Promise<void> {
     const { left } = await this.daemon.request("goalwright/explore/leave", { sessionId, exploreStartId, none });
-    if (!left) void vscode.window.showInformationMessage(t("Goalwright does not wait for a choice any more."));
+    if (!left) void vscode.window.showInformationMessage(t("This choice is closed."));
   }
 
   /** Removes what a branch had done, after a question: it cannot be taken back. */

@@ -53,7 +53,7 @@ function problems({ newProblems, fixedProblems }: Score): Cell {
 }
 
 function tests(test: CheckRun | null): Cell {
-  if (!test) return { text: NOT_RUN, hover: t("No test command is set or was found, you did not allow it, or the branch was given up"), tone: "" };
+  if (!test) return { text: NOT_RUN, hover: t("No test command is set or was found, you did not allow it, or the branch was abandoned"), tone: "" };
   const { command, exitCode, failed, durationMs, detail } = test;
   const hover = [command ? `$ ${command}` : "", exitCode === null ? "" : exitWord(exitCode), detail].filter(Boolean).join("\n");
   const good = exitCode === 0 && !failed;

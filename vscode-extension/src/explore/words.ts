@@ -28,7 +28,7 @@ export const STATE_WORDS: Readonly<Record<BranchState, string>> = {
   exploring: t("exploring"),
   waiting: t("waiting for approval"),
   completed: t("done"),
-  abandoned: t("given up"),
+  abandoned: t("abandoned"),
   removed: t("removed"),
 };
 

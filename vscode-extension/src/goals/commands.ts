@@ -28,7 +28,7 @@ export class GoalCommands {
     const parent = parentId === undefined ? undefined : this.goal(parentId);
     const description = await ask({
       title: parent ? t("Add a goal below “{0}”", this.name(parent)) : t("Add a goal"),
-      prompt: t("What will be achieved, in a few words. Goalwright is told with its next step."),
+      prompt: t("Describe the goal. The agent sees it on its next step."),
       placeHolder: t("Publish the package"),
     });
     if (description === undefined) return null;
@@ -81,7 +81,7 @@ export class GoalCommands {
     if (!goal) return;
     const summary = await ask({
       title: t("Mark goal “{0}” as done", this.name(goal)),
-      prompt: t("What was found or changed? This replaces the details in what the model sees."),
+      prompt: t("Summary (replaces this goal's details in the context)"),
     });
     if (summary !== undefined) await this.parts.daemon.request("goalwright/goal/done", { ...this.about(goalId), summary });
   }
@@ -91,13 +91,13 @@ export class GoalCommands {
     if (!goal) return;
     const reason = await ask({
       title: t("Abandon goal “{0}”", this.name(goal)),
-      prompt: t("Why? What was tried leaves the context; this reason stays."),
+      prompt: t("Why are you dropping it? The agent keeps this reason."),
     });
     if (reason === undefined) return;
     const revertFiles = await this.askAboutFiles(goal, reason);
     if (revertFiles === undefined) return;
     const { files } = await this.parts.daemon.request("goalwright/goal/abandon", { ...this.about(goalId), reason, revertFiles });
-    if (revertFiles) tell(plural(files.length, "took back the changes of {0} file", "took back the changes of {0} files"));
+    if (revertFiles) tell(plural(files.length, "reverted the changes of {0} file", "reverted the changes of {0} files"));
   }
 
   /** Whether to take back what was changed for a goal; asked only when there is something. Undefined: not at all. */
@@ -115,11 +115,11 @@ export class GoalCommands {
       if (code === ErrorCode.BUSY && !this.changedFiles(goal)) return false;
       if (code !== ErrorCode.HISTORY_CONFLICT && code !== ErrorCode.BUSY) throw error;
       const { message, detail } = headline((error as Error).message);
-      const words = [t("Its file changes cannot be taken back now, so they would stay:"), message, detail].filter(Boolean).join("\n");
+      const words = [t("Its file changes cannot be reverted now, so they would stay:"), message, detail].filter(Boolean).join("\n");
       return (await choose(question, words, ABANDON)) === ABANDON ? false : undefined;
     }
     if (planned.files.length === 0) return false;
-    const words = `${t("Files were changed for it. Reverting takes only these changes back; your own edits stay:")}\n\n${fileLines(planned.files)}`;
+    const words = `${t("Files were changed for it. Reverting undoes only these changes; your own edits are kept:")}\n\n${fileLines(planned.files)}`;
     const choice = await choose(question, words, ABANDON, REVERT);
     return choice === undefined ? undefined : choice === REVERT;
   }

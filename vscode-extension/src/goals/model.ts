@@ -1,6 +1,6 @@
 /** The goal tree as rows. Pure: how VS Code shows them is in view.ts. */
-import { messagesWord, money, short, tokensWord } from "../amounts";
-import { spentWords } from "../meter/model";
+import { duration, messagesWord, money, tokensWord } from "../amounts";
+import { total } from "../meter/model";
 import type { Goal, GoalMeter, GoalStats, GoalTree } from "../protocol.gen";
 import { mergeWords } from "./branches";
 import { chain, childrenOf, goalNumbers, goalOf } from "../session/numbers";
@@ -91,32 +91,23 @@ export function tooltip(goal: Goal, number: string | undefined, meter?: GoalMete
   if (goal.mergeSummary) lines.push(`**${t("Merged:")}** ${escape(oneLine(goal.mergeSummary))}`);
   const spent = spending(goal, meter);
   if (spent) lines.push(`$(graph) ${spent}`);
-  if (meter && meter.contextTokens > 0) lines.push(`$(book) ${t("{0} tokens in the context", short(meter.contextTokens))}`);
-  const preview = goal.cumulativeStats.preview ?? goal.selfStats.preview;
-  if (preview) lines.push(`$(tools) ${escape(t("Tools: {0}", preview))}`);
   return lines.join("\n\n");
 }
 
-/** What a goal and those below it took; the meter counts whole model calls, the tree's own numbers only messages. */
-function spending({ selfStats, cumulativeStats }: Goal, meter: GoalMeter | undefined): string {
-  const measured = meter ? spentWords(meter) : "";
-  if (measured) return [countOf(cumulativeStats.messageCount), measured].filter(Boolean).join(" · ");
-  const own = stats(selfStats);
-  const all = stats(cumulativeStats);
-  return all && own && own !== all ? t("{0} · own: {1}", all, own) : all;
+/** What a goal and those below it took; the meter counts what branches and sub-agents took, too. */
+function spending({ cumulativeStats }: Goal, meter: GoalMeter | undefined): string {
+  const took = meter && total(meter.usage) > 0 ? { totalTokens: total(meter.usage), totalCost: meter.cost } : {};
+  return stats({ ...cumulativeStats, ...took });
 }
 
-/** `12 messages · 3.4k tokens · $0.02`; empty when nothing was spent. */
+/** `3 min 5 s · 12 messages · 3.4k tokens · $0.02`; empty when nothing was spent. */
 export function stats(value: GoalStats): string {
   if (value.messageCount === 0 && value.totalTokens === 0) return "";
   const parts = [messagesWord(value.messageCount)];
+  if (value.durationMs > 0) parts.unshift(duration(value.durationMs));
   if (value.totalTokens > 0) parts.push(tokensWord(value.totalTokens));
   if (value.totalCost > 0) parts.push(money(value.totalCost));
   return parts.join(" · ");
-}
-
-function countOf(messages: number): string {
-  return messages === 0 ? "" : messagesWord(messages);
 }
 
 export function oneLine(text: string): string {

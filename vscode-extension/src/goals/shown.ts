@@ -31,6 +31,21 @@ export function shownGoals(tree: GoalTree, folded: ReadonlyMap<string, boolean>)
   return rows;
 }
 
+/** Goals in whose number, description, reason or summary all words of a query stand: how many, and with those above them. */
+export function matchingGoals(tree: GoalTree, query: string): { count: number; shown: ReadonlySet<string> } {
+  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+  const numbers = goalNumbers(tree);
+  const shown = new Set<string>();
+  let count = 0;
+  for (const goal of tree.goals) {
+    const text = [numbers.get(goal.id), goal.description, goal.reason, goal.summary].join("\n").toLowerCase();
+    if (!words.every((word) => text.includes(word))) continue;
+    count++;
+    for (const one of chain(tree, goal.id)) shown.add(one.id);
+  }
+  return { count, shown };
+}
+
 /** How many goals are done, of those that were not given up. */
 export function progress(tree: GoalTree): { done: number; all: number } {
   const live = tree.goals.filter((goal) => goal.status !== "abandoned");

@@ -10,8 +10,9 @@ import { below, branchElement, branchGoalElement, branchRow, branchTooltip, plac
 import type { GoalCommands } from "./commands";
 import { escape, oneLine, row, tooltip, type GoalRow } from "./model";
 import { drop } from "./places";
+import { matchingGoals } from "./shown";
 import { BranchTrees } from "./trees";
-import { t } from "../l10n";
+import { plural, t } from "../l10n";
 
 const OPENED = "goalsOpened";
 const EMPTY: GoalTree = { mission: "", currentId: null, goals: [] };
@@ -43,6 +44,9 @@ export class GoalsView
   private readonly disposables: vscode.Disposable[];
   private shown: string | null = null;
   private timer: NodeJS.Timeout | undefined;
+  /** What the user looks for, and the goals that are shown then. */
+  private query = "";
+  private matching: ReadonlySet<string> | undefined;
   /** To be revealed as soon as the branch's plan is there. */
   private wanted: { goalId: string; branchId: string } | undefined;
 
@@ -102,6 +106,36 @@ export class GoalsView
     }
   }
 
+  /** Shows only goals with certain words, while they are typed and until the filter is cleared. Escape clears it, too. */
+  filter(): void {
+    const box = vscode.window.createInputBox();
+    box.title = t("Filter goals");
+    box.placeholder = t("Words of the goal or its summary, or its number");
+    box.value = this.query;
+    let kept = false;
+    box.onDidChangeValue((value) => this.setQuery(value));
+    box.onDidAccept(() => {
+      kept = true;
+      box.hide();
+    });
+    box.onDidHide(() => {
+      if (!kept) this.setQuery("");
+      box.dispose();
+    });
+    box.show();
+  }
+
+  clearFilter(): void {
+    this.setQuery("");
+  }
+
+  private setQuery(query: string): void {
+    if (query.trim() === this.query) return;
+    this.query = query.trim();
+    void vscode.commands.executeCommand("setContext", "goalwright.goalsFiltered", this.query !== "");
+    this.refresh();
+  }
+
   /** Opens the way to a goal and selects it. */
   async show(goalId: string): Promise<void> {
     if (!goalOf(this.tree, goalId)) return;
@@ -126,9 +160,10 @@ export class GoalsView
   }
 
   getChildren(element?: string): string[] {
-    if (element === undefined) return below(this.tree, this.children, null);
+    const found = (goalId: string | null): string[] => below(this.tree, this.children, goalId).filter((id) => this.matching?.has(id) ?? true);
+    if (element === undefined) return found(null);
     const place = placeOf(element);
-    if (!("branch" in place)) return below(this.tree, this.children, place.goal);
+    if (!("branch" in place)) return found(place.goal);
     const { branch } = place;
     const tree = this.trees.tree(branch) ?? EMPTY;
     return childrenOf(tree, "goal" in place ? place.goal : null).map((goal) => branchGoalElement(branch, goal.id));
@@ -155,9 +190,12 @@ export class GoalsView
     const number = goalNumbers(tree).get(goal.id);
     // Numbers of a branch's goals as seed 000 writes them: `A.1`.
     const shown = row({ tree, running, branched: this.branched(inBranch) }, goal, inBranch && number ? `${inBranch}.${number}` : number, live);
-    const item = new vscode.TreeItem(shown.label, STATES[shown.state]);
+    // What matches a filter may stand below a goal that has ended.
+    const isFound = this.matching !== undefined && shown.state !== "leaf";
+    const item = new vscode.TreeItem(shown.label, STATES[isFound ? "expanded" : shown.state]);
     // VS Code remembers which rows were open by their ids: a goal that has ended gets a new one, and is folded.
-    item.id = `${this.sessions.sessionId}:${element}${shown.state === "collapsed" && !this.branched(inBranch).has(goal.id) ? ":folded" : ""}`;
+    const folded = shown.state === "collapsed" && !this.branched(inBranch).has(goal.id);
+    item.id = `${this.sessions.sessionId}:${element}${isFound ? ":found" : folded ? ":folded" : ""}`;
     item.description = shown.description;
     if (inBranch === undefined) item.command = { command: "goalwright.showGoal", title: t("Go to its place in the chat"), arguments: [goal.id] };
     item.iconPath = new vscode.ThemeIcon(
@@ -240,7 +278,9 @@ export class GoalsView
     const { mission, goals } = this.tree;
     const live = goals.filter((goal) => goal.status !== "abandoned");
     const done = live.filter((goal) => goal.status === "completed").length;
-    this.view.message = goals.length > 0 ? oneLine(mission) : "";
+    const matching = this.query ? matchingGoals(this.tree, this.query) : undefined;
+    this.matching = matching?.shown;
+    this.view.message = matching ? filterWords(this.query, matching.count) : goals.length > 0 ? oneLine(mission) : "";
     this.view.description = live.length > 0 ? `${done}/${live.length}` : "";
     this.changed.fire(undefined);
     this.follow();
@@ -259,6 +299,10 @@ export class GoalsView
     // It fails when the row went away in between; the next event brings the next try.
     this.view.reveal(currentId, { select: false, focus: false, expand: true }).then(undefined, () => undefined);
   }
+}
+
+function filterWords(query: string, count: number): string {
+  return count === 0 ? t("No goal matches “{0}”.", query) : plural(count, "Filter “{1}”: {0} goal", "Filter “{1}”: {0} goals", count, query);
 }
 
 /** Only what changes a row is worth a repaint; text that streams is not. */

@@ -38,7 +38,7 @@ export function goalLine(event: GoalEvent, before: GoalTree, after: GoalTree): s
       if (updates["status"] === "completed") return t("You marked goal {0} as done", name(old, before));
       if (updates["status"] === "abandoned") return t("You abandoned goal {0}", name(old, before));
       return event.currentId === event.goalId && before.currentId !== event.goalId
-        ? t("You set the focus on goal {0}", name(now, after))
+        ? t("Now working on {0}", name(now, after))
         : undefined;
     }
   }

@@ -13,7 +13,7 @@ const SAVE = t("Save and Try Again");
 export async function step(history: FileHistory, action: "undo" | "redo", changeId?: string): Promise<void> {
   const done = await told(history, () => history.step(action, changeId));
   if (!done) return;
-  if (done.files.length === 0) void vscode.window.showInformationMessage(action === "undo" ? t("Nothing to undo: the files read so already.") : t("Nothing to redo: the files read so already."));
+  if (done.files.length === 0) void vscode.window.showInformationMessage(action === "undo" ? t("Nothing to undo: the files already match.") : t("Nothing to redo: the files already match."));
   else vscode.window.setStatusBarMessage(`Goalwright: ${restoredLine({ action, ...done })}`, SHOWN_MS);
 }
 
@@ -32,7 +32,7 @@ export async function restore(
   const detail = consequences(planned);
   if ((await vscode.window.showWarningMessage(words.question, { modal: true, detail }, words.button)) !== words.button) return;
   const done = await told(history, () => history.restore(about, false), words.nothing);
-  if (done) vscode.window.setStatusBarMessage(t("Goalwright: took back {0}", counts(done.files)), SHOWN_MS);
+  if (done) vscode.window.setStatusBarMessage(t("Goalwright: reverted {0}", counts(done.files)), SHOWN_MS);
 }
 
 /** Before an earlier message is sent again: asks what becomes of the files changed since. False: leave all as it is. */
@@ -46,7 +46,7 @@ export async function revertOrKeep(history: FileHistory, messageId: string): Pro
   const question = t("Revert the files that changed since this message?");
   const choice = await vscode.window.showWarningMessage(question, { modal: true, detail: consequences(planned) }, revert, keep);
   if (choice !== revert) return choice === keep;
-  return (await told(history, () => history.restore({ messageId }, false), t("Nothing to undo: the files read so already."))) !== undefined;
+  return (await told(history, () => history.restore({ messageId }, false), t("Nothing to undo: the files already match."))) !== undefined;
 }
 
 /**

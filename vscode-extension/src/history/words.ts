@@ -20,17 +20,17 @@ export function counts(files: readonly Counted[]): string {
   return `+${sum((file) => file.added)} −${sum((file) => file.removed)}`;
 }
 
-/** The quiet line in the transcript: `You undid edit of src/a.py +1 −2`. */
+/** The quiet line in the transcript: `You undid edit of src/a.py (+1 −2)`. */
 export function restoredLine({ action, target, files }: Pick<FilesRestored, "action" | "target" | "files">): string {
   const about = targetWords(target) || t("changes of {0}", filesWord(files.length));
-  const what = files.length > 0 ? `${about} ${counts(files)}` : about;
+  const what = files.length > 0 ? `${about} (${counts(files)})` : about;
   switch (action) {
     case "undo":
       return t("You undid {0}", what);
     case "redo":
       return t("You redid {0}", what);
     case "restore":
-      return t("You took back {0}", what);
+      return t("Reverted {0}", what);
   }
 }
 
@@ -38,7 +38,7 @@ export function restoredLine({ action, target, files }: Pick<FilesRestored, "act
 function targetWords(target: string): string {
   const [, count = "", since, goal] = /^(\d+) changes? (?:(since message \d+)|for the goal (.+))$/.exec(target) ?? [];
   // Nobody counts messages.
-  if (since) return plural(Number(count), "{0} change since an earlier message", "{0} changes since an earlier message");
+  if (since) return plural(Number(count), "{0} change", "{0} changes");
   if (goal) return plural(Number(count), "{0} change for the goal {1}", "{0} changes for the goal {1}", count, goal);
   const [, tool, files] = /^(\w+) of (.+)$/.exec(target) ?? [];
   return tool && files ? changeOf(tool, files) : target;
@@ -60,7 +60,7 @@ export function fileLines(files: readonly Counted[]): string {
 
 /** What a question before a restore says below it. */
 export function consequences({ files }: Pick<HistoryOutcome, "files">): string {
-  return `${fileLines(files)}\n\n${t("Only what Goalwright changed is taken back; your own edits stay. Each change can be redone.")}`;
+  return `${fileLines(files)}\n\n${t("Reverts only Goalwright's edits; yours are kept. Each change can be redone.")}`;
 }
 
 /** What a change can be called: `edit of src/a.py`, `patch of 3 files`. */

@@ -16,10 +16,10 @@ export interface BudgetChoice {
 }
 
 const KINDS: readonly { key: keyof Budget; label: string }[] = [
-  { key: "sessionUsd", label: t("Money for this session") },
-  { key: "sessionTokens", label: t("Tokens for this session") },
-  { key: "goalUsd", label: t("Money for each goal") },
-  { key: "goalTokens", label: t("Tokens for each goal") },
+  { key: "sessionUsd", label: t("Cost limit for this session") },
+  { key: "sessionTokens", label: t("Token limit for this session") },
+  { key: "goalUsd", label: t("Cost limit per goal") },
+  { key: "goalTokens", label: t("Token limit per goal") },
 ];
 const NO_BUDGET: Budget = { sessionUsd: null, sessionTokens: null, goalUsd: null, goalTokens: null };
 

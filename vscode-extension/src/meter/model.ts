@@ -31,13 +31,13 @@ export function cacheShare(usage: Usage): number | undefined {
   return all > 0 ? usage.cacheRead / all : undefined;
 }
 
-/** `83 % from cache`; empty when nothing was sent. */
+/** `83 % cache hits`; empty when nothing was sent. */
 export function cacheWords(usage: Usage): string {
   const share = cacheShare(usage);
-  return share === undefined ? "" : t("{0} from cache", percent(share));
+  return share === undefined ? "" : t("{0} cache hits", percent(share));
 }
 
-/** `12k tokens · $0.02 · 83 % from cache`; empty when nothing was spent. */
+/** `12k tokens · $0.02 · 83 % cache hits`; empty when nothing was spent. */
 export function spentWords({ usage, cost }: Pick<GoalMeter, "usage" | "cost">): string {
   if (total(usage) === 0) return "";
   return [tokensWord(total(usage)), cost > 0 ? money(cost) : "", cacheWords(usage)].filter(Boolean).join(" · ");
@@ -128,17 +128,17 @@ export function details(meter: Meter, tree: GoalTree): { label: string; words: s
     {
       label: t("Context"),
       words: [
-        t("about {0} tokens", short(meter.contextTokens)),
-        ...(meter.contextWindow > 0 ? [t("{0} fit", short(meter.contextWindow))] : []),
-        ...(meter.compactAt > 0 ? [t("compacted at {0}", short(meter.compactAt))] : []),
+        t("{0} used", short(meter.contextTokens)),
+        ...(meter.contextWindow > 0 ? [t("{0} window", short(meter.contextWindow))] : []),
+        ...(meter.compactAt > 0 ? [t("auto-compacts at {0}", short(meter.compactAt))] : []),
       ],
     },
     {
       label: t("Tokens"),
       words: [
         t("{0} in", short(sent(usage))),
-        ...(usage.cacheRead > 0 ? [t("{0} of them from cache", short(usage.cacheRead))] : []),
-        ...(usage.cacheWrite > 0 ? [t("{0} put there", short(usage.cacheWrite))] : []),
+        ...(usage.cacheRead > 0 ? [t("{0} from the cache", short(usage.cacheRead))] : []),
+        ...(usage.cacheWrite > 0 ? [t("{0} written to the cache", short(usage.cacheWrite))] : []),
         t("{0} out", short(usage.output)),
       ],
     },

@@ -43,7 +43,7 @@ export class PermissionCommands {
     }));
     const picked = await vscode.window.showQuickPick(items, {
       title: t("Mode of this session"),
-      placeHolder: t("What may pass without a question?"),
+      placeHolder: t("What can run without asking?"),
       matchOnDetail: true,
     });
     if (!picked || (picked.mode === now && sessions.state)) return;
@@ -64,7 +64,7 @@ export class PermissionCommands {
   async manage(): Promise<void> {
     const pick = vscode.window.createQuickPick<Item>();
     pick.title = t("Permissions");
-    pick.placeholder = t("What was granted, and the rules in force");
+    pick.placeholder = t("Your permissions and active rules");
     pick.matchOnDescription = true;
     pick.matchOnDetail = true;
     pick.busy = true;
@@ -134,7 +134,7 @@ function itemsOf({ grants, rules }: PermissionRulesResult, now: number): Item[] 
     separator(t("Granted by you")),
     ...newest.map((grant): Item => ({ ...grantRow(grant, now), iconPath: new vscode.ThemeIcon("key"), buttons: [REMOVE], grant })),
     ...(grants.length === 0 ? [{ label: t("Nothing yet"), detail: t("“Always…” on a question adds something here.") }] : []),
-    separator(t("Rules in force, the strongest first")),
+    separator(t("Active rules, highest priority first")),
     ...[...rules].reverse().map((rule): Item => ({ ...ruleRow(rule, places()), iconPath: new vscode.ThemeIcon(ICONS[rule.action]), buttons: rule.file ? [OPEN] : [], rule })),
   ];
 }
@@ -142,5 +142,5 @@ function itemsOf({ grants, rules }: PermissionRulesResult, now: number): Item[] 
 async function open({ source, file }: Rule): Promise<void> {
   if (file) await openFile(file);
   else if (source === "editor") await vscode.commands.executeCommand("workbench.action.openSettings", "goalwright");
-  else vscode.window.setStatusBarMessage(t("Goalwright: this rule is built in; a rule of your own overrules it"), SHOWN_MS);
+  else vscode.window.setStatusBarMessage(t("Goalwright: built-in rule. Add your own to override it."), SHOWN_MS);
 }

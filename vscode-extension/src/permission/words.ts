@@ -24,7 +24,7 @@ export function whose({ source }: Rule): string {
 
 /** `bash: * → ask`. What is protected is no rule of a list: its pattern says what it is. */
 export function ruleText({ source, permission, pattern, action }: Rule): string {
-  return source === "protected" ? pattern : `${permission}: ${pattern} → ${action}`;
+  return source === "protected" ? pattern : `${permissionName(permission)}: ${pattern} → ${action}`;
 }
 
 const NEEDS: Readonly<Record<string, string>> = {
@@ -67,9 +67,20 @@ const VERBS: Readonly<Record<string, string>> = {
   diagnostics: t("looks for problems in"),
   webfetch: t("fetches"),
   task: t("starts"),
-  external_directory: t("reaches outside of this folder:"),
-  doom_loop: t("does again:"),
+  external_directory: t("accesses a file outside this folder:"),
+  doom_loop: t("repeats:"),
 };
+
+const NAMES: Readonly<Record<string, string>> = {
+  hand_over: t("agent hand-off"),
+  doom_loop: t("repeated calls"),
+  external_directory: t("files outside this folder"),
+};
+
+/** What a permission is called in lists and lines: most by the tool's own name. */
+function permissionName(permission: string): string {
+  return Object.hasOwn(NAMES, permission) ? (NAMES[permission] ?? "") : permission;
+}
 
 /** What a permission is about, before its target: `reads`, `runs`. */
 export function verb(permission: string): string {
@@ -127,13 +138,13 @@ export interface ScopeWords {
 }
 
 export const SCOPES: readonly ScopeWords[] = [
-  { scope: "session", label: t("This session"), explanation: t("Holds in this session, also after a restart.") },
+  { scope: "session", label: t("This session"), explanation: t("Applies to this session, also after a restart.") },
   {
     scope: "workspace",
     label: t("This workspace"),
-    explanation: t("Holds in all sessions in this folder, for you, on this machine. Nothing is written into the folder."),
+    explanation: t("Applies to all your sessions in this folder, on this machine. Nothing is written into the folder."),
   },
-  { scope: "user", label: t("Everywhere"), explanation: t("Holds in every folder you open, for you, on this machine.") },
+  { scope: "user", label: t("Everywhere"), explanation: t("Applies to every folder you open, on this machine.") },
 ];
 
 /** What is asked about the run itself is of no use to another session. */
@@ -197,14 +208,14 @@ export function grantRow(grant: StoredGrant, now: number): Row {
   const when = grantedAt ? ago(grantedAt, now) : "";
   const given = when && by ? t("Granted {0} by {1}", when, by) : when ? t("Granted {0}", when) : by ? t("Granted by {0}", by) : "";
   return {
-    label: `${grant.permission}: ${grant.pattern}`,
+    label: `${permissionName(grant.permission)}: ${grant.pattern}`,
     description: scopeLabel(grant.scope),
     detail: [given, title].filter(Boolean).join(" — "),
   };
 }
 
 export function ruleRow(rule: Rule, places: Places): Row {
-  return { label: `${rule.permission}: ${rule.pattern}`, description: `${rule.action} · ${whose(rule).replace(/^the |[:：]$/g, "")}`, detail: shortPath(rule.file, places) };
+  return { label: `${permissionName(rule.permission)}: ${rule.pattern}`, description: `${rule.action} · ${whose(rule).replace(/^the |[:：]$/g, "")}`, detail: shortPath(rule.file, places) };
 }
 
 function jobState({ exitCode }: JobInfo): string {
@@ -219,26 +230,26 @@ export function jobRow(job: JobInfo, now: number): Row {
   return { label: job.command.replace(/\s+/g, " "), description: [jobState(job), began && t("started {0}", began)].filter(Boolean).join(" · "), detail: job.outputFile ?? "" };
 }
 
-/** `You took back: bash: git log *`. */
+/** `No longer allowed: bash: git log *`. */
 export function forgottenLine(grants: readonly { permission: string; pattern: string }[]): string {
-  return t("You took back: {0}", grantNames(grants));
+  return t("No longer allowed: {0}", grantNames(grants));
 }
 
-/** `From now on without a question, in this workspace: bash: git log *`. */
+/** `Always allowed in this workspace: bash: git log *`. */
 export function rememberedLine(grants: readonly { permission: string; pattern: string }[], scope: Scope): string {
   const names = grantNames(grants);
   switch (scope) {
     case "session":
-      return t("From now on without a question in this session: {0}", names);
+      return t("Always allowed in this session: {0}", names);
     case "workspace":
-      return t("From now on without a question in this workspace: {0}", names);
+      return t("Always allowed in this workspace: {0}", names);
     case "user":
-      return t("From now on without a question everywhere: {0}", names);
+      return t("Always allowed everywhere: {0}", names);
   }
 }
 
 function grantNames(grants: readonly { permission: string; pattern: string }[]): string {
-  return grants.map(({ permission, pattern }) => `${permission}: ${pattern}`).join(", ");
+  return grants.map(({ permission, pattern }) => `${permissionName(permission)}: ${pattern}`).join(", ");
 }
 
 /** Whether a text is a command of which it leaves out no more than it says. */

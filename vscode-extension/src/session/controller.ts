@@ -120,6 +120,12 @@ export class SessionController implements vscode.Disposable {
     this.changed.fire({ kind: "reset" });
   }
 
+  /** Opens a new session with what was said in this one, before the message when one is named; this one stays as it is. */
+  async fork(messageId?: string): Promise<void> {
+    const { session } = await this.daemon.request("goalwright/session/fork", { sessionId: this.required(), messageId: messageId ?? null });
+    await this.open(session.trace.traceId);
+  }
+
   list(limit: number, before?: string): Promise<{ sessions: SessionInfo[]; more: boolean }> {
     return this.daemon.request("goalwright/session/list", before ? { limit, before } : { limit });
   }
@@ -287,7 +293,7 @@ export class SessionController implements vscode.Disposable {
 
 /** Why an answer does not count. */
 function tooLate(by: string): string {
-  if (by === "timeout") return t("Nobody answered in time, so this was refused.");
+  if (by === "timeout") return t("Nobody answered in time, so this was rejected.");
   return by ? t("Already answered by {0}.", by) : t("Already answered.");
 }
 

@@ -84,7 +84,7 @@ async def test_a_pick_that_was_undone_before_the_end_is_none(tmp_path: Path) -> 
         await Restorer(session).undo()
         goal = session.state.plan.goals["2"]
         assert (goal.selected_branch, used(session)) == (None, None)
-        assert goal.summary == "The merge of branch A was taken back."
+        assert goal.summary == "The merge of branch A was undone."
         replays(bench, session)
         await Restorer(session).redo()
         goal = session.state.plan.goals["2"]
@@ -124,7 +124,7 @@ async def test_what_is_there_already_when_it_is_picked_again_goes_with_the_undo(
         await Restorer(session).undo()
         assert used(session) is None
         goal = session.state.plan.goals["2"]
-        assert goal.summary == "The merge of branch A was taken back."
+        assert goal.summary == "The merge of branch A was undone."
 
 
 async def test_a_branch_that_changed_nothing_is_chosen_and_not_used(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from daemon.explore.results import load_result
 from daemon.loop.assembly import Assembly
+from daemon.loop.forking import CannotFork
 from daemon.loop.recovery import read_state, replay
 from daemon.loop.session import Sealed
 from daemon.loop.state_of_children import Children
@@ -365,3 +366,20 @@ async def test_what_is_not_saved_in_the_editor_is_told_not_to_be_in_the_branches
         assert (
             "Not in the branches, because it is not saved in the editor: src/a.py." in told(session).content
         )
+
+
+async def test_a_fork_has_the_plan_of_an_exploration_without_its_branches(tmp_path: Path) -> None:
+    async with exploring(tmp_path, MAIN, {"A": A, "B": B}) as bench:
+        session = await ran(bench)
+        fork = await bench.opened(await bench.core.keeping.fork(session))
+        assert [goal.type for goal in fork.state.plan.snapshot().goals] == [
+            goal.type for goal in session.state.plan.snapshot().goals
+        ]
+        assert (fork.state.children.branches, fork.state.trace.total_cost) == ({}, 0.0)
+        assert [message.text() for message in fork.state.messages] == [
+            message.text() for message in session.state.messages
+        ]
+        assert bench.core.store.children(fork.session_id) == []
+        branch = await bench.opened(f"{session.session_id}:A")
+        with pytest.raises(CannotFork, match="fork the session it belongs to"):
+            await bench.core.keeping.fork(branch)

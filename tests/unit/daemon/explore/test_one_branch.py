@@ -182,7 +182,7 @@ async def refused(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("settings", "answer", "trusted", "words"),
     [
-        ({}, "reject", True, "not run: refused by the person: they delete my data"),
+        ({}, "reject", True, "not run: rejected by the user: they delete my data"),
         ({"permission_timeout_s": 0.05}, "", True, "not run: Nobody answered the question within 0.05 s"),
         ({"permission": {"*": "allow", "bash": "deny"}}, "", True, "not run: The editor rule"),
         ({"test_command": None}, "", True, "not run: no test command is known (setting test_command)"),

@@ -130,7 +130,7 @@ async def test_a_no_is_no_failure_and_the_person_is_told(tmp_path: Path) -> None
         session = bench.session(settings={"test_command": "make x"})
         task = asyncio.create_task(agree_on_test(session, "call_2"))
         await bench.answer("reject", "too slow")
-        assert (await task).why_not == "refused by the person: too slow"
+        assert (await task).why_not == "rejected by the user: too slow"
         notices = [event for event in bench.events(Notice) if event.code == NOT_RUN]
         assert len(notices) == 2
         assert "too slow" in notices[1].text and notices[1].about == "call_2"
@@ -149,7 +149,7 @@ async def test_a_plain_no_to_the_tests_refuses_nothing_else(tmp_path: Path) -> N
         task = asyncio.create_task(agree_on_test(session, "call_1"))
         request = (await bench.asked(2))[1]
         bench.core.permissions.reply(request.request_id, "reject", None, "test")
-        assert (await task).why_not == "refused by the person"
+        assert (await task).why_not == "rejected by the user"
         await bench.answer("once")
         assert (await other).asked
         await close_child(child)

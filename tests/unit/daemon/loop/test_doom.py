@@ -90,7 +90,7 @@ async def test_calls_of_one_step_count_one_by_one(tmp_path: Path) -> None:
         turn = prompted(bench.session(), "go")
         (request,) = await bench.asked()
         assert (request.permission, request.targets, request.tool_call_id) == ("doom_loop", ("ls",), "call_3")
-        assert "ls three times" in request.title
+        assert "same ls call three times" in request.title
         assert [(s.permission, s.pattern) for s in request.suggestions] == [("doom_loop", "ls")]
         await bench.answer("once")
         assert (await finish(turn)).stop == "end_turn"
@@ -170,7 +170,7 @@ async def test_a_call_of_an_abandoned_goal_asks_and_tells_the_model_why_it_was_g
         found = results(bench, session.session_id)
         note = (
             "<earlier_attempts>\nThe same call was made for the goal "
-            '"the one way", which was given up: it broke the build\n</earlier_attempts>'
+            '"the one way", which was abandoned: it broke the build\n</earlier_attempts>'
         )
         assert found["call_6"].content.endswith(note)
         assert found["call_7"].content.endswith(note)

@@ -99,7 +99,7 @@ async def test_the_person_is_asked_with_the_diff_before_the_model_takes_back(tmp
         turn = prompted(session, "go")
         request = await asked_to_take_back(bench)
         assert (request.permission, set(request.targets)) == ("edit", {"a.py", "new/b.txt"})
-        assert request.title == "Take back 2 changes for the goal 1 one way (+1 -2)"
+        assert request.title == "Revert 2 changes for the goal 1 one way (+1 -2)"
         assert "-five\n+line 5" in next(f for f in request.files if f.path == "a.py").diff
         assert statuses(session) == {"one way": "in_progress"}
         file(bench).write_text(file(bench).read_text().replace("line 1\n", "mine\n"))

@@ -154,7 +154,7 @@ GAVE_UP = Ran("end_turn", given_up=frozenset({"1"}))
             STEP,
             "1 !, 2",
             GAVE_UP,
-            Ask("again", 'The goal "1" was given up: why.', revise=True, failed="1"),
+            Ask("again", 'The goal "1" was abandoned: why.', revise=True, failed="1"),
         ),
         (
             NUDGED,
@@ -173,10 +173,10 @@ GAVE_UP = Ran("end_turn", given_up=frozenset({"1"}))
             GAVE_UP,
             End(
                 "error",
-                'The goal "1" was given up: why. The plan was made anew 3 times, and that did not help.',
+                'The goal "1" was abandoned: why. The plan was made anew 3 times, and that did not help.',
             ),
         ),
-        (NO_REPLAN, "1 !", GAVE_UP, End("error", f'The goal "1" was given up: why. {OFF}')),
+        (NO_REPLAN, "1 !", GAVE_UP, End("error", f'The goal "1" was abandoned: why. {OFF}')),
         (
             NO_REPLAN,
             "1 >, 2",

@@ -139,7 +139,7 @@ async def test_a_step_that_fails_is_planned_anew_and_done_ones_stay(tmp_path: Pa
         assert tree(session) == ["x 1 A", "x 2 B in another way", "x 3 C"]
         assert session.state.plan.goals["3"].description == "C", "the goal that was kept is the same one"
         asked = [note for note in notes(session) if "B needs a license" in note]
-        assert asked == ['The goal "B" was given up: B needs a license.']
+        assert asked == ['The goal "B" was abandoned: B needs a license.']
         assert bench.models.left == 0
         one_turn(bench)
 
@@ -195,7 +195,7 @@ async def test_without_replanning_a_failed_step_ends_the_turn_and_says_so(tmp_pa
         result = await session.prompt("go")
         assert result.stop == "error"
         assert result.detail == (
-            'The goal "A" was given up: no license. The plan ends here, because replanning is off '
+            'The goal "A" was abandoned: no license. The plan ends here, because replanning is off '
             "(setting allow_replan). What is open stays in the plan."
         )
         assert tree(session) == ["  1 B"]
@@ -265,7 +265,7 @@ async def test_a_way_that_the_model_replaces_itself_is_no_failure(tmp_path: Path
         session = planned(bench, "layered")
         assert (await session.prompt("go")).stop == "end_turn"
         assert tree(session) == ["x 1 A2", "x 2 B"]
-        assert not any("given up" in note for note in notes(session))
+        assert not any("abandoned" in note for note in notes(session))
 
 
 async def test_a_goal_that_is_broken_down_is_worked_on_part_by_part(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ export function Always({ drafts, scope, disabled, onDrafts, onScope, onAccept, o
       <p class="rule">
         {filled(t("{0} stands for anything, {1} for one character."), <code>*</code>, <code>?</code>)}
       </p>
-      <div class="scopes" role="radiogroup" aria-label={t("Where it holds")}>
+      <div class="scopes" role="radiogroup" aria-label={t("Where it applies")}>
         {scopes.map((one) => (
           <label key={one.scope} class={one.scope === scope ? "scope chosen" : "scope"} title={one.explanation}>
             <input type="radio" name="scope" value={one.scope} checked={one.scope === scope} onChange={() => onScope(one.scope)} />

@@ -1,4 +1,4 @@
-import { Fragment, type JSX } from "preact";
+import { Fragment, type ComponentChildren, type JSX } from "preact";
 import { PROVIDER_NAMES } from "../../models/words";
 import type { GoalTree, Part, ReasoningPart, Role, ToolCallPart } from "../../protocol.gen";
 import { compactionWords, type CompactionLine } from "../../session/lines";
@@ -92,7 +92,7 @@ function sameCalls(parts: MessageProps["parts"], a: SessionState, b: SessionStat
   });
 }
 
-const RESTORE = t("Restore files to before this message");
+const RESTORE = t("Revert files to this point");
 
 function UserMessage({ id, parts, editable, retryable, restorable }: Pick<MessageProps, "id" | "parts" | "editable" | "retryable"> & { restorable: boolean }): JSX.Element {
   const notes = parts.flatMap((part) => (part?.type === "note" ? [part.text] : []));
@@ -103,6 +103,7 @@ function UserMessage({ id, parts, editable, retryable, restorable }: Pick<Messag
         <article class="message user" aria-label={t("You")}>
           <div class="actions">
             {editable && <Action icon="edit" label={t("Edit and resend")} onClick={() => post({ type: "resend", messageId: id, ...promptOf(parts.filter((part) => part !== undefined)) })} />}
+            {editable && <Action icon="fork" label={t("Fork from here")} onClick={() => post({ type: "fork", messageId: id, ...promptOf(parts.filter((part) => part !== undefined)) })} />}
             {retryable && <Action icon="redo" label={t("Retry this message")} onClick={() => post({ type: "retry" })} />}
             {restorable && <Action icon="restore" label={RESTORE} onClick={() => post({ type: "restoreBefore", messageId: id })} />}
           </div>
@@ -130,7 +131,7 @@ function Action({ icon, label, onClick }: { icon: IconName; label: string; onCli
 }
 
 /** What Goalwright told the model in the person's place or along with a message: nobody said it, and nobody need read it. */
-function Note({ id, text, label = t("Note to the model") }: { id: string; text: string; label?: string }): JSX.Element {
+function Note({ id, text, label = t("System note") }: { id: string; text: string; label?: string }): JSX.Element {
   const [open, toggle] = useOpen(`note-${id}`);
   return (
     <div class="note">
@@ -193,7 +194,7 @@ export function UserText({ id, text }: { id: string; text: string }): JSX.Elemen
     return (
       <>
         <p class="said">{visible(line)}</p>
-        <Note id={`sent-${id}`} text={text} label={t("What the model is sent")} />
+        <Note id={`sent-${id}`} text={text} label={t("Prompt sent to the model")} />
       </>
     );
   }
@@ -275,12 +276,15 @@ function Reasoning({ id, part, growing }: { id: string; part: ReasoningPart; gro
 const ICONS: Record<string, IconName> = { files_restored: "undo", goal_changed: "goal", granted: "shield" };
 
 /** A new error is announced at once, everything else when the reader has a moment; what is `past` is not announced. */
-export function NoticeLine({ level, text, code = "", past = false }: { level: Level; text: string; code?: string; past?: boolean }): JSX.Element {
+export function NoticeLine({ level, text, code = "", past = false, children }: { level: Level; text: string; code?: string; past?: boolean; children?: ComponentChildren }): JSX.Element {
   const icon = ICONS[code] ?? (level === "info" ? "info" : "warning");
   return (
     <div class={`notice notice-${level}`} role={past ? "note" : level === "error" ? "alert" : "status"}>
       <Icon name={icon} />
-      <span>{text}</span>
+      <span>
+        {text}
+        {children && <> {children}</>}
+      </span>
     </div>
   );
 }

@@ -26,7 +26,7 @@ export function RecordBar({ record }: { record: SessionState }): JSX.Element {
     <div class="record" role="status">
       <Icon name={live ? "running" : "plan"} />
       <span>
-        {`${live ? t("At work: you are reading along.") : t("The record of what was done: it takes no messages.")} `}
+        {`${live ? t("Live, read-only.") : t("Read-only transcript.")} `}
         <button type="button" class="quiet" onClick={() => post({ type: "closeRecord" })}>
           {t("Back to the session")}
         </button>

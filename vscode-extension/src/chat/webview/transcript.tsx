@@ -42,7 +42,7 @@ export function Transcript({ session, outbox, changes, explored, own: editable }
     <>
       {shown.map((item) => (
         <div class="line" key={item.key}>
-          {item.key === own && <p class="from-main" role="separator"><span>{t("From the main line up to here")}</span></p>}
+          {item.key === own && <p class="from-main" role="separator"><span>{t("Shared history")}</span></p>}
           {mark(marks.get(item.key), goalTree)}
           {item.kind === "compaction" ? (
             <Compaction line={item} />

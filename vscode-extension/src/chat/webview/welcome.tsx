@@ -48,7 +48,13 @@ export function Welcome({ surrounding }: { surrounding: Surrounding }): JSX.Elem
           ))}
         </section>
       )}
-      {folderNote && <NoticeLine level="info" text={folderNote} />}
+      {folderNote && (
+        <NoticeLine level="info" text={folderNote}>
+          <button type="button" class="quiet" onClick={() => post({ type: "command", command: "chooseFolder" })}>
+            {t("Change folder")}
+          </button>
+        </NoticeLine>
+      )}
       {recent.length > 0 && (
         <section aria-label={t("Recent sessions")}>
           <h2>{t("Recent")}</h2>

@@ -16,6 +16,11 @@ export function visibleLine(text: string): string {
   return visible(text).replaceAll("\n", "␊").replaceAll("\t", "␉");
 }
 
+/** The last line of a Markdown text, without its marks, for a glimpse of it. */
+export function bareLine(text: string): string {
+  return visibleLine(text.trim().split("\n").at(-1)?.replace(/[*_`#]+/g, "").trim() ?? "");
+}
+
 function shape(letter: string): string {
   const code = letter.codePointAt(0) ?? 0;
   if (code < 0x20) return String.fromCharCode(0x2400 + code); // Unicode's pictures of the controls: ␛, ␇, ␍

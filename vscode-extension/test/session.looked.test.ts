@@ -6,7 +6,7 @@ import { foundOf, listingOf } from "../src/session/looked";
 test("a file that was read is its lines, without the numbers that are for the model", () => {
   assert.deepEqual(listingOf("1→def f():\n2→    return 1→2\n3→"), { first: 1, code: "def f():\n    return 1→2\n", notes: [] });
   const part = "(As in the editor, with UNSAVED changes: the file on disk differs.)\n40→a\n41→b\n(Lines 40-41 of 90. Go on with offset=42.)";
-  assert.deepEqual(listingOf(part), { first: 40, code: "a\nb", notes: ["As in the editor, with UNSAVED changes: the file on disk differs.", "Lines 40-41 of 90. Go on with offset=42."] });
+  assert.deepEqual(listingOf(part), { first: 40, code: "a\nb", notes: ["As in the editor, with UNSAVED changes: the file on disk differs.", "Lines 40-41 of 90."] });
   assert.equal(listingOf("src is a folder:\na.py"), undefined);
 });
 
@@ -17,7 +17,7 @@ test("hits of a search are places in files", () => {
       { path: "src/a.py", hits: [{ line: 3, text: "x = 1" }, { line: 14, text: "9→x" }] },
       { path: "b (copy).py", hits: [{ line: 1, text: "x" }] },
     ],
-    notes: ["200 lines match; the first 3 of the newest files are shown. Narrow the search."],
+    notes: ["200 lines match; the first 3 of the newest files are shown."],
   });
   assert.equal(foundOf("grep", "No lines match."), undefined);
 });

@@ -54,6 +54,8 @@ export function foundOf(tool: string, content: string): Found | undefined {
   return files.length > 0 ? { files, notes: notes(rest) } : undefined;
 }
 
+/** What is left of the other lines without brackets and advice for the model. */
 function notes(lines: readonly string[]): string[] {
-  return lines.map((line) => line.trim().replace(/^\((.*)\)$/, "$1")).filter(Boolean);
+  const advice = / (?:Go on with offset=\d+|Narrow the search|Use a narrower pattern)\.$/;
+  return lines.map((line) => line.trim().replace(/^\((.*)\)$/, "$1").replace(advice, "")).filter(Boolean);
 }

@@ -65,7 +65,8 @@ export function toolView(session: SessionState, call: ToolCallPart): ToolView {
     result,
     request,
     state,
-    title: titleOf(result, request, inside(mainArgument(input), session.session.trace.workspace)),
+    // The job has an id in its title, which the row has no room for.
+    title: job ? mainArgument(input) : titleOf(result, request, inside(mainArgument(input), session.session.trace.workspace)),
     path: text(metadata["path"]) ?? file?.path ?? text(input["file_path"]) ?? text(input["path"]),
     added: number(metadata["added"]) ?? total(request, (one) => one.added),
     removed: number(metadata["removed"]) ?? total(request, (one) => one.removed),

@@ -130,7 +130,7 @@ export function ReadsRow({ session, calls }: { session: SessionState; calls: rea
         <button type="button" class="tool-head" aria-expanded={open} onClick={toggle}>
           <Icon name={running ? "running" : failed.length > 0 ? "cross" : "check"} />
           <span class="reads-words">{words}</span>
-          <span class="tool-title">{running ? visibleLine(running.title) : ""}</span>
+          {running && <span class="tool-title">{visibleLine(running.title)}</span>}
           {remark && <span class="remark">{remark}</span>}
           <Icon name="chevron" />
         </button>
@@ -167,7 +167,7 @@ export function PlanCard({ view, tree }: { view: ToolView; tree: GoalTree }): JS
 function remarks(view: ToolView, undone: boolean): string[] {
   const state = view.state === "canceled" && !view.job ? (view.result?.metadata["canceled"] === true ? t("stopped") : view.result?.title || t("not run")) : REMARKS[view.state];
   const ended = view.ended.length > 1 || view.state === "done" ? view.ended : [state, ...view.ended];
-  return [ended.filter(Boolean).join(" · "), view.altered ? t("altered by you") : "", view.job?.running ? t("in the background") : "", undone ? t("undone") : ""].filter((remark) => remark !== undefined && remark !== "") as string[];
+  return [ended.filter(Boolean).join(" · "), view.altered ? t("altered by you") : "", view.job?.id ?? "", undone ? t("undone") : ""].filter((remark) => remark !== undefined && remark !== "") as string[];
 }
 
 /** What else can be done with what the call is about: the file in the editor, the command in a terminal, the job's end. */

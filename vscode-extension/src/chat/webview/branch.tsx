@@ -47,7 +47,7 @@ export function Branch({ sessionId, view, ended, explored }: BranchProps): JSX.E
         <Icon name="chevron" />
       </button>
       {!ended && (
-        <p class="branch-last">{visibleLine(lastLine(branch.lastMessage)) || t("Begins…")}</p>
+        <p class="branch-last">{bareLine(lastLine(branch.lastMessage)) || t("Begins…")}</p>
       )}
       {open && <Opened sessionId={sessionId} view={view} explored={explored} />}
       <div class="branch-foot">

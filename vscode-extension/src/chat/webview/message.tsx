@@ -299,7 +299,7 @@ function Reasoning({ id, part, growing }: { id: string; part: ReasoningPart; gro
       <button type="button" class="fold" aria-expanded={open} onClick={toggle}>
         <Icon name="chevron" />
         <span class={growing ? "shimmer" : ""}>{growing ? t("Thinking…") : t("Thought")}</span>
-        {!open && growing && <span class="glimpse">{bareLine(part.text)}</span>}
+        {!open && growing && <span class="glimpse">{bareLine(part.text.trim().split("\n").at(-1) ?? "")}</span>}
       </button>
       {open && <Markdown text={part.text} />}
     </div>

@@ -16,9 +16,9 @@ export function visibleLine(text: string): string {
   return visible(text).replaceAll("\n", "␊").replaceAll("\t", "␉");
 }
 
-/** The last line of a Markdown text, without its marks, for a glimpse of it. */
-export function bareLine(text: string): string {
-  return visibleLine(text.trim().split("\n").at(-1)?.replace(/[*_`#]+/g, "").trim() ?? "");
+/** A line of Markdown without its marks, for a glimpse of a text. */
+export function bareLine(line: string): string {
+  return visibleLine(line.trim().replace(/^(?:#+|[-*>])\s+|`+|\*\*/g, "").replace(/\*(\S(?:[^*]*\S)?)\*/g, "$1"));
 }
 
 function shape(letter: string): string {

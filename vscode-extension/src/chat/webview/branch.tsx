@@ -9,7 +9,7 @@ import { Counts } from "./diff";
 import { useOpen } from "./hooks";
 import { post } from "./host";
 import { Icon, type IconName } from "./icons";
-import { visibleLine, visible } from "./visible";
+import { bareLine, visible, visibleLine } from "./visible";
 import { t } from "../../l10n";
 
 const ICONS: Readonly<Record<BranchState, IconName>> = {

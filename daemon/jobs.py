@@ -94,7 +94,7 @@ class SessionJobs:
             entry.unread.add(ansi.plain(text))
             self._on_output(tool_call_id, tail(text, _LIVE_CHUNK))
 
-        job = Job(f"job_{self._count}", command, self._now(), output_file=path)
+        job = Job(f"job_{self._count}", command, self._now(), output_file=path, tool_call_id=tool_call_id)
         output = Output(path, heard, self._redact, whole=True)
         entry = self._jobs[job.job_id] = _Running(job, output, HeadTail(), on_end)
         began: asyncio.Future[None] = asyncio.get_running_loop().create_future()

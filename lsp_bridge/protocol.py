@@ -233,6 +233,15 @@ class SessionLoadResult(Wire):
     """Not empty: the record of a branch or sub-agent that has ended, which takes no prompts; why, in words."""
     notices: tuple[Told, ...] = ()
     """What a transcript tells among ``messages``, in order."""
+    under_way: tuple[CallUnderWay, ...] = ()
+    """Tool calls that have been started and have no result yet, and those whose background job still runs."""
+
+
+class CallUnderWay(Wire):
+    """A tool call at work. ``output``: the end of what it has written so far."""
+
+    tool_call_id: str
+    output: str = ""
 
 
 class Told(Wire):

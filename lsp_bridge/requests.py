@@ -265,6 +265,10 @@ class Requests:
             awaits_choice=awaiting(session),
             sealed=session.sealed,
             notices=_told(told),
+            under_way=tuple(
+                p.CallUnderWay(tool_call_id=call_id, output=session.live_output.get(call_id, ""))
+                for call_id in {**state.under_way, **session.live_output}
+            ),
         )
 
     async def messages(self, params: p.SessionMessagesParams) -> p.SessionMessagesResult:

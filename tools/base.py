@@ -320,8 +320,25 @@ class FileHistory(VersionKeeper, Protocol):
         ...
 
 
+PlanOperation = Literal["added", "completed", "abandoned", "removed", "focused", "renamed", "moved"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChange:
+    """What a call did to one goal. ``description``: the goal's, after the change."""
+
+    operation: PlanOperation
+    goal_id: str
+    description: str
+
+
 class Plan(Protocol):
     """The goal tree, as the ``goal`` tool sees it, or the ``step`` tool."""
+
+    @property
+    def changed(self) -> Sequence[PlanChange]:
+        """What the last successful ``update`` or ``step`` has changed, in order, for the display."""
+        ...
 
     async def update(
         self,

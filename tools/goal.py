@@ -132,7 +132,8 @@ class GoalTool(Tool[GoalInput]):
             f"+ {', '.join(goals)}" if goals else "",
             f"moved {moves}" if moves is not None else "",
         ]
-        return ToolResult(told, title=head(" ".join("; ".join(filter(None, said)).split()), 120))
+        title = head(" ".join("; ".join(filter(None, said)).split()), 120)
+        return ToolResult(told, title=title, metadata=plan_metadata(ctx))
 
 
 def _ending(args: GoalInput) -> tuple[str | None, str | None, str | None]:
@@ -170,6 +171,16 @@ def _ending(args: GoalInput) -> tuple[str | None, str | None, str | None]:
 
 def _both(first: str, second: str) -> str:
     return second if first.strip() in ("", second) else f"{first.strip()}\n{second}"
+
+
+def plan_metadata(ctx: ToolContext) -> dict[str, object]:
+    """Return the changes of the plan for the display: numbers of goals change, their ids do not."""
+    return {
+        "plan": [
+            {"operation": one.operation, "goal_id": one.goal_id, "description": one.description}
+            for one in ctx.plan.changed
+        ]
+    }
 
 
 async def ask_for_plan(ctx: ToolContext, what: Mapping[str, str]) -> None:

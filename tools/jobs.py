@@ -21,6 +21,8 @@ class Job:
     exit_code: int | None = None
     output_file: Path | None = None
     """Everything it wrote so far."""
+    tool_call_id: str = ""
+    """The call that started it."""
 
 
 class Jobs(Protocol):

@@ -14,6 +14,7 @@ from tools.goal import (
     meant,
     no_as_false,
     number_as_text,
+    plan_metadata,
 )
 from tools.goal_lines import goal_lines, without_marks
 
@@ -74,4 +75,5 @@ class StepTool(Tool[StepInput]):
             f"focus {focus}" if focus is not None else "",
             f"+ {', '.join(goals)}" if plan else "",
         ]
-        return ToolResult(told, title=head(" ".join("; ".join(filter(None, said)).split()), 120))
+        title = head(" ".join("; ".join(filter(None, said)).split()), 120)
+        return ToolResult(told, title=title, metadata=plan_metadata(ctx))

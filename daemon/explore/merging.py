@@ -29,7 +29,7 @@ from daemon.model.branches import BranchMeta, Choice
 from daemon.model.messages import whole_characters
 from daemon.model.words import cut_line
 from tools.access import Action
-from tools.base import Approval, FileChange, Permission, PermissionAsk, ToolContext, ToolError
+from tools.base import Approval, FileChange, Permission, PermissionAsk, PlanChange, ToolContext, ToolError
 from tools.change import ChangeOutcome, apply_changes
 from tools.cutting import head
 from tools.diff import shown_name
@@ -305,6 +305,8 @@ class _Titled:
 
 
 class _NoPlan:
+    changed: Sequence[PlanChange] = ()
+
     async def update(self, **changes: object) -> str:
         raise ToolError(t("A merge changes the plan by itself."))
 

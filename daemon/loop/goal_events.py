@@ -47,8 +47,14 @@ def goal_event(
             affected_goals=change.affected,
             by=by,
         )
+    gone = plan.goals.get(change.goal_id) if plan is not None else None
     return GoalRemoved(
-        trace_id=trace_id, time=now, goal_id=change.goal_id, current_id=change.current_id, by=by
+        trace_id=trace_id,
+        time=now,
+        goal_id=change.goal_id,
+        current_id=change.current_id,
+        description="" if gone is None else gone.description,
+        by=by,
     )
 
 

@@ -34,6 +34,7 @@ from daemon.model.branches import branch_of, root_of
 from daemon.model.events import (
     Delta,
     Event,
+    MessageAdded,
     Notice,
     PermissionAsked,
     PermissionReplied,
@@ -53,6 +54,8 @@ from tools.localization import noted, t
 log = logging.getLogger(__name__)
 
 _SNAPSHOT_DELAY_S = 1.0
+_LIVE_OUTPUT = 20_000
+"""Characters of live output that are kept for each command; clients keep as many."""
 NOT_TRUSTED = noted(
     "This folder is not trusted: its instruction files (AGENTS.md, CLAUDE.md) are shown to "
     "the model as information, and not obeyed. If the folder is yours, run `goalwright "
@@ -105,12 +108,14 @@ class LiveSession:
         """The settings in force: the files', and over them those of the client that prompted last."""
         self.trust: Trust = services.trust()
         """Of the folder; what the client says that prompted last."""
+        self.live_output: dict[str, str] = {}
+        """The end of what commands under way and background jobs have written, by tool call id."""
         self.jobs = SessionJobs(
             services.trace_folder(self.session_id) / "output",
             services.now,
             redact=SECRETS.text,
             on_end=self._job_ended,
-            on_output=self._job_output,
+            on_output=lambda call_id, text: self.tool_output(call_id, "bash", text),
         )
         """Commands in the background."""
         self.env: dict[str, str] = {}
@@ -176,6 +181,7 @@ class LiveSession:
             raise Left
         stored = self.services.store.append(event)
         self.state.apply(stored)
+        self._forget_output(stored)
         self.services.bus.publish(stored)
         self.hooks.seen(stored)
         if self._snapshot_due is None:
@@ -202,11 +208,26 @@ class LiveSession:
         self.services.bus.publish(delta)
 
     def notice(
-        self, level: Literal["info", "warning", "error"], text: str, code: str = "", *, about: str = ""
+        self,
+        level: Literal["info", "warning", "error"],
+        text: str,
+        code: str = "",
+        *,
+        about: str = "",
+        exit_code: int | None = None,
     ) -> None:
         """Tell the person something."""
-        now = self.services.now()
-        self.emit(Notice(trace_id=self.session_id, time=now, level=level, text=text, code=code, about=about))
+        self.emit(
+            Notice(
+                trace_id=self.session_id,
+                time=self.services.now(),
+                level=level,
+                text=text,
+                code=code,
+                about=about,
+                exit_code=exit_code,
+            )
+        )
 
     def tell_once(self, text: str) -> None:
         """Tell the person something that stays true."""
@@ -228,24 +249,33 @@ class LiveSession:
         by = self._job_stopped_by.get(job.job_id, "")
         code = JOB_KILLED if killed and not by else JOB_ENDED
         stopped_by = by or ("the model" if killed else "")
-        self.notice("info", job_notice(job, stopped_by), code, about=job.job_id)
+        self.live_output.pop(job.tool_call_id, None)
+        self.notice("info", job_notice(job, stopped_by), code, about=job.job_id, exit_code=job.exit_code)
 
     def jobs_lost(self) -> None:
         """The session is opened: what ran in the background has ended with the daemon before."""
         for job_id, command in list(self.state.jobs.items()):
             self.notice("info", job_lost(job_id, command), JOB_ENDED, about=job_id)
 
-    def _job_output(self, tool_call_id: str, text: str) -> None:
+    def tool_output(self, tool_call_id: str, name: str, text: str) -> None:
+        """Publish what a command wrote, and keep the end of it for clients that load the session later."""
+        self.live_output[tool_call_id] = (self.live_output.get(tool_call_id, "") + text)[-_LIVE_OUTPUT:]
         self.delta(
             Delta(
                 trace_id=self.session_id,
                 kind="tool_output",
                 message_id="",
                 tool_call_id=tool_call_id,
-                name="bash",
+                name=name,
                 text=text,
             )
         )
+
+    def _forget_output(self, event: Event) -> None:
+        """Drop the live output of a call that has its result, unless it started a background job."""
+        result = event.message.tool_result() if isinstance(event, MessageAdded) else None
+        if result is not None and result.metadata.get("job_id") not in self.state.jobs:
+            self.live_output.pop(result.tool_call_id, None)
 
     def tell_of_trust(self) -> None:
         """Once: what the folder tells the model is not obeyed, and how it would be."""

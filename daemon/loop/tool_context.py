@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from daemon.explore.port import LazyExplorer
 from daemon.files.seen import SessionFiles
 from daemon.loop.call_ids import goal_of_step
-from daemon.model.events import Delta
 from daemon.model.messages import ToolCallPart
 from daemon.permission.service import CallInfo, CallPermission
 from daemon.redaction import SECRETS
@@ -50,16 +49,7 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
         plan=plan,
         scratch=services.trace_folder(session_id) / "output",
         journal=services.journal,
-        on_output=lambda text: session.delta(
-            Delta(
-                trace_id=session_id,
-                kind="tool_output",
-                message_id="",
-                tool_call_id=call.id,
-                name=call.name,
-                text=text,
-            )
-        ),
+        on_output=lambda text: session.tool_output(call.id, call.name, text),
         redact=SECRETS.text,
         jobs=session.jobs,
         sandbox=sandbox_policy(session),

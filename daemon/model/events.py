@@ -147,8 +147,10 @@ class GoalRemoved(_Event):
     event: Literal["goal_removed"] = "goal_removed"
     goal_id: str
     current_id: str | None = None
+    description: str = ""
+    """What the goal was called: it is gone, so this is the only place for it."""
     reason: str = ""
-    """Why, when a person says so: the goal itself is gone, so this is the only place for it."""
+    """Why, when a person says so."""
     by: str = ""
     """Who did it, when it was a person."""
 
@@ -298,6 +300,8 @@ class Notice(_Event):
     code: str = ""
     about: str = ""
     """What it is about, where that has an id: a background job."""
+    exit_code: int | None = None
+    """How a background job ended, negative for a signal; None when that is not known."""
 
 
 class BranchStarted(_Event):

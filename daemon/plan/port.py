@@ -10,7 +10,7 @@ from daemon.plan.forest import ENDED
 from daemon.plan.stepping import MARKS, Step
 from daemon.plan.text import plan_to_prompt, progress_text, todo_text
 from daemon.plan.tree import Added, Change, Moved, PlanError, PlanTree, Removed, Updated
-from tools.base import ToolError
+from tools.base import PlanChange, PlanOperation, ToolError
 from tools.cutting import short
 from tools.localization import english
 
@@ -80,6 +80,8 @@ class SessionPlan:
         self._revert = revert
         self._front: PlanFront = front
         self._seen = seen
+        self.changed: Sequence[PlanChange] = ()
+        """See tools.base.Plan."""
 
     async def update(
         self,
@@ -269,8 +271,12 @@ class SessionPlan:
         ended = [line for change in changes if (line := self._ended(change))]
         named = self._front == "goal"  # by numbers, which change; steps are named by their descriptions
         numbers = self._tree.numbers() if named and any(map(_shifts, changes)) else {}
+        names = {goal_id: goal.description for goal_id, goal in self._tree.goals.items()}
         for change in changes:
             self._record(change)
+        self.changed = _changed(
+            changes, names | {i: goal.description for i, goal in self._tree.goals.items()}
+        )
         shifted = self._shifted(numbers) if numbers else []
         return "\n".join([*ended, *lines, *self._told(changes), *shifted, self._focused()])
 
@@ -348,6 +354,31 @@ class SessionPlan:
         if given_up:
             return f"No goal is open: {len(top) - given_up} done, {given_up} given up."
         return "All goals of the plan are done."
+
+
+def _changed(changes: Sequence[Change], names: Mapping[str, str]) -> list[PlanChange]:
+    """What each change did to its goal, and to those that were completed or abandoned with it."""
+    done: list[tuple[PlanOperation, str]] = []
+    for change in changes:
+        if isinstance(change, Added):
+            done.append(("added", change.goal.id))
+        elif isinstance(change, Removed):
+            done.append(("removed", change.goal_id))
+        elif isinstance(change, Moved):
+            done.append(("moved", change.goal_id))
+        else:
+            done += _updated(change)
+    return [PlanChange(operation, goal_id, names.get(goal_id, "")) for operation, goal_id in done]
+
+
+def _updated(change: Updated) -> list[tuple[PlanOperation, str]]:
+    status = change.updates.get("status")
+    if status == "completed" or status == "abandoned":
+        others = [other.goal_id for other in change.affected if other.status == status]
+        return [(status, goal_id) for goal_id in (change.goal_id, *others)]
+    if "description" in change.updates:
+        return [("renamed", change.goal_id)]
+    return [("focused", change.goal_id)] if change.current_id == change.goal_id else []
 
 
 def _focus(plan: PlanTree, goal: Goal, number: str) -> list[Change]:

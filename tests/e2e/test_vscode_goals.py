@@ -94,7 +94,7 @@ async def test_the_person_changes_the_plan_in_the_tree_and_the_model_is_told(
         await pane.get_by_role("button", name="Add Goal…").click()
         await answer(window, "Add a goal", "Tell the customers")
         await expect(await window.goal("3 Tell the customers, pending")).to_be_visible()
-        await expect(window.chat.get_by_text("You added goal 3 Tell the customers")).to_be_visible()
+        await expect(window.chat.get_by_text("You added the goal “Tell the customers”")).to_be_visible()
 
         await menu(window, f"2 {NOTES}", "Add Sub-Goal…", "Add a goal below")
         await answer(window, "Add a goal below", "Say since when")
@@ -108,7 +108,7 @@ async def test_the_person_changes_the_plan_in_the_tree_and_the_model_is_told(
         moved = await window.goal(re.compile("^3 Write the changelog"))
         await window.choose("3 Tell the customers", "Move Up", moved)
         await expect(
-            window.chat.get_by_text("You moved goal 3 Tell the customers to place 2")
+            window.chat.get_by_text("You moved the goal “Tell the customers” before “Write the changelog”")
         ).to_be_visible()
 
         await (await window.goal(re.compile("^2 Tell the customers"))).drag_to(

@@ -230,7 +230,7 @@ async def test_a_command_in_the_background_is_listed_read_and_stopped(
         await window.say("Start the server.")
         await window.accept.click()
         await expect(window.answers().last).to_contain_text("It runs.")
-        await expect(window.tool("bash", "done")).to_contain_text("in the background")
+        await expect(window.tool("bash", "running")).to_contain_text("job_1")
         written = workspace / "pid.txt"
         await until(lambda: written.is_file() and written.read_text().strip(), "the job's process")
         pid = int(written.read_text())
@@ -249,6 +249,8 @@ async def test_a_command_in_the_background_is_listed_read_and_stopped(
         await row.get_by_role("button", name="Stop", exact=True).click()
         await expect(row).to_contain_text("stopped by signal")
         await until(lambda: not alive(pid), "the job's end")
+        await window.page.keyboard.press("Escape")
+        await expect(window.tool("bash", "stopped")).to_be_visible()
 
 
 async def test_a_question_of_the_model_is_answered_by_options_and_own_words_and_survives_a_reload(

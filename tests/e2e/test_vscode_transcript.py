@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 
@@ -11,10 +12,30 @@ from playwright.async_api import expect
 from tests.e2e.conftest import WithModel
 from tests.e2e.vscode.parcels import RATES, make_parcels
 from tests.fakes.model_replies import Call, Reply
+from tests.fakes.waiting import until
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
 FAILS = "printf '\\033[32mok\\033[0m one\\n\\033[1;31mFAIL\\033[0m two\\n'; exit 3"
+ANSWER = r"""The local rate is a **typo**, see rates.py:3.
+
+- [x] find it
+- [ ] fix it
+
+For a rate $r$ and a weight $w$ the price is $$p = \frac{r \cdot w}{100}$$
+
+```python
+print("inserted")
+```
+
+```
+no language
+```
+
+```sh
+$ touch ran.txt
+```
+"""
 TICKS = "for i in 1 2 3; do echo tick $i; done; sleep 300"
 
 
@@ -130,3 +151,94 @@ async def test_a_session_in_the_background_that_needs_the_user_is_seen_and_stop_
         await window.button("Send what is queued").click()
         await expect(window.answers().last).to_contain_text("Written.")
         await expect(queue).to_be_hidden()
+
+
+async def test_plan_calls_are_a_checklist_reads_one_row_and_code_goes_to_the_editor_or_a_terminal(
+    with_model: WithModel, workspace: Path
+) -> None:
+    rates = str(workspace / "rates.py")
+    looks = [
+        Call("grep", {"pattern": "LOCAL"}),
+        Call("read", {"file_path": rates}),
+        Call("read", {"file_path": "missing.py"}),
+        Call("read", {"file_path": rates, "offset": 6, "limit": 4}),
+    ]
+    plan = {"add": ["Find the cause", "Fix it", "Tell the customers"], "focus": "1"}
+    job = Call("bash", {"command": "echo listening; sleep 300", "background": True})
+    replies = [
+        Reply(tool_calls=(Call("goal", plan),)),
+        Reply(tool_calls=tuple(looks[:2])),
+        Reply(tool_calls=tuple(looks[2:])),
+        Reply(tool_calls=(Call("goal", {"done": "The local rate is a typo", "focus": "2"}),)),
+        Reply(tool_calls=(job,)),
+        Reply(text=ANSWER),
+        run(TICKS),
+    ]
+    async with with_model(replies) as (_, window):
+        page, chat = window.page, window.chat
+        await window.open_file("rates.py")
+        await window.show_chat()
+        await window.say("Find the cause")
+        await window.accept.click()
+        answer = window.answers().last
+        await expect(answer).to_contain_text("is a typo")
+
+        changes = chat.get_by_role("list", name="Changes of the plan")
+        await expect(changes.first.get_by_role("button")).to_have_count(4)
+        await expect(window.button("Added goal 2 Fix it")).to_be_visible()
+        await expect(
+            window.button("Completed goal 1 Find the cause, The local rate is a typo")
+        ).to_be_visible()
+        await expect(window.button("Now working on goal 2 Fix it")).to_be_visible()
+
+        reads = chat.get_by_role("group", name="Read 2 files, searched once, 1 failed")
+        await expect(reads.get_by_role("article")).to_have_count(1)  # what failed
+        await reads.get_by_role("button").first.press("Enter")
+        await expect(reads.get_by_role("article")).to_have_count(len(looks))
+        card = window.tool("grep", "done")
+        await card.get_by_role("button", expanded=False).first.click()
+        await card.get_by_role("button", name="rates.py:3 LOCAL = 400").click()
+        await expect(page.locator('.statusbar-item[id="status.editor.selection"]')).to_contain_text("Ln 3,")
+        card = window.tool("read", "done").last
+        await card.get_by_role("button", expanded=False).first.click()
+        await expect(card.get_by_role("region")).not_to_contain_text("→")
+
+        await expect(answer.get_by_role("img", name="done")).to_be_visible()
+        await expect(answer.locator("math")).to_have_count(3)
+        await expect(answer.locator("mfrac")).to_be_visible()
+        running = window.tool("bash", "running")
+        await expect(running).to_contain_text("listening")
+        await window.pictures("transcript-work", contrast=True)
+
+        code = answer.locator(".code")
+        await code.first.hover()
+        await window.button("Insert at cursor", code.first).click()
+        await expect(page.locator(".editor-instance .view-lines")).to_contain_text("inserted")
+        await code.last.hover()
+        await window.button("Open in Terminal", code.last).click()
+        await expect(page.locator(".terminal-wrapper .xterm")).to_be_visible()
+        typing = page.locator(".terminal-wrapper .xterm-helper-textarea")
+        await expect(typing).to_be_focused()
+        await window.pictures("transcript-terminal")
+        ran = workspace / "ran.txt"
+        assert not ran.exists()  # it is typed only: Enter runs it
+        for _ in range(10):
+            await typing.press("Enter")
+            with contextlib.suppress(AssertionError):
+                await until(ran.exists, within_s=3)
+                break
+        assert ran.exists()
+
+        await window.say("And run the tests")
+        await window.accept.click()
+        ticking = running.filter(has_text="tick 3")
+        await expect(ticking).to_be_visible()
+        await window.reload()
+        await window.show_chat()
+        await expect(ticking).to_be_visible()
+        await expect(running.filter(has_text="listening")).to_be_visible()
+        await window.button("Stop job job_1").click()
+        await expect(window.tool("bash", "stopped")).to_be_visible()
+        await window.pictures("transcript-jobs", contrast=True)
+        await window.button("Stop").click()
+        await expect(window.tool("bash", "stopped")).to_have_count(2)

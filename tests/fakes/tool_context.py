@@ -17,6 +17,7 @@ from tools.base import (
     FileChange,
     PermissionAsk,
     PermissionDenied,
+    PlanChange,
     ToolContext,
     ToolError,
 )
@@ -288,6 +289,7 @@ class FakePlan:
     calls: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
     text: str = "Focus: 1 Look."
     fail: ToolError | None = None
+    changed: Sequence[PlanChange] = ()
 
     async def update(
         self,

@@ -30,7 +30,7 @@ const builds = [
   },
   {
     ...shared,
-    entryPoints: { chat: "src/chat/webview/main.tsx", graph: "src/dag/webview/main.ts" },
+    entryPoints: { chat: "src/chat/webview/main.tsx", mathml: "src/chat/webview/mathml.ts", graph: "src/dag/webview/main.ts" },
     platform: "browser",
     format: "iife",
     target: "chrome130",

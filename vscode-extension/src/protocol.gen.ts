@@ -368,6 +368,12 @@ export interface Budget {
   goalTokens: number | null;
 }
 
+/** A tool call at work. `output`: the end of what it has written so far. */
+export interface CallUnderWay {
+  toolCallId: string;
+  output: string;
+}
+
 /** `canceled` is false when nothing was running. */
 export interface CanceledResult {
   canceled: boolean;
@@ -909,7 +915,9 @@ export interface GoalRemoved {
   event: "goal_removed";
   goalId: string;
   currentId: string | null;
-  /** Why, when a person says so: the goal itself is gone, so this is the only place for it. */
+  /** What the goal was called: it is gone, so this is the only place for it. */
+  description: string;
+  /** Why, when a person says so. */
   reason: string;
   /** Who did it, when it was a person. */
   by: string;
@@ -1286,6 +1294,8 @@ export interface Notice {
   code: string;
   /** What it is about, where that has an id: a background job. */
   about: string;
+  /** How a background job ended, negative for a signal; None when that is not known. */
+  exitCode: number | null;
 }
 
 /** A model that can be chosen. Prices: US dollars for a million tokens; null: not known. */
@@ -1784,6 +1794,8 @@ export interface SessionLoadResult {
   sealed: string;
   /** What a transcript tells among `messages`, in order. */
   notices: Told[];
+  /** Tool calls that have been started and have no result yet, and those whose background job still runs. */
+  underWay: CallUnderWay[];
 }
 
 /** Older messages, for scrolling back: those with a `sequence` below `before`. */

@@ -95,7 +95,7 @@ test("what was used is marked, wholly or in parts", () => {
 });
 
 test("that the daemon waits for a choice is told by notices, and ends with the turn", () => {
-  const notice = (eventId: number, code: string): Parameters<typeof apply>[1] => (event(eventId, "notice", { level: "info", text: "Chosen.", code, about: "1" }));
+  const notice = (eventId: number, code: string): Parameters<typeof apply>[1] => (event(eventId, "notice", { level: "info", text: "Chosen.", code, about: "1", exitCode: null }));
   const state = played({ event: started(1, branch("A")) }, event(2, "turn_started", { promptId: "p" }), notice(3, "explore_choice_awaited"));
   assert.equal(explorationOf(state, "1").awaits, true);
   assert.equal(state.session.status, "waiting");

@@ -4,7 +4,7 @@ import { drop, step } from "../src/goals/places";
 import { goalNumbers } from "../src/session/numbers";
 import { apply, fromLoad, type SessionState, type Update } from "../src/session/state";
 import type { Goal, GoalTree } from "../src/protocol.gen";
-import { event, goal, loaded, NO_STATS } from "./fakes/protocol";
+import { event, goal, loaded, message, NO_STATS, text } from "./fakes/protocol";
 
 const goals = [
   goal("1"),
@@ -67,16 +67,22 @@ const added = (one: Goal, by: string): Update => event(1, "goal_added", { goal: 
 
 test("what the person did to the plan is one line each", () => {
   const lines = (update: Update): string[] => said(play([update]));
-  assert.deepEqual(lines(added(goal("7", { parentId: "5", description: "Publish\nit" }), "VS Code")), ["You added goal 2.2 Publish it"]);
-  assert.deepEqual(lines(updated("4", { description: "Other" })), ["You renamed goal 1.2 to “Other”"]);
-  assert.deepEqual(lines(updated("4", { status: "completed", summary: "ok" })), ["You marked goal 1.2 Goal 4 as done"]);
-  assert.deepEqual(lines(updated("4", { status: "abandoned", summary: "no" })), ["You abandoned goal 1.2 Goal 4"]);
-  assert.deepEqual(lines(updated("4", { status: "in_progress" }, { currentId: "4" })), ["Now working on 1.2 Goal 4"]);
-  assert.deepEqual(lines(moved("4", "5", "6", "VS Code")), ["You moved goal 1.2 Goal 4 to place 2.1"]);
-  const removed = event(1, "goal_removed", { goalId: "4", currentId: "2", reason: "", by: "VS Code" });
-  assert.deepEqual(lines(removed), ["You removed goal 1.2 Goal 4 (not started)"]);
-  const why = event(1, "goal_removed", { goalId: "4", currentId: "2", reason: "too early", by: "VS Code" });
-  assert.deepEqual(lines(why), ["You removed goal 1.2 Goal 4: “too early”"]);
+  assert.deepEqual(lines(added(goal("7", { parentId: "5", description: "Publish\nit" }), "VS Code")), ["You added the goal “Publish it”"]);
+  assert.deepEqual(lines(updated("4", { description: "Other" })), ["You renamed the goal “Goal 4” to “Other”"]);
+  assert.deepEqual(lines(updated("4", { status: "completed", summary: "ok" })), ["You marked the goal “Goal 4” as done"]);
+  assert.deepEqual(lines(updated("4", { status: "abandoned", summary: "no" })), ["You abandoned the goal “Goal 4”: “no”"]);
+  assert.deepEqual(lines(updated("4", { status: "in_progress" }, { currentId: "4" })), ["Now working on goal “Goal 4”"]);
+  assert.deepEqual(lines(moved("4", "5", "6", "VS Code")), ["You moved the goal “Goal 4” before “Goal 6”"]);
+  const removed = event(1, "goal_removed", { goalId: "4", currentId: "2", description: "Goal 4", reason: "", by: "VS Code" });
+  assert.deepEqual(lines(removed), ["You removed the goal “Goal 4” (not started)"]);
+  const why = event(1, "goal_removed", { goalId: "4", currentId: "2", description: "Goal 4", reason: "too early", by: "VS Code" });
+  assert.deepEqual(lines(why), ["You removed the goal “Goal 4”: “too early”"]);
+});
+
+test("after a reload a removed goal has its name and the reason still", () => {
+  const why = { event: "goal_removed", eventId: 1, traceId: "s1", time: "", goalId: "gone", currentId: null, description: "Publish", reason: "too early", by: "VS Code" } as const;
+  const state = fromLoad(loaded({ messages: [message("user", 1, [text("hi")])], goalTree: tree, notices: [{ after: 1, event: why }] }));
+  assert.deepEqual(said(state).slice(1), ["You removed the goal “Publish”: “too early”"]);
 });
 
 test("what the agent does to its plan is no line", () => {
@@ -92,5 +98,5 @@ test("what the agent does to its plan is no line", () => {
 
 test("a long description is cut where it only names a goal", () => {
   const [line] = said(play([added(goal("7", { description: "x".repeat(200) }), "VS Code")]));
-  assert.ok(line && line.length < 90 && line.endsWith("…"), line);
+  assert.ok(line && line.length < 90 && line.endsWith("…”"), line);
 });

@@ -35,7 +35,7 @@ test("a card's heading leaves out only a command that stands below it in full", 
   ] as const) {
     assert.equal(headline(request("r", { permission: "bash", files: [], title: visibleLine(title), detail })), visibleLine(expected));
   }
-  assert.equal(headline(request("r", { detail: "a.py" })), "Edit a.py (+1 -1)");
+  assert.equal(headline(request("r", { detail: "a.py" })), "Edit a.py", "the counts stand at the file, and follow what is chosen");
 });
 
 test("an older daemon's request has one rule and no reasons", () => {

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { compactionWords, goalMarks, lines, readableSummary, type CompactionLine } from "../src/session/lines";
+import { compactionWords, goalMarks, grouped, lines, readableSummary, readsWords, type CompactionLine } from "../src/session/lines";
 import { apply, fromLoad, type Update } from "../src/session/state";
 import type { CompactionPart, Message, Part } from "../src/protocol.gen";
-import { call, event, loaded, message, meter, result, session, text, UNPAID } from "./fakes/protocol";
+import { call, event, loaded, message, meter, request, result, session, text, UNPAID } from "./fakes/protocol";
 
 const used = (input: number): Partial<Message> => ({ usage: { input, output: 10, cacheRead: 1_000, cacheWrite: 0 } });
 const part = (kind: CompactionPart["kind"], before = 142_000, after = 38_000): Part =>
@@ -50,7 +50,7 @@ test("of a compaction whose request was trimmed away the rest is a line", () => 
   assert.deepEqual(shown(triple.slice(1)).map((line) => line.kind), ["compaction"]);
 });
 
-const notice = (id: number, text: string, code = "compaction", level: "info" | "warning" = "info") => event(id, "notice", { level, text, code, about: "" });
+const notice = (id: number, text: string, code = "compaction", level: "info" | "warning" = "info") => event(id, "notice", { level, text, code, about: "", exitCode: null });
 const said = (one: Message, id: number) => event(id, "message_added", { message: one, affectedGoals: [] });
 const live = (...updates: Update[]) => lines(updates.reduce(apply, fromLoad(loaded({ messages: before }))).items, true);
 
@@ -136,4 +136,30 @@ test("a goal that a message begins has its heading before the calls that belong 
   ];
   const state = fromLoad(loaded({ messages }));
   assert.deepEqual([...goalMarks(lines(state.items, false), state.results)], [["look", "1"], ["m5", "2"]]);
+});
+
+const read = (id: string, file = `${id}.py`) => call(id, "read", { file_path: file });
+const search = (id: string) => call(id, "grep", { pattern: "x" });
+/** What is drawn of each message: text, a call by its id, or reads by theirs. */
+const drawnOf = (messages: Message[], apart: string[] = [], waiting: string[] = []): string[][] => {
+  const pending = waiting.map((toolCallId) => request(toolCallId, { toolCallId }));
+  return grouped(shown(messages), pending, (key) => apart.includes(key)).flatMap((line) =>
+    line.kind === "message" ? [line.parts.map((one) => (one.type === "reads" ? one.calls.map(({ id }) => id).join("+") : one.type === "tool_call" ? one.id : one.type))] : [],
+  );
+};
+
+test("reads and searches in a row are one line, over several messages", () => {
+  const messages = [message("assistant", 1, [text("I look."), read("a"), read("b")]), message("tool", 2, [result("a")]), message("assistant", 3, [text(" "), search("c")]), message("assistant", 4, [read("d"), text("So.")])];
+  assert.deepEqual(drawnOf(messages), [["text", "a+b+c+d"], ["text"]]);
+  assert.equal(readsWords([read("a"), read("b"), read("b"), search("c"), search("d"), call("e", "ls", {})]), "Read 2 files, listed 1 folder, searched 2 times");
+  assert.equal(readsWords([read("a"), search("c")]), "Read 1 file, searched once");
+});
+
+test("what stands between reads parts them, and two are as quickly read one by one", () => {
+  const reads = [read("a"), read("b"), read("c"), read("d")];
+  assert.deepEqual(drawnOf([message("assistant", 1, [...reads.slice(0, 2), call("e", "edit", {}), ...reads.slice(2)])]), [["a", "b", "e", "c", "d"]]);
+  assert.deepEqual(drawnOf([message("assistant", 1, reads.slice(0, 2)), message("user", 2, [text("stop")]), message("assistant", 3, reads.slice(2))]), [["a", "b"], ["text"], ["c", "d"]]);
+  assert.deepEqual(drawnOf([message("assistant", 1, reads)], ["d"]), [["a+b+c", "d"]], "the mark of a goal");
+  assert.deepEqual(drawnOf([message("assistant", 1, reads), message("assistant", 2, [search("e")])], ["m2"]), [["a+b+c+d"], ["e"]]);
+  assert.deepEqual(drawnOf([message("assistant", 1, [...reads, search("e"), search("f")])], [], ["b"]), [["a", "b", "c+d+e+f"]], "a question is not folded away");
 });

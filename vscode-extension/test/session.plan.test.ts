@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GoalTree, Message } from "../src/protocol.gen";
-import { isPlanned, planAnswers, planned, plannedParts } from "../src/session/plan";
+import { isPlanned, planAnswers, planned, plannedParts, planChanges, planLine } from "../src/session/plan";
 import { fromLoad } from "../src/session/state";
-import { loaded, message, session, text } from "./fakes/protocol";
+import { goal, loaded, message, result, session, text } from "./fakes/protocol";
 
 const note = (inner: string): Message["content"] => [{ type: "note", text: `<planning>\n${inner}\n</planning>` }];
 const ASK = 'Before you begin: plan the work.\nAnswer with JSON and call no tools: {"steps": [{"goal": "what will be achieved", "reason": "why"}]}';
@@ -49,4 +49,14 @@ test("a plan can be built when its session changes nothing and something is left
   assert.ok(isPlanned({ ...usual, mode: "plan" }, tree("in_progress")));
   assert.ok(!isPlanned(planner, tree("completed")));
   assert.ok(!isPlanned({ ...usual, mode: "ask" }, tree("pending")));
+});
+
+test("a plan call is its changes, by the number that the goal has now", () => {
+  const plan = [{ operation: "completed", goal_id: "2", description: "Find it" }, { operation: "removed", goal_id: "9", description: "Publish" }, { operation: "made_up", goal_id: "1" }, null];
+  const changes = planChanges(result("c1", { name: "goal", metadata: { plan } }));
+  assert.deepEqual(changes.map(({ operation, goalId }) => [operation, goalId]), [["completed", "2"], ["removed", "9"]]);
+  const tree = { mission: "", currentId: null, goals: [goal("1", { status: "abandoned" }), goal("2", { status: "completed", summary: "a typo" })] };
+  const told = changes.map((change) => planLine(change, tree));
+  assert.deepEqual(told.map(({ number, summary, spoken }) => [number, summary, spoken]), [["1", "a typo", "Completed goal 1 Find it"], ["", "", "Removed goal Publish"]]);
+  assert.deepEqual(planChanges(result("c1", {})), []);
 });

@@ -161,7 +161,7 @@ test("goal events change the tree, the cascade and the focus", () => {
       currentId: "3",
       by: "",
     }),
-    event(5, "goal_removed", { goalId: "3", currentId: null, by: "", reason: "" }),
+    event(5, "goal_removed", { goalId: "3", currentId: null, by: "", description: "", reason: "" }),
   ]);
   assert.deepEqual(state.goalTree.goals.map((one) => [one.id, one.status]), [["1", "completed"], ["2", "completed"]]);
   assert.equal(state.goalTree.goals[1]?.selfStats.messageCount, 4);
@@ -261,4 +261,27 @@ test("the mode changes with the session's", () => {
   const state = play([event(1, "session_updated", { ...UNPAID, updates: { mode: "plan" } })]);
   assert.equal(state.session.mode, "plan");
   assert.equal(play([event(2, "session_updated", { ...UNPAID, updates: { title: "x" } })], state).session.mode, "plan");
+});
+
+test("what runs has its output after a load, and more of it is added", () => {
+  const part = call("c1", "bash", { command: "make" });
+  const state = fromLoad(loaded({ messages: [message("assistant", 1, [part])], underWay: [{ toolCallId: "c1", output: "one\n" }] }));
+  assert.deepEqual([toolView(state, part).state, toolView(state, part).output], ["running", "one\n"]);
+  const more = play([delta({ kind: "tool_output", toolCallId: "c1", text: "two\n" })], state);
+  assert.equal(toolView(more, part).output, "one\ntwo\n");
+});
+
+test("a background job runs until its end is told, also before its result is", () => {
+  const part = call("c1", "bash", { command: "serve", background: true });
+  const answer = message("tool", 2, [result("c1", { name: "bash", title: "job_1: serve", metadata: { command: "serve", job_id: "job_1" } })]);
+  const ends = (exitCode: number | null, eventId = 9): Update => event(eventId, "notice", { level: "info", text: "The job ended.", code: "job_ended", about: "job_1", exitCode });
+  const running = play([delta({ kind: "tool_output", toolCallId: "c1", text: "listening\n" })], fromLoad(loaded({ messages: [message("assistant", 1, [part]), answer] })));
+  const view = toolView(running, part);
+  assert.deepEqual([view.state, view.output, view.job], ["running", "listening\n", { id: "job_1", sessionId: "s1", running: true }]);
+  for (const [code, state, words] of [[0, "done", "ended"], [3, "failed", "exit 3"], [-15, "canceled", "stopped"], [-9, "canceled", "signal 9"], [null, "canceled", "ended"]] as const) {
+    const ended = toolView(play([ends(code)], running), part);
+    assert.deepEqual([ended.state, ended.ended, ended.job?.running], [state, [words], false]);
+  }
+  const early = play([ends(0, 1), event(2, "message_added", { message: answer, affectedGoals: [] })], fromLoad(loaded({ messages: [message("assistant", 1, [part])] })));
+  assert.equal(toolView(early, part).state, "done");
 });

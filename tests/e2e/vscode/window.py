@@ -23,7 +23,7 @@ from tests.e2e.vscode.browser import FLAGS, MISSING, find
 from tests.e2e.vscode.install import BUILD, ROOT
 from tests.e2e.vscode.server import EXTENSION_ID, VSCodeServer, goalwright
 
-Theme = Literal["dark", "light"]
+Theme = Literal["dark", "light", "contrast"]
 
 DEADLINE_MS = 30_000
 """For anything to appear; generous, because machines are slow and a passing test does not wait."""
@@ -281,8 +281,10 @@ class Window:
 
     async def theme(self, theme: Theme) -> None:
         """Switch the colour theme, as the person would in the settings."""
-        await self.page.emulate_media(color_scheme=theme)
-        wanted = "vs-dark" if theme == "dark" else "vs"
+        contrast = theme == "contrast"
+        scheme = "light" if theme == "light" else "dark"
+        await self.page.emulate_media(color_scheme=scheme, forced_colors="active" if contrast else "none")
+        wanted = {"dark": "vs-dark", "light": "vs", "contrast": "hc-black"}[theme]
         await expect(self.page.locator(f".monaco-workbench.{wanted}")).to_be_visible()
 
     async def screenshot(self, file: Path) -> None:
@@ -291,13 +293,14 @@ class Window:
         await self.page.mouse.move(0, 0)
         await self.page.screenshot(path=file, animations="disabled", caret="hide")
 
-    async def pictures(self, name: str) -> None:
-        """The present state in both themes, as ``NAME-dark.png`` and ``NAME-light.png``.
+    async def pictures(self, name: str, *, contrast: bool = False) -> None:
+        """The present state in both themes, as ``NAME-dark.png`` and ``NAME-light.png``, and also in high contrast.
 
         They go to ``.build/screenshots``; ``make screenshots`` names ``docs/screenshots`` instead.
         """
         folder = ROOT / os.environ.get("GOALWRIGHT_SCREENSHOTS", str(BUILD / "screenshots"))
-        for theme in ("light", "dark"):
+        themes: tuple[Theme, ...] = ("contrast", "light", "dark") if contrast else ("light", "dark")
+        for theme in themes:
             await self.theme(theme)
             await self.screenshot(folder / f"{name}-{theme}.png")
 
@@ -329,7 +332,7 @@ async def open_window(
         page = await browser.new_page(
             viewport=SIZE,
             device_scale_factor=1,
-            color_scheme=theme,
+            color_scheme="light" if theme == "light" else "dark",
             reduced_motion="reduce",
         )
         await page.add_init_script(f"{{ {STILL} }}")

@@ -118,6 +118,7 @@ async def test_a_plan_is_made_changed_and_told_to_everybody() -> None:
         assert {event["by"] for event in seen} == {"test"}
         removed = await me.client.event("goal_removed")
         assert (removed["goalId"], removed["reason"]) == (docs, "nobody reads it")
+        assert removed["description"] == "Manual"
 
 
 async def test_the_model_is_told_with_the_next_prompt() -> None:

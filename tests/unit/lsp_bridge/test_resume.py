@@ -1,4 +1,4 @@
-"""A client that comes back after the daemon was stopped finds the question again, and can answer it."""
+"""A client that comes back finds what it left: the question of a stopped daemon, the output of a command at work."""
 
 from __future__ import annotations
 
@@ -79,3 +79,34 @@ async def test_a_client_without_a_key_does_not_go_on_with_the_demo_model(folder:
         await until(lambda: door.bench.core.permissions.pending() != [])
         await door.bench.answer()
         await client.event("turn_ended")
+
+
+def command(line: str, *, background: bool = False) -> Call:
+    return Call("bash", {"command": line, "background": background})
+
+
+async def test_the_output_so_far_of_what_still_runs_comes_with_the_session() -> None:
+    wait = "until [ -e go ]; do sleep 0.01; done"
+    job, slow = command(f"echo from job; {wait}", background=True), command(f"echo tick; {wait}; echo more")
+    async with served(job, slow, "All done.") as door:
+        first = await door.client(settings={"permission": {"*": "allow"}})
+        created = await first.request("goalwright/session/new", {})
+        loading = {"sessionId": created["session"]["trace"]["traceId"]}
+        await first.request("goalwright/session/load", loading)
+        first.ask("goalwright/session/prompt", {**loading, "text": "go"})
+        written = {"call_1": "from job\n", "call_2": "tick\n"}
+        heard: dict[str, str] = {}
+        while heard != written:
+            message = await first.receive()
+            if message.get("method") == "goalwright/session/delta":
+                delta = message["params"]["delta"]
+                if delta["kind"] == "tool_output":
+                    heard[delta["toolCallId"]] = heard.get(delta["toolCallId"], "") + delta["text"]
+
+        second = await door.client("other window")
+        loaded = await second.request("goalwright/session/load", loading)
+        assert {one["toolCallId"]: one["output"] for one in loaded["underWay"]} == written
+        (door.bench.workspace / "go").touch()
+        await second.event("turn_ended")
+        await second.event("notice", code="job_ended", exitCode=0)
+        assert (await second.request("goalwright/session/load", loading))["underWay"] == []

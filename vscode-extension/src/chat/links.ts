@@ -1,4 +1,4 @@
-/** What a link in an answer may lead to. Pure. */
+/** What a link in an answer may lead to, and what of a block of shell code is its command. Pure. */
 
 export type Target =
   | { kind: "web"; url: string }
@@ -36,4 +36,18 @@ export function target(href: string): Target {
     line: line === undefined ? undefined : Number(line),
     column: column === undefined ? undefined : Number(column),
   };
+}
+
+export interface ShellCommand {
+  text: string;
+  /** Typed into a terminal, it waits for Enter; a line break or another control character would act at once. */
+  typeable: boolean;
+}
+
+/** The commands of a block of shell code: where lines have a prompt, these alone, without it. */
+export function shellCommand(block: string): ShellCommand {
+  const lines = block.replace(/\r\n?/g, "\n").split("\n");
+  const prompted = lines.filter((line) => /^\s*\$ /.test(line)).map((line) => line.replace(/^\s*\$ /, ""));
+  const text = (prompted.length > 0 ? prompted : lines).join("\n").trim();
+  return { text, typeable: !/[\p{Cc}\u2028\u2029]/u.test(text) };
 }

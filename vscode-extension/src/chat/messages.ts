@@ -144,4 +144,7 @@ export type FromWebview =
   | { type: "moveGoal"; goalId: string; parentId: string | null; beforeId: string | null }
   | { type: "openLink"; href: string }
   | { type: "openFile"; path: string; line?: number; column?: number }
-  | { type: "copy"; text: string };
+  | { type: "copy"; text: string }
+  | { type: "insertCode"; text: string }
+  | { type: "terminal"; text: string }
+  | { type: "stopJob"; sessionId: string; jobId: string };

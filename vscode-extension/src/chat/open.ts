@@ -2,7 +2,7 @@ import { stat } from "node:fs/promises";
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { expand, workspaceFolder } from "../daemon/environment";
-import { target } from "./links";
+import { shellCommand, target } from "./links";
 import { t } from "../l10n";
 
 /** Follows a link of an answer. */
@@ -37,4 +37,23 @@ export async function openFile(name: string, line?: number, column?: number): Pr
     preview: true,
     ...(position ? { selection: new vscode.Range(position, position) } : {}),
   });
+}
+
+/** Types a command into a terminal of its own, and runs nothing: what would run by itself goes to the clipboard instead. */
+export async function openInTerminal(text: string): Promise<void> {
+  const command = shellCommand(text);
+  if (!command.text) return;
+  const terminal = vscode.window.createTerminal({ name: "Goalwright", ...(workspaceFolder() ? { cwd: workspaceFolder()?.uri.fsPath ?? "" } : {}) });
+  terminal.show();
+  if (command.typeable) return terminal.sendText(command.text, false);
+  await vscode.env.clipboard.writeText(command.text);
+  void vscode.window.showInformationMessage(t("This command has several lines, which a terminal would run one by one. It is in the clipboard: paste it when you are ready."));
+}
+
+/** Puts code in place of the selection of the editor that was used last, with the indentation there. */
+export async function insertAtCursor(text: string): Promise<void> {
+  const editor = vscode.window.activeTextEditor;
+  if (editor) await vscode.window.showTextDocument(editor.document, { ...(editor.viewColumn ? { viewColumn: editor.viewColumn } : {}) });
+  const done = await editor?.insertSnippet(new vscode.SnippetString().appendText(text));
+  if (!done) void vscode.window.showInformationMessage(t("Open a file that can be changed, and put the cursor where the code belongs."));
 }

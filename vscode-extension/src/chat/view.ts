@@ -18,7 +18,7 @@ import type { Update } from "../session/state";
 import { add } from "./batch";
 import { page } from "./html";
 import type { FromWebview, GoalAction, MeterAction, PageCommand, ToWebview } from "./messages";
-import { openFile, openLink } from "./open";
+import { insertAtCursor, openFile, openInTerminal, openLink } from "./open";
 import type { Attention } from "../status/attention";
 import type { SurroundingModel } from "./surrounding";
 import { t } from "../l10n";
@@ -307,6 +307,13 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         return openFile(message.path, message.line, message.column);
       case "copy":
         await vscode.env.clipboard.writeText(message.text);
+        return;
+      case "insertCode":
+        return insertAtCursor(message.text);
+      case "terminal":
+        return openInTerminal(message.text);
+      case "stopJob":
+        await this.parts.daemon.request("goalwright/job/kill", { sessionId: message.sessionId, jobId: message.jobId });
         return;
     }
   }

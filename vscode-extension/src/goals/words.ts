@@ -13,39 +13,39 @@ export function nameOf(goal: Goal, tree: GoalTree): string {
   return [goalNumbers(tree).get(goal.id), brief(goal.description)].filter(Boolean).join(" ");
 }
 
-/** The quiet line in the transcript, `You renamed goal 2 to “Publish”`; undefined for what the agent did itself. */
+/**
+ * The quiet line in the transcript, `You renamed the goal “Ship” to “Publish”`; undefined for what the agent did itself.
+ * Goals are called by their descriptions: a number may be another goal's when the line is read. Of the past only the
+ * tree of now is known: then `before` is `after`.
+ */
 export function goalLine(event: GoalEvent, before: GoalTree, after: GoalTree): string | undefined {
   if (!event.by) return undefined;
-  const old = goalOf(before, idOf(event));
-  const now = goalOf(after, idOf(event));
-  const name = (goal: Goal | undefined, tree: GoalTree): string => (goal ? nameOf(goal, tree) : "");
+  if (event.event === "goal_added") return t("You added the goal {0}", quoted(event.goal.description));
+  const goal = goalOf(before, event.goalId) ?? goalOf(after, event.goalId);
+  const name = quoted(goal?.description ?? (event.event === "goal_removed" ? event.description : ""));
+  if (!name) return undefined;
   switch (event.event) {
-    case "goal_added":
-      return t("You added goal {0}", name(now, after));
-    case "goal_moved":
-      // Of the past, which has no tree of its own, nobody knows the place.
-      if (before === after) return undefined;
-      return t("You moved goal {0} to place {1}", name(old, before), goalNumbers(after).get(event.goalId) ?? "?");
-    case "goal_removed":
-      if (event.reason) return old ? t("You removed goal {0}: “{1}”", name(old, before), event.reason) : t("You removed a goal: “{0}”", event.reason);
-      return old && t("You removed goal {0} (not started)", name(old, before));
-    case "goal_updated": {
-      const { updates } = event;
-      const number = goalNumbers(before).get(event.goalId);
-      if (typeof updates["description"] === "string") {
-        return t("You renamed goal {0} to “{1}”", number ?? "", brief(updates["description"])).replace("  ", " ");
-      }
-      if (updates["status"] === "completed") return t("You marked goal {0} as done", name(old, before));
-      if (updates["status"] === "abandoned") return t("You abandoned goal {0}", name(old, before));
-      return event.currentId === event.goalId && before.currentId !== event.goalId
-        ? t("Now working on {0}", name(now, after))
-        : undefined;
+    case "goal_moved": {
+      const following = goalOf(after, event.beforeId);
+      return following ? t("You moved the goal {0} before {1}", name, quoted(following.description)) : t("You moved the goal {0} to the end", name);
     }
+    case "goal_removed":
+      return event.reason ? t("You removed the goal {0}: {1}", name, quoted(event.reason)) : t("You removed the goal {0} (not started)", name);
+    case "goal_updated":
+      return updatedLine(event, name, before, after);
   }
 }
 
-function idOf(event: GoalEvent): string {
-  return event.event === "goal_added" ? event.goal.id : event.goalId;
+function updatedLine(event: Extract<GoalEvent, { event: "goal_updated" }>, name: string, before: GoalTree, after: GoalTree): string | undefined {
+  const { description, status, summary } = event.updates;
+  if (typeof description === "string") return before === after ? t("You renamed a goal to {0}", quoted(description)) : t("You renamed the goal {0} to {1}", name, quoted(description));
+  if (status === "completed") return t("You marked the goal {0} as done", name);
+  if (status === "abandoned") return typeof summary === "string" && summary.trim() ? t("You abandoned the goal {0}: {1}", name, quoted(summary)) : t("You abandoned the goal {0}", name);
+  return event.currentId === event.goalId && (before === after || before.currentId !== event.goalId) && status === "in_progress" ? t("Now working on goal {0}", name) : undefined;
+}
+
+function quoted(text: string): string {
+  return text.trim() ? t("“{0}”", brief(text)) : "";
 }
 
 function brief(text: string): string {

@@ -123,10 +123,14 @@ export function reasonLines(request: PermissionRequest): ReasonLine[] {
 /** How many characters a title leaves out there, as the daemon says it (until version 0.1 only at the end). */
 const LEFT_OUT = /…\(\d+ more characters\)…|… \(\d+ more characters\)$/;
 
-/** The title of a question without the command that stands below it in full: `Run`. */
+/** Counts at the end of a title: they stand at each file, where they follow what is chosen. */
+const COUNTS = /\s*\(\+\d+ [-−]\d+\)$/;
+
+/** The title of a question without the command that stands below it in full: `Run`; and without the counts of a diff. */
 export function headline({ title, detail, files }: Pick<PermissionRequest, "title" | "detail" | "files">): string {
+  if (files.length > 0) return title.replace(COUNTS, "");
   const command = visibleLine(detail.trim());
-  const at = command && files.length === 0 ? title.indexOf(command.slice(0, 40)) : -1;
+  const at = command ? title.indexOf(command.slice(0, 40)) : -1;
   if (at < 0 || !abridges(title.slice(at), command)) return title;
   return title.slice(0, at).replace(/[:\s]+$/, "") || title;
 }

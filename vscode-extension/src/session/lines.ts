@@ -1,8 +1,10 @@
 /** The transcript's lines: the messages of a compaction are one of them. Pure. */
 import { short } from "../amounts";
-import type { CompactionPart, Message } from "../protocol.gen";
+import type { CompactionPart, Message, Part, ToolCallPart } from "../protocol.gen";
+import { stopNotice } from "./read";
 import type { Item, SessionState } from "./state";
-import { t } from "../l10n";
+import { argumentsOf } from "./tools";
+import { plural, t } from "../l10n";
 
 export interface CompactionLine {
   kind: "compaction";
@@ -138,4 +140,67 @@ export function goalMarks(lines: readonly Line[], results: SessionState["results
     for (const part of line.message.content) if (part.type === "tool_call") mark(part.id, results[part.id]?.goalId);
   }
   return marks;
+}
+
+/** Reads and searches in a row, of one message or of several; shown as one line. */
+export interface Reads {
+  type: "reads";
+  calls: readonly ToolCallPart[];
+}
+
+/** A line with what is drawn of its message: a message that only goes on reading is part of the one before it. */
+export type DrawnLine = Exclude<Line, { kind: "message" }> | { kind: "message"; key: string; message: Message; parts: readonly (Part | Reads)[] };
+
+const LOOKS = new Set(["read", "ls", "glob", "grep"]);
+/** Fewer are as quickly read one by one. */
+const FEWEST = 3;
+
+/** Groups reads and searches. `apart`: keys of messages and ids of calls before which something else is drawn. */
+export function grouped(lines: readonly Line[], pending: SessionState["pending"], apart: (key: string) => boolean): DrawnLine[] {
+  const waiting = new Set(pending.map((request) => request.toolCallId));
+  const drawn: DrawnLine[] = [];
+  let run: ToolCallPart[] | undefined;
+  for (const line of lines) {
+    if (line.kind !== "message") {
+      drawn.push(line);
+      run = undefined;
+      continue;
+    }
+    if (line.message.role !== "assistant" || apart(line.key)) run = undefined;
+    const before = run;
+    const parts: (Part | Reads)[] = [];
+    for (const part of line.message.content) {
+      const looks = part.type === "tool_call" && LOOKS.has(part.name) && !waiting.has(part.id);
+      if (looks) {
+        if (!run || apart(part.id)) parts.push({ type: "reads", calls: (run = []) });
+        run.push(part);
+      } else {
+        parts.push(part);
+        if (!isSilent(part)) run = undefined;
+      }
+    }
+    if (!before || run !== before || !parts.every((part) => part.type !== "reads" && isSilent(part))) drawn.push({ kind: "message", key: line.key, message: line.message, parts });
+  }
+  const few = (part: Part | Reads): readonly (Part | Reads)[] => (part.type === "reads" && part.calls.length < FEWEST ? part.calls : [part]);
+  return drawn.map((line) => (line.kind === "message" ? { ...line, parts: line.parts.flatMap(few) } : line));
+}
+
+/** Nothing of it is drawn. */
+function isSilent(part: Part): boolean {
+  if (part.type === "text" || part.type === "reasoning") return part.text.trim() === "";
+  return part.type === "finish" && stopNotice(part.reason, part.detail) === undefined;
+}
+
+/** `Read 8 files, listed 1 folder, searched twice`. */
+export function readsWords(calls: readonly ToolCallPart[]): string {
+  const files = new Set(calls.flatMap((call) => (call.name === "read" ? [argumentsOf(call.input)["file_path"]] : []))).size;
+  const folders = calls.filter(({ name }) => name === "ls").length;
+  const searches = calls.filter(({ name }) => name === "grep" || name === "glob").length;
+  const words = [
+    files > 0 ? plural(files, "read {0} file", "read {0} files") : "",
+    folders > 0 ? plural(folders, "listed {0} folder", "listed {0} folders") : "",
+    searches > 0 ? plural(searches, "searched once", "searched {0} times") : "",
+  ].filter(Boolean);
+  const line = words.join(t(", "));
+  return line.charAt(0).toUpperCase() + line.slice(1);
 }

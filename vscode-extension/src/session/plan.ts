@@ -1,5 +1,6 @@
-/** Answers to the planner's question for steps: JSON for the daemon, a list for the person. Pure. */
-import type { GoalTree, Message, Part, SessionInfo } from "../protocol.gen";
+/** What plan calls and answers to the planner's question look like: changes of a checklist, a list of steps. Pure. */
+import type { GoalTree, Message, Part, SessionInfo, ToolResultPart } from "../protocol.gen";
+import { goalNumbers, goalOf } from "./numbers";
 import type { Item } from "./state";
 import { t } from "../l10n";
 
@@ -68,4 +69,58 @@ function stepsIn(list: readonly unknown[], depth: number): readonly PlannedStep[
     found.push({ goal: goal.trim(), steps });
   }
   return found;
+}
+
+const OPERATIONS = ["added", "completed", "abandoned", "removed", "focused", "renamed", "moved"] as const;
+
+/** One goal that a call of `goal` or `step` changed. */
+export interface PlanChange {
+  operation: (typeof OPERATIONS)[number];
+  goalId: string;
+  description: string;
+}
+
+/** What a plan call changed; empty for a call that changed nothing, and for sessions of older versions. */
+export function planChanges(result: ToolResultPart | undefined): PlanChange[] {
+  const list = result?.metadata["plan"];
+  if (!Array.isArray(list)) return [];
+  return list.flatMap((one: unknown): PlanChange[] => {
+    const { operation, goal_id: goalId, description } = (typeof one === "object" && one !== null ? one : {}) as Record<string, unknown>;
+    const known = OPERATIONS.find((name) => name === operation);
+    return known && typeof goalId === "string" ? [{ operation: known, goalId, description: typeof description === "string" ? description : "" }] : [];
+  });
+}
+
+/** A line of the checklist. The number is the goal's of now, so that it never leads to another one. */
+export interface PlanLine extends PlanChange {
+  number: string;
+  /** What came of the goal. */
+  summary: string;
+  spoken: string;
+}
+
+export function planLine(change: PlanChange, tree: GoalTree): PlanLine {
+  const number = goalNumbers(tree).get(change.goalId) ?? "";
+  const ended = change.operation === "completed" || change.operation === "abandoned";
+  const summary = ended ? (goalOf(tree, change.goalId)?.summary ?? "") : "";
+  return { ...change, number, summary, spoken: spoken(change, [number, change.description].filter(Boolean).join(" ")) };
+}
+
+function spoken({ operation }: PlanChange, name: string): string {
+  switch (operation) {
+    case "added":
+      return t("Added goal {0}", name);
+    case "completed":
+      return t("Completed goal {0}", name);
+    case "abandoned":
+      return t("Abandoned goal {0}", name);
+    case "removed":
+      return t("Removed goal {0}", name);
+    case "focused":
+      return t("Now working on goal {0}", name);
+    case "renamed":
+      return t("Renamed goal to {0}", name);
+    case "moved":
+      return t("Moved goal {0}", name);
+  }
 }

@@ -70,6 +70,8 @@ export interface SessionState {
   /** By id of the tool call. */
   results: Readonly<Record<string, ToolResult>>;
   progress: Readonly<Record<string, ToolProgress>>;
+  /** Background jobs that have ended: their exit codes by id, null where it is not known. */
+  jobs: Readonly<Record<string, number | null>>;
   pending: readonly PermissionRequest[];
   queue: readonly QueuedPrompt[];
   /** The model call that is tried again, until it goes on. */
@@ -107,7 +109,8 @@ export function fromLoad(loaded: SessionLoadResult): SessionState {
       // The last one may still be growing; all others are stored.
       complete: streaming.parts.map((_, index) => index < streaming.parts.length - 1),
     },
-    progress: {},
+    progress: Object.fromEntries(loaded.underWay.map(({ toolCallId, output }) => [toolCallId, { started: true, output, denied: false }])),
+    jobs: endedJobs(loaded.notices),
     pending: loaded.pending,
     queue: loaded.queue,
     retry: null,
@@ -148,6 +151,22 @@ function place(messages: readonly Message[], notices: readonly Told[], tree: Goa
   return { items, results };
 }
 
+function endedJobs(notices: readonly Told[]): SessionState["jobs"] {
+  return Object.fromEntries(notices.flatMap(({ event }) => (event.event === "notice" && isJobEnd(event.code) ? [[event.about, event.exitCode]] : [])));
+}
+
+/** The notice that a background job has ended, by itself or by somebody. */
+function isJobEnd(code: string): boolean {
+  return code === "job_ended" || code === "job_killed";
+}
+
+/** A call has its result, and nothing that it began goes on. */
+export function isOver({ results, jobs }: SessionState, callId: string): boolean {
+  const result = results[callId];
+  const jobId = result?.metadata["job_id"];
+  return result !== undefined && !(result.name === "bash" && typeof jobId === "string" && !Object.hasOwn(jobs, jobId));
+}
+
 /** Puts older messages before those that are there. */
 export function prepend(state: SessionState, earlier: SessionMessagesResult): SessionState {
   const { items, results } = place(earlier.messages, earlier.notices, state.goalTree);
@@ -156,6 +175,7 @@ export function prepend(state: SessionState, earlier: SessionMessagesResult): Se
     ...state,
     items: [...items.filter((item) => !known.has(item.key)), ...state.items],
     results: { ...results, ...state.results },
+    jobs: { ...endedJobs(earlier.notices), ...state.jobs },
     hasEarlier: earlier.hasEarlier,
   };
 }
@@ -230,6 +250,7 @@ function applyEvent(state: SessionState, event: Event): SessionState {
         const made = withStatus({ ...next, children: withAwaited(next.children, event.about, false) }, "running");
         return withNotice(made, noticeOf(event, next.items, state.goalTree, next.goalTree));
       }
+      if (isJobEnd(event.code)) next.jobs = { ...next.jobs, [event.about]: event.exitCode };
       return withNotice(next, noticeOf(event, next.items, state.goalTree, next.goalTree));
     default:
       return withNotice(next, noticeOf(event, next.items, state.goalTree, next.goalTree));
@@ -315,7 +336,7 @@ function partAdded(state: SessionState, messageId: string, index: number, part: 
 function applyDelta(state: SessionState, delta: Delta): SessionState {
   if (delta.kind === "tool_output") {
     const id = delta.toolCallId;
-    if (!id || state.results[id]) return state;
+    if (!id || isOver(state, id)) return state;
     const output = ((state.progress[id]?.output ?? "") + delta.text).slice(-OUTPUT_KEPT);
     return withProgress(state, id, { started: true, output });
   }

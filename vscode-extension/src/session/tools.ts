@@ -1,7 +1,7 @@
 import { duration } from "../amounts";
 import type { FileDiff, PermissionRequest, ToolCallPart, ToolResultPart } from "../protocol.gen";
 import { failureWords, rejectionWords, stoppedWords } from "./outcome";
-import type { SessionState, ToolResult } from "./state";
+import { isOver, type SessionState, type ToolResult } from "./state";
 import { t } from "../l10n";
 
 export type ToolState = "pending" | "running" | "waiting for approval" | "done" | "failed" | "denied" | "canceled";
@@ -32,7 +32,9 @@ export interface ToolView {
   /** The model's own words about a command; they may be wrong. */
   modelSays: string;
   /** A command that goes on after its call. */
-  background: boolean;
+  job: { id: string; sessionId: string; running: boolean } | undefined;
+  /** All that a command wrote, as a file. */
+  outputFile: string | undefined;
   /** How a command ended: its exit code if it is not 0, and how long it ran. */
   ended: string[];
   /** Why it was rejected, stopped or did not succeed, in words for the user. */
@@ -55,28 +57,57 @@ export function toolView(session: SessionState, call: ToolCallPart): ToolView {
   const input = argumentsOf(call.input);
   const [file] = request?.files ?? [];
   const verdict = verdictOf(metadata);
-  const state = stateOf(result, request !== undefined, progress?.denied ?? false, progress?.started ?? false);
+  const job = jobOf(session, call, result);
+  const state = job ? jobState(job) : stateOf(result, request !== undefined, progress?.denied ?? false, progress?.started ?? false);
   const isCommand = call.name === "bash" && (metadata["exit_code"] !== undefined || metadata["not_run"] !== true);
   return {
     call,
     result,
     request,
     state,
-    title: titleOf(result, request, inside(mainArgument(input), session.session.trace.workspace)),
+    // The job has an id in its title, which the row has no room for.
+    title: job ? mainArgument(input) : titleOf(result, request, inside(mainArgument(input), session.session.trace.workspace)),
     path: text(metadata["path"]) ?? file?.path ?? text(input["file_path"]) ?? text(input["path"]),
     added: number(metadata["added"]) ?? total(request, (one) => one.added),
     removed: number(metadata["removed"]) ?? total(request, (one) => one.removed),
     diff: text(metadata["diff"]) ?? request?.files.map((one) => one.diff).join("\n"),
     altered: metadata["altered"] === true,
     modelSays: call.name === "bash" ? said(text(input["description"]), text(input["reason"])) : "",
-    background: call.name === "bash" && text(metadata["job_id"]) !== undefined,
-    ended: result && isCommand ? ended(result) : [],
-    why: result ? why(result, state) : "",
-    output: isCommand && result ? outputOf(result) : (progress?.output ?? ""),
+    job: job && { id: job.id, sessionId: session.session.trace.traceId, running: job.running },
+    outputFile: call.name === "bash" ? text(metadata["output_file"]) : undefined,
+    ended: job ? jobEnded(job) : result && isCommand ? ended(result) : [],
+    why: result && !job ? why(result, state) : "",
+    output: isCommand && result && !job ? outputOf(result) : (progress?.output ?? ""),
     told: result && !(isCommand && state === "done") ? result.content : "",
     problems: problemsOf(metadata["diagnostics"]),
     verdict,
   };
+}
+
+interface Job {
+  id: string;
+  running: boolean;
+  /** Null where it is not known. */
+  exitCode: number | null;
+}
+
+function jobOf(session: SessionState, call: ToolCallPart, result: ToolResultPart | undefined): Job | undefined {
+  const id = call.name === "bash" ? text(result?.metadata["job_id"]) : undefined;
+  return id === undefined ? undefined : { id, running: !isOver(session, call.id), exitCode: session.jobs[id] ?? null };
+}
+
+function jobState({ running, exitCode }: Job): ToolState {
+  if (running) return "running";
+  return exitCode === null || exitCode < 0 ? "canceled" : exitCode === 0 ? "done" : "failed";
+}
+
+const TERMINATED = -15;
+
+function jobEnded({ running, exitCode }: Job): string[] {
+  if (running) return [];
+  if (exitCode === null) return [t("ended")];
+  if (exitCode === TERMINATED) return [t("stopped")];
+  return [exitCode < 0 ? t("signal {0}", -exitCode) : exitCode > 0 ? t("exit {0}", exitCode) : t("ended")];
 }
 
 function said(description: string | undefined, reason: string | undefined): string {

@@ -68,6 +68,7 @@ export function loaded(over: Partial<SessionLoadResult> = {}): SessionLoadResult
     awaitsChoice: [],
     sealed: "",
     notices: [],
+    underWay: [],
     ...over,
   };
 }

@@ -41,7 +41,10 @@ test("file names are not taken for web addresses, and lead to files as code", ()
 
 test("code has a copy button, its language, and colours where known", () => {
   const known = html("```python\ndef f(): return '<b>'\n```");
-  assert.match(known, /<span>python<\/span>.*aria-label="Copy code"/);
+  assert.match(known, /<div class="code-bar">python<\/div>.*aria-label="Insert at cursor".*aria-label="Copy code"/);
+  assert.doesNotMatch(known, /Open in Terminal/);
+  assert.match(html("```sh\nls\n```"), /aria-label="Open in Terminal"/);
+  assert.doesNotMatch(html("```\nplain\n```"), /code-bar/);
   assert.match(known, /hljs-keyword/);
   assert.doesNotMatch(known, /<b>/);
   assert.match(html("```nolang\n<b>\n```"), /&lt;b&gt;/);
@@ -64,7 +67,24 @@ test("headings come below the session's title", () => {
 
 test("boxes of a task list are boxes, and a file with a line is a link without backticks", () => {
   const rendered = html("- [x] done\n- [ ] open\n\nSee src/a.py:16 and [there](src/b.py#L3), at 10:30 or x.y:1.");
-  assert.match(rendered, /<li>☑ done<\/li>\s*<li>☐ open<\/li>/);
+  assert.match(rendered, /<li class="task-item"><span class="task-box" role="img" aria-label="done">.*<\/span>done<\/li>\s*<li class="task-item"><span class="task-box" role="img" aria-label="open"><\/span>open<\/li>/);
   assert.deepEqual([...rendered.matchAll(/data-href="([^"]*)"/g)].map((match) => match[1]), ["src/a.py:16", "src/b.py#L3"]);
   assert.match(html("a [x] b"), /a \[x\] b/);
+});
+
+test("formulas are found in all four ways to write them, and money and shell variables are none", () => {
+  const source = (text: string): string[] => [...html(text).matchAll(/<code>(.*?)<\/code>/gs)].map((match) => match[1] ?? "");
+  assert.deepEqual(source("so $a^2$ and \\(b_1\\), \\[x\\] too"), ["$a^2$", "\\(b_1\\)", "\\[x\\]"]);
+  assert.deepEqual(source("$$\nx\n= y\n$$\n\n\\[\n- z\n\\]"), ["$$\nx\n= y\n$$", "\\[\n- z\n\\]"]);
+  for (const none of ["$5 and $6", "from $5-$10", "$HOME/$USER", "a\\$b$", "`$x$`", "US$5$", "$$", "$$\nstill open"]) assert.deepEqual(source(none).filter((one) => one !== "$x$"), [], none);
+});
+
+test("a formula is MathML without style attributes or links; what is none stays as it is written", async () => {
+  await import("../../src/chat/webview/mathml");
+  const rendered = html("$$\\begin{pmatrix} a & b \\\\ c & d \\end{pmatrix}$$ and $\\frac{1}{2}$");
+  assert.match(rendered, /<div class="math" tabindex="0"><math.*<mtable>/);
+  assert.match(rendered, /<mfrac>/);
+  assert.doesNotMatch(rendered, / style=/);
+  assert.match(html("$\\href{javascript:alert(1)}{x}$"), /<code>/);
+  assert.match(html("$\\frac{1$"), /<code>/);
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { diffLines } from "../../src/chat/webview/difflines";
-import { visible, visibleLine } from "../../src/chat/webview/visible";
+import { bareLine, visible, visibleLine } from "../../src/chat/webview/visible";
 
 test("nothing of what is approved is hidden", () => {
   assert.equal(visible("echo ok \x1b]; touch PWNED;\x07"), "echo ok ␛]; touch PWNED;␇");
@@ -18,6 +18,11 @@ test("ordinary text is untouched", () => {
 
 test("a name or a pattern is one line", () => {
   assert.equal(visibleLine("a\n+b\tc\x1b"), "a␊+b␉c␛");
+});
+
+test("a glimpse of a text has no marks of Markdown, and names stay whole", () => {
+  assert.equal(bareLine("**Considering…** the `my_func` of *src*"), "Considering… the my_func of src");
+  assert.equal(bareLine("## Done: 2 * 3 in __init__"), "Done: 2 * 3 in __init__");
 });
 
 test("carriage returns are shown in a diff where line ends differ, and only there", () => {

@@ -21,6 +21,8 @@ async def test_the_model_and_the_person_are_told_that_a_job_ended_and_none_outli
         assert job.exit_code is None
         (bench.workspace / "go").touch()
         await until(lambda: [n for n in bench.events(Notice) if n.code == "job_ended"], "the notice")
+        (ended,) = (notice for notice in bench.events(Notice) if notice.code == "job_ended")
+        assert (ended.about, ended.exit_code) == ("job_1", 3)
         await session.prompt("and now?")
         told = str(bench.models.requests[-1])
         assert "the background job job_1 ended with exit code 3" in told

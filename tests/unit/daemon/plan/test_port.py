@@ -57,6 +57,27 @@ async def test_the_answer_tells_what_happened_in_short(recorder: Recorder) -> No
     )
 
 
+async def test_what_a_call_changed_is_known_by_ids_as_numbers_shift(recorder: Recorder) -> None:
+    plan = recorder.plan
+    await plan.update(add=["a", "b"], focus="1")
+    assert [(one.operation, one.goal_id, one.description) for one in plan.changed] == [
+        ("added", "1", "a"),
+        ("added", "2", "b"),
+        ("focused", "1", "a"),
+    ]
+    await plan.update(add=["deep"], focus="1.1", rename="deeper")
+    assert [(one.operation, one.description) for one in plan.changed][-1] == ("renamed", "deeper")
+    await plan.update(done="found it", focus="2")
+    assert [(one.operation, one.description) for one in plan.changed] == [
+        ("completed", "deeper"),
+        ("completed", "a"),
+        ("focused", "b"),
+    ]
+    await plan.update(add=["c"])
+    await plan.update(goal="2.1", abandon="not needed")
+    assert [(one.operation, one.description) for one in plan.changed] == [("removed", "c")]
+
+
 async def test_the_answer_names_the_goals_above_that_are_done_too_and_the_next_one(
     recorder: Recorder,
 ) -> None:

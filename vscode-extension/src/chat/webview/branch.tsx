@@ -9,7 +9,7 @@ import { Counts } from "./diff";
 import { useOpen } from "./hooks";
 import { post } from "./host";
 import { Icon, type IconName } from "./icons";
-import { visibleLine, visible } from "./visible";
+import { bareLine, visible, visibleLine } from "./visible";
 import { t } from "../../l10n";
 
 const ICONS: Readonly<Record<BranchState, IconName>> = {
@@ -47,7 +47,7 @@ export function Branch({ sessionId, view, ended, explored }: BranchProps): JSX.E
         <Icon name="chevron" />
       </button>
       {!ended && (
-        <p class="branch-last">{visibleLine(lastLine(branch.lastMessage)) || t("Begins…")}</p>
+        <p class="branch-last">{bareLine(lastLine(branch.lastMessage)) || t("Begins…")}</p>
       )}
       {open && <Opened sessionId={sessionId} view={view} explored={explored} />}
       <div class="branch-foot">

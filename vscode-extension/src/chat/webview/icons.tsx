@@ -1,8 +1,20 @@
 import type { JSX } from "preact";
 
+/** Drawings that rendered Markdown has, too. */
+const DRAWN = {
+  copy: "M5.5 5.5h7.3v7.3H5.5zM3.2 10.5V3.2h7.3",
+  insert: "M2.8 3.5h10.4M2.8 12.5h10.4M2.8 8h5.5M13 6v4M10.6 8H13",
+  terminal: "M2.2 3.2h11.6v9.6H2.2zM4.8 6l2.2 2-2.2 2M8.4 10.4h3",
+  check: "M3 8.5l3.2 3.2L13 4.8",
+};
+
 const PATHS = {
   chevron: <path d="M6 4l4 4-4 4" />,
-  check: <path d="M3 8.5l3.2 3.2L13 4.8" />,
+  check: <path d={DRAWN.check} />,
+  copy: <path d={DRAWN.copy} />,
+  terminal: <path d={DRAWN.terminal} />,
+  checked: <path d="M2.7 2.7h10.6v10.6H2.7zM5 8.2l2.2 2.2L11 6" />,
+  moved: <path d="M5 13V3.5M2.8 5.7L5 3.3l2.2 2.4M11 3v9.5M8.8 10.3l2.2 2.4 2.2-2.4" />,
   cross: <path d="M4 4l8 8M12 4l-8 8" />,
   denied: (
     <>
@@ -73,4 +85,9 @@ export function Icon({ name }: { name: IconName }): JSX.Element {
       {PATHS[name]}
     </svg>
   );
+}
+
+/** The same drawing as HTML. */
+export function drawn(name: keyof typeof DRAWN): string {
+  return `<svg class="icon icon-${name}" viewBox="0 0 16 16" aria-hidden="true" focusable="false"><path d="${DRAWN[name]}"/></svg>`;
 }

@@ -2,10 +2,14 @@ import "./translations";
 import { render } from "preact";
 import { App } from "./app";
 import { post } from "./host";
+import { drawn } from "./icons";
 import "./style.css";
 import "./permission.css";
 import "./explore.css";
 import { t } from "../../l10n";
+
+/** What the buttons of a block of code do: messages to the host of the same names. */
+const ACTIONS = ["copy", "insertCode", "terminal"] as const;
 
 const root = document.getElementById("app");
 if (root) render(<App />, root);
@@ -20,11 +24,14 @@ document.addEventListener("click", (event) => {
     if (href) post({ type: "openLink", href });
     return;
   }
-  const copy = element?.closest<HTMLButtonElement>("button[data-copy]");
-  const code = copy?.closest(".code")?.querySelector("code")?.textContent;
-  if (copy && code) {
-    post({ type: "copy", text: code });
-    copy.textContent = t("Copied");
-    setTimeout(() => (copy.textContent = t("Copy")), 1_500);
-  }
+  const button = element?.closest<HTMLButtonElement>("button[data-code]");
+  const text = button?.closest(".code")?.querySelector("code")?.textContent;
+  const action = ACTIONS.find((one) => one === button?.dataset["code"]);
+  if (!button || !text || !action) return;
+  post({ type: action, text });
+  if (action !== "copy") return;
+  const [title, shown] = [button.title, button.innerHTML];
+  if (title === t("Copied")) return;
+  Object.assign(button, { title: t("Copied"), ariaLabel: t("Copied"), innerHTML: drawn("check") });
+  setTimeout(() => Object.assign(button, { title, ariaLabel: title, innerHTML: shown }), 1_500);
 });

@@ -2,6 +2,8 @@
 import MarkdownIt, { type MarkdownIt as Markdown } from "markdown-it";
 import { target } from "../links";
 import { highlight } from "./highlight";
+import { drawn } from "./icons";
+import { withMath } from "./math";
 import { t } from "../../l10n";
 
 const KNOWN_FILE =
@@ -9,6 +11,8 @@ const KNOWN_FILE =
 
 /** A file with a line in plain text, such as `src/a.py:16`. */
 const FILE_LINE = /((?<![\w/.@~-])(?:[\w.@~-]+\/)*[\w.@-]+\.\w+:\d+(?::\d+)?(?![\w:]))/;
+
+const SHELLS = new Set(["bash", "sh", "shell", "zsh", "fish", "console", "shell-session", "shellsession", "powershell", "pwsh", "ps1", "bat", "cmd"]);
 
 const markdown = create();
 
@@ -33,6 +37,18 @@ function create(): Markdown {
   // Fuzzy links would make a web address of every `setup.py` (.py is a country).
   md.linkify.set({ fuzzyLink: false, fuzzyEmail: false, fuzzyIP: false });
   md.validateLink = (url) => target(url).kind !== "none";
+  withMath(md);
+  md.core.ruler.push("tasks", ({ tokens, Token }) => {
+    tokens.forEach((token, index) => {
+      const item = tokens[index - 2];
+      const [mark, box] = /^\[([ xX])\]\s+/.exec(token.content) ?? [];
+      const first = token.children?.[0];
+      if (token.type !== "inline" || item?.type !== "list_item_open" || mark === undefined || first?.type !== "text") return;
+      item.attrJoin("class", "task-item");
+      first.content = first.content.slice(mark.length);
+      token.children?.unshift(Object.assign(new Token("task_box", "", 0), { content: box === " " ? "" : "x" }));
+    });
+  });
   const { rules } = md.renderer;
   const escape = md.utils.escapeHtml;
 
@@ -44,10 +60,8 @@ function create(): Markdown {
   };
   rules["text"] = (tokens, index) => {
     const content = tokens[index]?.content ?? "";
-    // Boxes of a task list.
-    const task = index === 0 ? content.replace(/^\[ \] /, "☐ ").replace(/^\[[xX]\] /, "☑ ") : content;
-    if (tokens[index - 1]?.type === "link_open") return escape(task);
-    return task
+    if (tokens[index - 1]?.type === "link_open") return escape(content);
+    return content
       .split(FILE_LINE)
       .map((piece, at) => (at % 2 === 1 && KNOWN_FILE.test(piece) ? `${anchor(piece)}${escape(piece)}</a>` : escape(piece)))
       .join("");
@@ -56,6 +70,10 @@ function create(): Markdown {
     const content = tokens[index]?.content ?? "";
     const code = `<code>${escape(content)}</code>`;
     return KNOWN_FILE.test(content) ? `${anchor(content)}${code}</a>` : code;
+  };
+  rules["task_box"] = (tokens, index) => {
+    const done = tokens[index]?.content === "x";
+    return `<span class="task-box" role="img" aria-label="${escape(done ? t("done") : t("open"))}">${done ? drawn("check") : ""}</span>`;
   };
   rules["fence"] = (tokens, index) => {
     const token = tokens[index];
@@ -84,10 +102,14 @@ function create(): Markdown {
 
   function codeBlock(content: string, language: string): string {
     const code = content.replace(/\n$/, "");
+    const action = (name: string, icon: "copy" | "insert" | "terminal", label: string): string =>
+      `<button type="button" class="symbol" data-code="${name}" aria-label="${escape(label)}" title="${escape(label)}">${drawn(icon)}</button>`;
     return (
-      `<div class="code"><div class="code-bar"><span>${escape(language)}</span>` +
-      `<button type="button" class="quiet" data-copy aria-label="${escape(t("Copy code"))}">${escape(t("Copy"))}</button></div>` +
-      `<pre tabindex="0"><code>${highlight(code, language) ?? escape(code)}</code></pre></div>`
+      `<div class="code">${language ? `<div class="code-bar">${escape(language)}</div>` : ""}<div class="code-actions">` +
+      (SHELLS.has(language.toLowerCase()) ? action("terminal", "terminal", t("Open in Terminal")) : "") +
+      action("insertCode", "insert", t("Insert at cursor")) +
+      action("copy", "copy", t("Copy code")) +
+      `</div><pre tabindex="0"><code>${highlight(code, language) ?? escape(code)}</code></pre></div>`
     );
   }
 }

@@ -1,10 +1,14 @@
 import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { memo } from "./hooks";
 import { renderBlocks } from "./markdown";
+import { styled, whenMath } from "./math";
 
-const Block = memo(
-  ({ html }: { html: string }): JSX.Element => <div class="block" dangerouslySetInnerHTML={{ __html: html }} />,
-);
+const Block = memo(({ html }: { html: string }): JSX.Element => {
+  const box = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => styled(box.current), [html]);
+  return <div class="block" ref={box} dangerouslySetInnerHTML={{ __html: html }} />;
+});
 
 /** A translated text with elements in place of `{0}`, `{1}` … */
 export function filled(text: string, ...elements: ComponentChildren[]): ComponentChildren[] {
@@ -12,10 +16,14 @@ export function filled(text: string, ...elements: ComponentChildren[]): Componen
 }
 
 /** Markdown. The blocks of a growing text that did not change stay as they are on the page, selection included. */
-export const Markdown = memo(({ text }: { text: string }): JSX.Element => (
-  <div class="markdown">
-    {renderBlocks(text).map((html, index) => (
-      <Block key={index} html={html} />
-    ))}
-  </div>
-));
+export const Markdown = memo(({ text }: { text: string }): JSX.Element => {
+  const [, again] = useState(0);
+  useEffect(() => whenMath(() => again((n) => n + 1)), []);
+  return (
+    <div class="markdown">
+      {renderBlocks(text).map((html, index) => (
+        <Block key={index} html={html} />
+      ))}
+    </div>
+  );
+});

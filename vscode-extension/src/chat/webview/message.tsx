@@ -1,11 +1,11 @@
 import { Fragment, type ComponentChildren, type JSX } from "preact";
 import { PROVIDER_NAMES } from "../../models/words";
 import type { GoalTree, Part, ReasoningPart, Role, ToolCallPart } from "../../protocol.gen";
-import { compactionWords, type CompactionLine } from "../../session/lines";
+import { compactionWords, type CompactionLine, type Reads } from "../../session/lines";
 import { goalNumbers, goalOf } from "../../session/numbers";
 import { plannedParts } from "../../session/plan";
 import { stopNotice } from "../../session/read";
-import type { Level, SessionState } from "../../session/state";
+import { isOver, type Level, type SessionState } from "../../session/state";
 import { toolView } from "../../session/tools";
 import { handedLine } from "../handed";
 import { childSession } from "../../explore/children";
@@ -21,14 +21,14 @@ import { Icon, type IconName } from "./icons";
 import { Markdown } from "./markup";
 import { Planned } from "./planned";
 import { Task } from "./task";
-import { ToolCard } from "./tool";
-import { visible } from "./visible";
+import { PlanCard, ReadsRow, ToolCard } from "./tool";
+import { bareLine, visible } from "./visible";
 import { t } from "../../l10n";
 
 interface MessageProps {
   id: string;
   role: Role;
-  parts: readonly (Part | undefined)[];
+  parts: readonly (Part | Reads | undefined)[];
   session: SessionState;
   /** What can be undone and redone, by tool call. */
   changes: Changes;
@@ -56,40 +56,49 @@ export const MessageView = memo(
       <AssistantMessage {...props} />
     ),
   (a, b) =>
-    a.parts === b.parts && a.streaming === b.streaming && a.retryable === b.retryable && a.plans === b.plans && (a.marks === undefined) === (b.marks === undefined) && sameCalls(b.parts, a.session, b.session) && sameChanges(a, b) && sameChildren(a, b),
+    sameParts(a.parts, b.parts) && a.streaming === b.streaming && a.retryable === b.retryable && a.plans === b.plans && (a.marks === undefined) === (b.marks === undefined) && sameCalls(b.parts, a.session, b.session) && sameChanges(a, b) && sameChildren(a, b),
 );
 
 function hasChanges(changes: Changes): boolean {
   return Object.keys(changes).length > 0;
 }
 
+function sameParts(a: MessageProps["parts"], b: MessageProps["parts"]): boolean {
+  return a === b || (a.length === b.length && a.every((part, index) => part === b[index] || sameReads(part, b[index])));
+}
+
+function sameReads(a: MessageProps["parts"][number], b: MessageProps["parts"][number]): boolean {
+  return a?.type === "reads" && b?.type === "reads" && a.calls.length === b.calls.length && a.calls.every((call, index) => call === b.calls[index]);
+}
+
+function callsOf(parts: MessageProps["parts"]): readonly ToolCallPart[] {
+  return parts.flatMap((part) => (part?.type === "tool_call" ? [part] : part?.type === "reads" ? part.calls : []));
+}
+
 function sameChanges(a: MessageProps, b: MessageProps): boolean {
   if (a.changes === b.changes) return true;
   if (b.role === "user") return hasChanges(a.changes) === hasChanges(b.changes);
-  return b.parts.every((part) => part?.type !== "tool_call" || a.changes[part.id]?.state === b.changes[part.id]?.state);
+  return callsOf(b.parts).every(({ id }) => a.changes[id]?.state === b.changes[id]?.state);
 }
 
-/** What a card of branches or of a sub-agent shows. */
+const PLAN_TOOLS = new Set(["goal", "step"]);
+
+/** What a card of branches or of a sub-agent shows, and the numbers of goals in cards of the plan and in marks. */
 function sameChildren(a: MessageProps, b: MessageProps): boolean {
-  const same =
-    a.explored === b.explored &&
-    a.session.children === b.session.children &&
-    a.session.pending === b.session.pending &&
-    a.session.goalTree === b.session.goalTree;
-  return same || !b.parts.some((part) => part?.type === "tool_call" && (part.name === "explore" || part.name === "task"));
+  const sameTree = a.session.goalTree === b.session.goalTree;
+  const same = a.explored === b.explored && a.session.children === b.session.children && a.session.pending === b.session.pending && sameTree;
+  if (same) return true;
+  const calls = callsOf(b.parts);
+  if (!sameTree && (b.marks !== undefined || calls.some(({ name }) => PLAN_TOOLS.has(name)))) return false;
+  return !calls.some(({ name }) => name === "explore" || name === "task");
 }
 
 function sameCalls(parts: MessageProps["parts"], a: SessionState, b: SessionState): boolean {
-  if (a.results === b.results && a.progress === b.progress && a.pending === b.pending) return true;
-  return parts.every((part) => {
-    if (part?.type !== "tool_call") return true;
-    const request = (state: SessionState): unknown => state.pending.find((one) => one.toolCallId === part.id);
-    return (
-      a.results[part.id] === b.results[part.id] &&
-      a.progress[part.id] === b.progress[part.id] &&
-      request(a) === request(b)
-    );
-  });
+  if (a.results === b.results && a.progress === b.progress && a.pending === b.pending && a.jobs === b.jobs) return true;
+  const request = (state: SessionState, id: string): unknown => state.pending.find((one) => one.toolCallId === id);
+  return callsOf(parts).every(
+    ({ id }) => a.results[id] === b.results[id] && a.progress[id] === b.progress[id] && request(a, id) === request(b, id) && isOver(a, id) === isOver(b, id),
+  );
 }
 
 const RESTORE = t("Revert files to this point");
@@ -102,8 +111,8 @@ function UserMessage({ id, parts, editable, retryable, restorable }: Pick<Messag
       {said && (
         <article class="message user" aria-label={t("You")}>
           <div class="actions">
-            {editable && <Action icon="edit" label={t("Edit and resend")} onClick={() => post({ type: "resend", messageId: id, ...promptOf(parts.filter((part) => part !== undefined)) })} />}
-            {editable && <Action icon="fork" label={t("Fork from here")} onClick={() => post({ type: "fork", messageId: id, ...promptOf(parts.filter((part) => part !== undefined)) })} />}
+            {editable && <Action icon="edit" label={t("Edit and resend")} onClick={() => post({ type: "resend", messageId: id, ...promptOf(parts.filter(isPart)) })} />}
+            {editable && <Action icon="fork" label={t("Fork from here")} onClick={() => post({ type: "fork", messageId: id, ...promptOf(parts.filter(isPart)) })} />}
             {retryable && <Action icon="redo" label={t("Retry this message")} onClick={() => post({ type: "retry" })} />}
             {restorable && <Action icon="restore" label={RESTORE} onClick={() => post({ type: "restoreBefore", messageId: id })} />}
           </div>
@@ -212,7 +221,7 @@ export function UserText({ id, text }: { id: string; text: string }): JSX.Elemen
 
 function AssistantMessage({ id, parts, session, changes, explored, streaming, plans, marks }: MessageProps): JSX.Element {
   const last = parts.length - 1;
-  const steps = plans && !streaming ? plannedParts(parts) : undefined;
+  const steps = plans && !streaming ? plannedParts(parts.filter(isPart)) : undefined;
   return (
     <article class="message assistant" aria-label="Goalwright" aria-busy={streaming}>
       {parts.map((part, index) => {
@@ -225,10 +234,25 @@ function AssistantMessage({ id, parts, session, changes, explored, streaming, pl
             return part.text.trim() ? <Markdown key={index} text={part.text} /> : null;
           case "reasoning":
             return <Reasoning key={index} id={`${id}-${index}`} part={part} growing={growing} />;
-          case "tool_call":
+          case "reads":
             return (
               <Fragment key={index}>
-                {marks?.has(part.id) && <GoalMark goalId={marks.get(part.id) ?? ""} tree={session.goalTree} />}
+                <MarkBefore call={part.calls[0]} marks={marks} tree={session.goalTree} />
+                <ReadsRow session={session} calls={part.calls} />
+              </Fragment>
+            );
+          case "tool_call":
+            if (PLAN_TOOLS.has(part.name)) {
+              return (
+                <Fragment key={index}>
+                  <MarkBefore call={part} marks={marks} tree={session.goalTree} />
+                  <PlanCard view={toolView(session, part)} tree={session.goalTree} />
+                </Fragment>
+              );
+            }
+            return (
+              <Fragment key={index}>
+                <MarkBefore call={part} marks={marks} tree={session.goalTree} />
                 <ToolCard view={toolView(session, part)} change={changes[part.id]}>
                   <Work session={session} call={part} explored={explored} />
                 </ToolCard>
@@ -244,6 +268,16 @@ function AssistantMessage({ id, parts, session, changes, explored, streaming, pl
       })}
     </article>
   );
+}
+
+function isPart(part: MessageProps["parts"][number]): part is Part {
+  return part !== undefined && part.type !== "reads";
+}
+
+/** The goal with which a call begins, if it does. */
+function MarkBefore({ call, marks, tree }: { call: ToolCallPart | undefined; marks: MessageProps["marks"]; tree: GoalTree }): JSX.Element | null {
+  const goalId = call && marks?.get(call.id);
+  return goalId === undefined ? null : <GoalMark goalId={goalId} tree={tree} />;
 }
 
 /** What a call has others do: branches, or a sub-agent. */
@@ -266,7 +300,7 @@ function Reasoning({ id, part, growing }: { id: string; part: ReasoningPart; gro
       <button type="button" class="fold" aria-expanded={open} onClick={toggle}>
         <Icon name="chevron" />
         <span class={growing ? "shimmer" : ""}>{growing ? t("Thinking…") : t("Thought")}</span>
-        {!open && growing && <span class="glimpse">{part.text.trim().split("\n").at(-1)?.replace(/[*_`#]+/g, "")}</span>}
+        {!open && growing && <span class="glimpse">{bareLine(part.text.trim().split("\n").at(-1) ?? "")}</span>}
       </button>
       {open && <Markdown text={part.text} />}
     </div>

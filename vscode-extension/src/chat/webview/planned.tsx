@@ -1,9 +1,53 @@
-/** What the model answered when it was asked for a plan: its steps, not its JSON. */
+/** The plan in the transcript: what a call changed, as lines of a checklist, and the steps of a plan that the model was asked for. */
 import type { JSX } from "preact";
-import type { PlannedStep } from "../../session/plan";
-import { Icon } from "./icons";
+import type { GoalTree } from "../../protocol.gen";
+import { planLine, type PlanChange, type PlanLine, type PlannedStep } from "../../session/plan";
+import { showSection } from "./plan";
+import { Icon, type IconName } from "./icons";
 import { visibleLine } from "./visible";
 import { t } from "../../l10n";
+
+const ICONS: Readonly<Record<PlanChange["operation"], IconName>> = {
+  added: "plus",
+  completed: "checked",
+  abandoned: "denied",
+  removed: "denied",
+  focused: "goal",
+  renamed: "edit",
+  moved: "moved",
+};
+
+/** Ticks, additions and strikes; a click goes to where the work on the goal begins. */
+export function PlanChanges({ changes, tree }: { changes: readonly PlanChange[]; tree: GoalTree }): JSX.Element {
+  return (
+    <ul class="plan-changes" aria-label={t("Changes of the plan")}>
+      {changes.map((change, index) => (
+        <li key={index}>
+          <ChangeLine line={planLine(change, tree)} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function ChangeLine({ line }: { line: PlanLine }): JSX.Element {
+  const { operation, goalId, number, description, summary, spoken } = line;
+  const words = visibleLine(description);
+  return (
+    <button
+      type="button"
+      class={`plan-change did-${operation}`}
+      aria-label={[visibleLine(spoken), visibleLine(summary)].filter(Boolean).join(", ")}
+      title={[visibleLine(spoken), summary].filter(Boolean).join("\n")}
+      onClick={() => showSection(goalId)}
+    >
+      <Icon name={ICONS[operation]} />
+      {number && <span class="plan-number">{number}</span>}
+      <span class="plan-text">{words}</span>
+      {summary && <span class="dim plan-summary">{visibleLine(summary)}</span>}
+    </button>
+  );
+}
 
 export function Planned({ steps }: { steps: readonly PlannedStep[] }): JSX.Element {
   return (

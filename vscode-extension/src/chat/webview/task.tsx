@@ -7,7 +7,7 @@ import type { PermissionRequest, SubagentMeta } from "../../protocol.gen";
 import { useOpen } from "./hooks";
 import { post } from "./host";
 import { Markdown } from "./markup";
-import { visibleLine } from "./visible";
+import { bareLine, visibleLine } from "./visible";
 import { t } from "../../l10n";
 
 interface TaskProps {
@@ -30,8 +30,8 @@ export function Task({ sessionId, agent, requests, glimpse }: TaskProps): JSX.El
         <span class="dim">{[agentState(agent), agentSpent(steps)].filter(Boolean).join(" · ")}</span>
         {requests.length > 0 && <span class="badge">{t("waiting for approval")}</span>}
       </p>
-      {agent.status === "running" && glimpse?.line && <p class="branch-last">{visibleLine(glimpse.line)}</p>}
-      {agent.summary && !open && <p class="branch-last">{visibleLine(agent.summary)}</p>}
+      {agent.status === "running" && glimpse?.line && <p class="branch-last">{bareLine(glimpse.line)}</p>}
+      {agent.summary && !open && <p class="branch-last">{bareLine(agent.summary.trim().split("\n", 1)[0] ?? "")}</p>}
       {agent.summary && open && <Markdown text={agent.summary} />}
       <div class="branch-actions">
         {long && (

@@ -1,12 +1,18 @@
 import type { ComponentChildren, JSX } from "preact";
 import { changeLabel } from "../../history/words";
-import type { HistoryChange } from "../../protocol.gen";
-import { argumentsOf, type ProblemLine, type ToolState, type ToolView } from "../../session/tools";
+import type { GoalTree, HistoryChange, ToolCallPart } from "../../protocol.gen";
+import { readsWords } from "../../session/lines";
+import { planChanges } from "../../session/plan";
+import { listingOf } from "../../session/looked";
+import type { SessionState } from "../../session/state";
+import { argumentsOf, toolView, type ProblemLine, type ToolState, type ToolView } from "../../session/tools";
 import { spans } from "./ansi";
 import { Counts, Diff } from "./diff";
 import { useOpen } from "./hooks";
 import { post } from "./host";
 import { Icon, type IconName } from "./icons";
+import { lookedAt } from "./looking";
+import { PlanChanges } from "./planned";
 import { ModelSays } from "./reasons";
 import { visible, visibleLine } from "./visible";
 import { t } from "../../l10n";
@@ -62,8 +68,14 @@ const REMARKS: Partial<Record<ToolState, string>> = {
 };
 const FIRST_PROBLEMS = 5;
 
+interface CardProps {
+  view: ToolView;
+  change: HistoryChange | undefined;
+  children?: ComponentChildren;
+}
+
 /** One tool call: a line, and below it on demand what went in and came out. `children`: what it has to show of its own. */
-export function ToolCard({ view, change, children }: { view: ToolView; change: HistoryChange | undefined; children?: ComponentChildren }): JSX.Element {
+export function ToolCard({ view, change, children }: CardProps): JSX.Element {
   const [open, toggle] = useOpen(`tool-${view.call.id}`);
   const { call, state } = view;
   const showsTail = call.name === "bash" && view.output !== "" && (state === "running" || state === "failed" || state === "canceled");
@@ -87,6 +99,7 @@ export function ToolCard({ view, change, children }: { view: ToolView; change: H
           ))}
           <Icon name="chevron" />
         </button>
+        <CardButtons view={view} />
         {change && <StepButton change={change} />}
       </div>
       {showsTail && !open && (
@@ -102,10 +115,94 @@ export function ToolCard({ view, change, children }: { view: ToolView; change: H
   );
 }
 
+/** One row for reads and searches that follow each other. What failed is shown also while the row is folded. */
+export function ReadsRow({ session, calls }: { session: SessionState; calls: readonly ToolCallPart[] }): JSX.Element {
+  const [open, toggle] = useOpen(`reads-${calls[0]?.id}`);
+  const views = calls.map((call) => toolView(session, call));
+  const failed = views.filter(({ state }) => state === "failed" || state === "denied");
+  const running = views.findLast(({ state }) => state === "running" || state === "pending");
+  const words = readsWords(calls);
+  const remark = failed.length > 0 ? t("{0} failed", failed.length) : "";
+  const shown = open ? views : failed;
+  return (
+    <div class={`tool tool-light reads ${failed.length > 0 ? "tool-failed" : running ? "tool-running" : "tool-done"}`} role="group" aria-label={[words, remark].filter(Boolean).join(", ")}>
+      <div class="tool-row">
+        <button type="button" class="tool-head" aria-expanded={open} onClick={toggle}>
+          <Icon name={running ? "running" : failed.length > 0 ? "cross" : "check"} />
+          <span class="reads-words">{words}</span>
+          {running && <span class="tool-title">{visibleLine(running.title)}</span>}
+          {remark && <span class="remark">{remark}</span>}
+          <Icon name="chevron" />
+        </button>
+      </div>
+      {shown.length > 0 && (
+        <div class="reads-cards">
+          {shown.map((view) => (
+            <ToolCard key={view.call.id} view={view} change={undefined} />
+          ))}
+        </div>
+      )}
+    </div>
+  );
+}
+
+/** A plan call: the changes themselves, and below them on demand what went in and came out. */
+export function PlanCard({ view, tree }: { view: ToolView; tree: GoalTree }): JSX.Element {
+  const [open, toggle] = useOpen(`tool-${view.call.id}`);
+  const changes = planChanges(view.result);
+  if (changes.length === 0) return <ToolCard view={view} change={undefined} />;
+  return (
+    <article class="tool tool-light plan-card" aria-label={t("Tool {0}: {1}", view.call.name, STATES[view.state])}>
+      <div class="tool-row">
+        <PlanChanges changes={changes} tree={tree} />
+        <button type="button" class="symbol card-button" aria-expanded={open} aria-label={t("Details")} title={t("Details")} onClick={toggle}>
+          <Icon name="chevron" />
+        </button>
+      </div>
+      {open && <Details view={view} />}
+    </article>
+  );
+}
+
 function remarks(view: ToolView, undone: boolean): string[] {
-  const state = view.state === "canceled" ? (view.result?.metadata["canceled"] === true ? t("stopped") : view.result?.title || t("not run")) : REMARKS[view.state];
+  const state = view.state === "canceled" && !view.job ? (view.result?.metadata["canceled"] === true ? t("stopped") : view.result?.title || t("not run")) : REMARKS[view.state];
   const ended = view.ended.length > 1 || view.state === "done" ? view.ended : [state, ...view.ended];
-  return [ended.filter(Boolean).join(" · "), view.altered ? t("altered by you") : "", view.background ? t("in the background") : "", undone ? t("undone") : ""].filter((remark) => remark !== undefined && remark !== "") as string[];
+  return [ended.filter(Boolean).join(" · "), view.altered ? t("altered by you") : "", view.job?.id ?? "", undone ? t("undone") : ""].filter((remark) => remark !== undefined && remark !== "") as string[];
+}
+
+/** What else can be done with what the call is about: the file in the editor, the command in a terminal, the job's end. */
+function CardButtons({ view: { call, path, job, result } }: { view: ToolView }): JSX.Element | null {
+  const { command } = call.name === "bash" ? argumentsOf(call.input) : {};
+  return (
+    <>
+      {job?.running && (
+        <button type="button" class="step" aria-label={t("Stop job {0}", job.id)} title={t("Stop this background job")} onClick={() => post({ type: "stopJob", sessionId: job.sessionId, jobId: job.id })}>
+          <Icon name="stop" />
+          <span class="step-word">{t("Stop")}</span>
+        </button>
+      )}
+      {typeof command === "string" && call.finished && (
+        <CardButton icon="terminal" label={t("Open in Terminal")} title={t("Type this command in a terminal, without running it")} onClick={() => post({ type: "terminal", text: command })} />
+      )}
+      {call.name === "read" && path && result && !result.isError && (
+        <CardButton icon="file" label={t("Open {0}", visibleLine(path))} title={t("Open {0}", visibleLine(path))} onClick={() => post({ type: "openFile", path, ...lineOf(result.content) })} />
+      )}
+    </>
+  );
+}
+
+function CardButton({ icon, label, title, onClick }: { icon: IconName; label: string; title: string; onClick: () => void }): JSX.Element {
+  return (
+    <button type="button" class="symbol card-button" aria-label={label} title={title} onClick={onClick}>
+      <Icon name={icon} />
+    </button>
+  );
+}
+
+/** Where a file was read that was not read from its first line. */
+function lineOf(content: string): { line?: number } {
+  const line = listingOf(content)?.first ?? 1;
+  return line > 1 ? { line } : {};
 }
 
 /** Takes the change of this call back, or makes it again. */
@@ -184,21 +281,29 @@ function ProblemButton({ problem }: { problem: ProblemLine }): JSX.Element {
 }
 
 function Details({ view }: { view: ToolView }): JSX.Element {
-  const { call, diff, output, told, path, result } = view;
+  const { call, diff, output, told, path, result, outputFile } = view;
+  const looked = lookedAt(view);
   // What a command wrote is what the user asked for; the words around it, and all errors, are for the model.
   const shown = call.name === "bash" ? output : result?.isError ? "" : (result?.content ?? output);
+  const words = visible(input(call.input));
   return (
     <div class="details">
-      {path && (
+      {path && call.name !== "read" && !looked && (
         <button type="button" class="path" onClick={() => post({ type: "openFile", path })}>
           {visibleLine(path)}
         </button>
       )}
       {diff && <Diff diff={diff} />}
-      <Section title={t("Input")} text={visible(input(call.input))} folded={diff ? `input-${call.id}` : undefined} />
+      {/* The title says it already. */}
+      {(call.name !== "read" || result?.isError) && (!looked || words.includes("\n")) && <Section title={t("Input")} text={words} folded={diff ? `input-${call.id}` : undefined} />}
       <ModelSays words={view.modelSays} />
-      <Section title={call.name === "bash" || !result ? t("Output") : t("Result")} text={shown} folded={diff ? `result-${call.id}` : undefined} />
-      {told !== shown && <Section title={t("Sent to the model")} text={told} folded={`told-${call.id}`} />}
+      {looked ?? <Section title={call.name === "bash" || !result ? t("Output") : t("Result")} text={shown} folded={diff ? `result-${call.id}` : undefined} />}
+      {outputFile && (
+        <button type="button" class="path" onClick={() => post({ type: "openFile", path: outputFile })}>
+          {t("Open the whole output")}
+        </button>
+      )}
+      {!looked && told !== shown && <Section title={t("Sent to the model")} text={told} folded={`told-${call.id}`} />}
     </div>
   );
 }

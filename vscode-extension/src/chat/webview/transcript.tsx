@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { GoalTree, Part } from "../../protocol.gen";
-import { goalMarks, lines } from "../../session/lines";
+import { goalMarks, grouped, lines } from "../../session/lines";
 import { planAnswers } from "../../session/plan";
 import type { Item, SessionState } from "../../session/state";
 import type { Outgoing } from "../../session/controller";
@@ -36,11 +36,12 @@ export function Transcript({ session, outbox, changes, explored, own: editable }
   const marks = goalMarks(shown, session.results);
   const plans = planAnswers(items);
   const own = firstOwn(session);
+  const drawn = grouped(shown, session.pending, (key) => key === own || marks.has(key));
   const idle = editable && session.session.status === "idle" && outbox.length === 0;
   const prompt = idle ? lastPrompt(items) : undefined;
   return (
     <>
-      {shown.map((item) => (
+      {drawn.map((item) => (
         <div class="line" key={item.key}>
           {item.key === own && <p class="from-main" role="separator"><span>{t("Shared history")}</span></p>}
           {mark(marks.get(item.key), goalTree)}
@@ -50,7 +51,7 @@ export function Transcript({ session, outbox, changes, explored, own: editable }
             <MessageView
               id={item.key}
               role={item.message.role}
-              parts={item.message.content}
+              parts={item.parts}
               session={session}
               changes={changes}
               explored={explored}

@@ -16,6 +16,11 @@ export function visibleLine(text: string): string {
   return visible(text).replaceAll("\n", "␊").replaceAll("\t", "␉");
 }
 
+/** A line of Markdown without its marks, for a glimpse of a text. */
+export function bareLine(line: string): string {
+  return visibleLine(line.trim().replace(/^(?:#+|[-*>])\s+|`+|\*\*/g, "").replace(/\*(\S(?:[^*]*\S)?)\*/g, "$1"));
+}
+
 function shape(letter: string): string {
   const code = letter.codePointAt(0) ?? 0;
   if (code < 0x20) return String.fromCharCode(0x2400 + code); // Unicode's pictures of the controls: ␛, ␇, ␍

@@ -1,0 +1,109 @@
+/**
+ * Math in answers: `$…$`, `\(…\)`, and as a block `$$…$$` and `\[…\]`. The library that makes MathML of it is a script
+ * of its own, which is fetched with the first formula; until then, and for what is none, the source is shown.
+ */
+import type { MarkdownIt as Markdown } from "markdown-it";
+
+type Render = (source: string, display: boolean) => string;
+
+declare global {
+  /** Set by `mathml.ts`. */
+  var goalwrightMath: Render | undefined;
+}
+
+/** The script of the page, which `mathml.js` lies beside; the policy lets in what has its nonce. */
+const page = typeof document === "undefined" ? null : (document.currentScript as HTMLScriptElement | null);
+const waiting = new Set<() => void>();
+let asked = false;
+
+/** Calls `then` when math can be drawn; returns how to take that back. */
+export function whenMath(then: () => void): () => void {
+  waiting.add(then);
+  return () => waiting.delete(then);
+}
+
+function load(): void {
+  if (asked || !page) return;
+  asked = true;
+  const script = document.createElement("script");
+  script.nonce = page.nonce;
+  script.src = page.src.replace(/chat\.js(?=$|\?)/, "mathml.js");
+  script.onload = () => {
+    for (const then of waiting) then();
+  };
+  document.head.append(script);
+}
+
+/** Teaches Markdown the four ways to write a formula. */
+export function withMath(md: Markdown): void {
+  const escape = md.utils.escapeHtml;
+  md.inline.ruler.before("escape", "math", (state, silent) => {
+    const found = inlineMath(state.src.slice(state.pos, state.posMax), state.src[state.pos - 1] ?? "");
+    if (!found) return false;
+    if (!silent) Object.assign(state.push("math", "", 0), { content: found.source, hidden: false, info: found.display ? "display" : "", markup: found.whole });
+    state.pos += found.whole.length;
+    return true;
+  });
+  md.block.ruler.before("fence", "math_block", (state, from, to, silent) => {
+    const line = (index: number): string => state.src.slice((state.bMarks[index] ?? 0) + (state.tShift[index] ?? 0), state.eMarks[index]);
+    const open = /^(\$\$|\\\[)/.exec(line(from))?.[1];
+    if (!open) return false;
+    const close = open === "$$" ? /\$\$\s*$/ : /\\\]\s*$/;
+    for (let last = from; last < to; last++) {
+      const text = last === from ? line(from).slice(2) : line(last);
+      if (!close.test(text) || (last === from && text.trim() === "$$")) continue;
+      if (silent) return true;
+      const lines = Array.from({ length: last - from + 1 }, (_, index) => line(from + index));
+      const whole = lines.join("\n").trim();
+      Object.assign(state.push("math", "", 0), { block: true, content: whole.slice(2, -2).trim(), info: "display", markup: whole });
+      state.line = last + 1;
+      return true;
+    }
+    return false;
+  });
+  md.renderer.rules["math"] = (tokens, index) => {
+    const token = tokens[index];
+    const drawn = token && draw(token.content, token.info === "display");
+    if (!token || !drawn) return `<code>${escape(token?.markup ?? "")}</code>`;
+    return token.info === "display" ? `<div class="math" tabindex="0">${drawn}</div>` : drawn;
+  };
+}
+
+interface InlineMath {
+  /** With the signs around it. */
+  whole: string;
+  source: string;
+  display: boolean;
+}
+
+/** A formula at the beginning of `text`. Money and variables of a shell are none: `$5 and $6`, `$HOME/$USER`. */
+export function inlineMath(text: string, before: string): InlineMath | undefined {
+  const made = (match: RegExpExecArray | null, display: boolean): InlineMath | undefined => {
+    const source = match?.[1]?.trim();
+    return match && source ? { whole: match[0], source, display } : undefined;
+  };
+  if (text.startsWith("\\(")) return made(/^\\\(((?:[^\\]|\\[^)])+?)\\\)/.exec(text), false);
+  if (text.startsWith("\\[")) return made(/^\\\[((?:[^\\]|\\[^\]])+?)\\\]/.exec(text), true);
+  if (!text.startsWith("$") || /[\w$\\]/.test(before)) return undefined;
+  if (text.startsWith("$$")) return made(/^\$\$((?:[^$\\]|\\.)+?)\$\$/s.exec(text), true);
+  return made(/^\$((?!\s)(?:[^$\\\n]|\\.)*(?<!\s))\$(?![\w$])/.exec(text), false);
+}
+
+/** MathML, without the style attributes that the page's policy forbids: `styled` sets them. Empty while the library is not there. */
+function draw(source: string, display: boolean): string {
+  const render = globalThis.goalwrightMath;
+  if (!render) {
+    load();
+    return "";
+  }
+  try {
+    return render(source, display).replace(/ style="/g, ' data-style="');
+  } catch {
+    return ""; // no formula, or one that is still being written
+  }
+}
+
+/** Gives the elements of formulas their styles. */
+export function styled(root: HTMLElement | null): void {
+  for (const element of root?.querySelectorAll<MathMLElement>("math [data-style], math[data-style]") ?? []) element.style.cssText = element.dataset["style"] ?? "";
+}

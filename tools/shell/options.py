@@ -9,8 +9,7 @@ from functools import cache
 from typing import Literal
 
 from tools.localization import t
-from tools.shell import programs
-from tools.shell.words import Word, names
+from tools.shell.words import Word, data, names
 
 Use = Literal["read", "write", "list"]
 _NONE: frozenset[str] = frozenset()
@@ -116,7 +115,7 @@ _SETS = names("flags value reads writes runs words changes walk instead alone ev
 def rows() -> dict[str, Row]:
     """All rows, by the name of the program, or of program and sub-command (``git log``)."""
     found: dict[str, Row] = {}
-    for record in re.split(r"\n(?! )", programs.ROWS.strip()):
+    for record in data("programs.txt"):
         names, _, fields = record.partition(": ")
         every = [name.replace("_", " ") for name in names.split()]
         row = Row()

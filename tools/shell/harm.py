@@ -9,6 +9,7 @@ from functools import cache
 from tools.localization import t
 from tools.shell.words import Word, data
 
+
 @cache
 def _rows() -> dict[str, list[tuple[Sequence[str], str, str, str]]]:
     found: dict[str, list[tuple[Sequence[str], str, str, str]]] = {}

@@ -4,43 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from tools.localization import t
-from tools.shell.words import names
+from tools.shell.words import data, names
 
 if TYPE_CHECKING:
     from tools.shell.words import Word
 
-_HARMLESS = re.compile(
-    r"CI|TZ|LANG|LC_[A-Z]+|TERM|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|PY_COLORS|DEBUG|VERBOSE|"
-    r"NODE_ENV|RUST_BACKTRACE|RUST_LOG|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|PYTHONIOENCODING|PYTHONHASHSEED"
-)
-# They change the shell that reads the line: which program a name means, where it looks, what it evaluates.
-_SHELL = re.compile(
-    r"(?:PATH|IFS|LD_\w*|DYLD_\w*|ENV|BASH\w*|PROMPT_COMMAND|PS[0124]|SHELLOPTS|GLOBIGNORE|CDPATH|HOME|EXECIGNORE|"
-    r"POSIXLY_CORRECT|OLDPWD|PWD|FUNCNEST|S?RANDOM|SECONDS|LINENO|EPOCH\w*|HISTCMD|OPTIND|MAILCHECK|TMOUT)\Z",
-    re.ASCII,
-)
-# They name programs, libraries or files of settings that a command then runs or loads.
-_DANGEROUS = re.compile(
-    r"PATH|HOME|SHELL|ENV|PS[0-4]|CDPATH|BASH_.*|BASHOPTS|SHELLOPTS|PROMPT_COMMAND|GLOBIGNORE|ZDOTDIR|"
-    r"(?:.*_)?(?:PAGER|EDITOR|BROWSER|VISUAL|ASKPASS)|LESS.*|MANPAGER|LD_.*|DYLD_.*|GCONV_PATH|"
-    r"GIT_.*|XDG_.*|SSH_.*|PYTHON(?:STARTUP|HOME|INSPECT|BREAKPOINT|WARNINGS|EXECUTABLE|USERBASE)|PYTEST_.*|PERL.*|"
-    r"RUBY.*|NODE_OPTIONS|(?i:NPM_CONFIG_.*)|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS|MAVEN_OPTS|GRADLE_OPTS|"
-    r"MAKE.*|GNUMAKEFLAGS|RUSTC.*|RUSTFLAGS|CARGO_.*|GOFLAGS|GOENV|GOROOT|GOPROXY|CC|CXX|LD|TAR_OPTIONS|TAPE|"
-    r"RIPGREP_CONFIG_PATH|GREP_OPTIONS|CURL_HOME|WGETRC|PIP_.*|UV_.*|DOCKER_.*|KUBECONFIG|HISTFILE|INPUTRC|"
-    r"OPENSSL_.*|SSL_CERT_.*|GOALWRIGHT_.*"
-)
-# Beside those: programs find settings, files or more options in them, so that the command is not the plain one.
-_SETTINGS = re.compile(
-    r"PYTHON.*|VIRTUAL_ENV|CONDA_.*|NODE_.*|(?i:NPM_.*|YARN_.*|PNPM_.*)|BUN_.*|DENO_.*|COREPACK_.*|TS_NODE_.*|JAVA.*|"
-    r".*_OPTIONS|.*OPTS|.*FLAGS|.*_COMMAND|.*_WRAPPER|.*_CMD|AR|AS|CPP|NM|FC|RANLIB|STRIP|OBJCOPY|PKG_CONFIG.*|TMPDIR|"
-    r"TMP|TEMP|CARGO.*|RUST.*|GO(?!OS$|ARCH$|ARM$)[A-Z]+|GCC_.*|COMPILER_PATH|CPATH|LIBRARY_PATH|C_INCLUDE_PATH|TAR_.*|"
-    r"GREP_.*|(?i:.*_proxy)|AWS_.*|ANSIBLE_.*|TF_.*|COVERAGE_.*|LLVM_.*|GEM_.*|BUNDLE_.*|COMPOSER_.*|ELECTRON_.*|R_.*|"
-    r"LUA_.*|JULIA_.*|MALLOC_.*|GLIBC_.*|IFS|PWD|OLDPWD|TERMINFO.*|LOCPATH|NLSPATH|HOSTALIASES|VIM.*|EXINIT|MYVIMRC"
-)
-_SEARCHED = re.compile(r"PYTHONPATH|NODE_PATH")
+
+@cache
+def _kind(kind: str) -> re.Pattern[str]:
+    known = dict(record.split(":", 1) for record in data("variables.txt"))
+    return re.compile("|".join(known[kind].split()), re.ASCII if kind == "shell" else 0)
+
+
+def _is(name: str, *kinds: str) -> bool:
+    """Whether a variable is of one of these kinds of ``variables.txt``."""
+    return any(_kind(kind).fullmatch(name) for kind in kinds)
+
+
 # Within the workspace: its modules are what the command runs anyway.
 _LOCAL = re.compile(r"(?![/~])(?!(?:.*[/:])?\.\.(?:[/:]|$))[\w./:-]*")
 
@@ -53,10 +37,10 @@ def opaque(pairs: Pairs, *, alone: bool = False) -> str:
     ``alone``: there is no command, or it exports them; then they hold for the commands after it.
     """
     for name, value in pairs:
-        if _SEARCHED.fullmatch(name) and value.known and _LOCAL.fullmatch(value.text) and not alone:
+        if _is(name, "searched") and value.known and _LOCAL.fullmatch(value.text) and not alone:
             continue
-        settings = alone and _SETTINGS.fullmatch(name) and not _HARMLESS.fullmatch(name)
-        if settings or _SEARCHED.fullmatch(name) or _DANGEROUS.fullmatch(name):
+        settings = alone and _is(name, "settings") and not _is(name, "harmless")
+        if settings or _is(name, "searched", "dangerous"):
             after = t("the commands after it run") if alone else t("the command runs")
             return t("the variable {name} decides what {after}", name=name, after=after)
         if alone and re.search(
@@ -70,8 +54,8 @@ def changes_nothing(pairs: Pairs) -> bool:
     """Whether a command with these variables is the command without them, as far as rules are concerned. Values with
     ``$`` or backticks are code where a makefile takes them."""
     return all(
-        (_HARMLESS.fullmatch(name) or not (_SETTINGS.fullmatch(name) or _SEARCHED.fullmatch(name)))
-        and not _DANGEROUS.fullmatch(name)
+        (_is(name, "harmless") or not (_is(name, "settings", "searched")))
+        and not _is(name, "dangerous")
         and value.known
         and not re.search(r"[$`]", value.text)
         for name, value in pairs
@@ -80,12 +64,12 @@ def changes_nothing(pairs: Pairs) -> bool:
 
 def harmless(pairs: Pairs) -> bool:
     """Whether they are known to change nothing but how something looks."""
-    return all(_HARMLESS.fullmatch(name) for name, _ in pairs)
+    return all(_is(name, "harmless") for name, _ in pairs)
 
 
 def changes_shell(name: str) -> bool:
     """Whether this variable changes how the rest of the line is read."""
-    return _SHELL.match(name) is not None
+    return _is(name, "shell")
 
 
 DECLARES = frozenset(["export", "declare", "typeset", "local", "readonly"])

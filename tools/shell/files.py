@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tools.localization import t
 from tools.shell.options import (
@@ -44,33 +44,33 @@ class Call:
 
 
 def runs(call: Call) -> str:
-    return t("{name} runs a command", name=call.name) if call.parsed.has(call.row.runs) else ""
+    """Why rules cannot tell what it runs; empty when no option names a program."""
+    given = call.parsed.has(call.row.runs)
+    return t("an option of {name} names a program that it runs", name=call.name) if given else ""
+
+
+_TO = ("-t", "--target-directory")
 
 
 def copy(call: Call) -> Meaning:
     """cp, mv, ln, install, rsync, scp: all operands but the last are read, the last is written."""
     row, parsed = call.row, call.parsed
-    sources, last = parsed.operands, parsed.values(("-t", "--target-directory"))
+    sources, last = parsed.operands, parsed.values(_TO)
     if call.name == "install" and parsed.has(("-d", "--directory")):
         return Meaning(paths=tuple(PathUse(word, "write") for word in sources))
     if not last and len(sources) > 1:
         sources, last = sources[:-1], sources[-1:]
     elif not last and call.name == "ln":
         last = (HERE,)
-    found = [use for use in uses(row, parsed) if use.word not in parsed.values(("-t", "--target-directory"))]
+    found = [use for use in uses(row, parsed) if use.word not in parsed.values(_TO)]
     whole = parsed.has(row.walk)
     # What is moved or linked takes along what lies below it, and nothing in the line says that it is a folder.
     perhaps = call.name in ("mv", "ln")
     moved = call.name == "mv" or any(name.startswith("--remove-s") for name, _ in parsed.options)
     # By its other name whoever may write here changes the file there.
-    linked = (
-        parsed.has(("-l", "--link"))
-        if call.name == "cp"
-        else call.name == "ln" and not parsed.has(("-s", "--symbolic"))
-    )
-    for word in sources:
-        if _is_remote(call, word):
-            continue
+    linked = parsed.has(("-l", "--link")) if call.name != "ln" else not parsed.has(("-s", "--symbolic"))
+    near = [word for word in sources if not _is_remote(call, word)]
+    for word in near:
         found.append(PathUse(word, "read", below=whole or perhaps, maybe=not whole))
         found += [PathUse(word, "write", below=whole, elsewhere=True)] if linked else []
         found += [PathUse(word, "write", below=True, maybe=True)] if moved else []
@@ -79,13 +79,10 @@ def copy(call: Call) -> Meaning:
             continue
         found.append(PathUse(folder, "write", below=whole, made=True))
         for word in sources:
-            name = re.split("[/:]" if _is_remote(call, word) else "/", word.text.rstrip("/"))[-1]
+            name = re.split("/" if word in near else "[/:]", word.text.rstrip("/"))[-1]
             if name and name not in (".", ".."):
                 found.append(PathUse(part(word, name), "write", below=whole, made=True, base=(folder,)))
-    opaque = (
-        t("an option of {name} names a program that it runs", name=call.name) if parsed.has(row.runs) else ""
-    )
-    return Meaning(paths=tuple(found), opaque=opaque)
+    return Meaning(paths=tuple(found), opaque=runs(call))
 
 
 def _is_remote(call: Call, word: Word) -> bool:
@@ -128,36 +125,27 @@ def tar(call: Call) -> Meaning:
         found += [PathUse(folder, "write", below=True, made=True) for folder in folders or (HERE,)]
         if parsed.has(("-P", "--absolute-names", "--transform", "--xform", "-s")):
             found.append(PathUse(UNKNOWN, "write"))
-    runs = parsed.has(call.row.runs)
-    return Meaning(
-        paths=tuple(found), opaque=t("an option of tar names a program that it runs") if runs else ""
-    )
+    return Meaning(paths=tuple(found), opaque=runs(call))
 
 
-def unpacks(call: Call) -> Meaning:
-    """unzip, patch, cpio: which files they write stands in what they read."""
+def _begins(word: Word) -> PathUse:
+    """Files whose names begin like a word are written."""
+    begins = replace(word, text=word.text + "*", glob=True, source=word.source + "*", tilde=False)
+    return PathUse(begins, "write", made=True)
+
+
+def patch(call: Call) -> Meaning:
+    """``patch FILE PATCH``; which files it writes stands in the patch unless one is named."""
     parsed = call.parsed
-    found = [*uses(call.row, parsed)]
-    if "any" in call.row.marks:
-        found.append(PathUse(UNKNOWN, "read"))
-    shows = parsed.has(call.row.alone)
-    if not shows and not (call.name == "patch" and parsed.operands):
-        found += [PathUse(word, "write", below=True, made=True) for word in parsed.values(("-d",)) or (HERE,)]
-    if call.name == "patch":
-        found += [PathUse(word, "write") for word in parsed.operands[:1]]
-        found += [PathUse(word, "read") for word in parsed.operands[1:]]
-        for prefix in parsed.values(("-B", "-Y", "--prefix", "--basename-prefix")):
-            found.append(
-                PathUse(
-                    Word(prefix.text + "*", prefix.known, glob=True, source=prefix.source + "*"),
-                    "write",
-                    made=True,
-                )
-            )
-        for suffix in parsed.values(("-z", "--suffix")):
-            found += [PathUse(part(word, word.text + suffix.text), "write") for word in parsed.operands[:1]]
-    elif "any" not in call.row.marks:
-        found += [PathUse(word, "read") for word in parsed.operands[:1]]
+    target, more = parsed.operands[:1], parsed.operands[1:]
+    found = [*uses(call.row, parsed), *(PathUse(word, "read") for word in more)]
+    for word in target:
+        suffixes = ("", *(suffix.text for suffix in parsed.values(("-z", "--suffix"))))
+        found += [PathUse(part(word, word.text + suffix) if suffix else word, "write") for suffix in suffixes]
+    if not target:
+        folders = parsed.values(("-d",)) or (HERE,)
+        found += [PathUse(word, "write", below=True, made=True) for word in folders]
+    found += map(_begins, parsed.values(("-B", "-Y", "--prefix", "--basename-prefix")))
     return Meaning(paths=tuple(found))
 
 
@@ -165,13 +153,7 @@ def split_pieces(call: Call) -> Meaning:
     """``split FILE PREFIX``."""
     found = [PathUse(word, "read") for word in call.parsed.operands[:1] if word.text != "-"]
     prefixes = call.parsed.operands[1:2] if call.name == "split" else call.parsed.values(("-f", "--prefix"))
-    for word in prefixes:
-        found.append(
-            PathUse(
-                Word(word.text + "*", word.known, glob=True, source=word.source + "*"), "write", made=True
-            )
-        )
-    return Meaning(paths=tuple(found), opaque=runs(call))
+    return Meaning(paths=(*found, *map(_begins, prefixes)), opaque=runs(call))
 
 
 def zip_(call: Call) -> Meaning:
@@ -237,12 +219,8 @@ _ENVIRONMENTS = Word("/proc/*/environ", glob=True, source="/proc/*/environ")
 
 def ps(call: Call) -> Meaning:
     """``e`` without a dash shows the environment of every process."""
-    previous = ""
-    for word in call.args:
-        valued = re.fullmatch(r"-\w*[oOpuUgGtCsqkN]|--[a-z-]+", previous)
-        if not word.text.startswith("-") and not valued and (not word.known or word.glob or "e" in word.text):
-            return Meaning(paths=(PathUse(_ENVIRONMENTS, "read", made=True),))
-        previous = word.text
+    if any(not word.known or word.glob or "e" in word.text for word in call.parsed.operands):
+        return Meaning(paths=(PathUse(_ENVIRONMENTS, "read", made=True),))
     return Meaning(read_only=True)
 
 
@@ -258,14 +236,13 @@ def make(call: Call) -> Meaning:
         not w.known or w.glob or STDIN.fullmatch(w.text) or ".." in w.text for w in files
     )
     paths = [PathUse(word, "read") for word in files]
-    paths += [PathUse(word, "list") for name, word in _folders(call.args) if name in ("-C", "--directory")]
-    return Meaning(
-        paths=tuple(paths), opaque=t("make gets rules from the command line") if evals or code else ""
-    )
-
-
-def _folders(args: Sequence[Word]) -> list[tuple[str, Word]]:
-    return [(option.text, word) for option, word in itertools.pairwise(args)]
+    paths += [
+        PathUse(word, "list")
+        for option, word in itertools.pairwise(call.args)
+        if option.text in ("-C", "--directory")
+    ]
+    opaque = t("make gets rules from the command line") if evals or code else ""
+    return Meaning(paths=tuple(paths), opaque=opaque)
 
 
 def _is_code(word: Word) -> bool:
@@ -281,32 +258,30 @@ _COMPILES = re.compile(
 )
 
 
+_FOLDERS = ("-I", "-isystem", "-iquote")
+
+
 def compile(call: Call) -> Meaning:
     """gcc and its like: code that includes files may read any; only what everyday lines hold is not opaque."""
     texts = [word.text for word in call.args]
     odd = any(text[:1] in ("-", "@") and not _COMPILES.fullmatch(text) for text in texts)
     paths = [*uses(call.row, call.parsed), *(PathUse(word, "read") for word in call.parsed.operands)]
     paths += implied_paths([word for word in call.args if word.text[:1] in ("-", "@")], "read", "write")
-    folders = [part(w, text[2:]) for w, text in zip(call.args, texts, strict=True) if re.match("-I.", text)]
-    folders += [
-        word
-        for name, word in zip(texts, call.args[1:], strict=False)
-        if name in ("-I", "-isystem", "-iquote")
-    ]
+    folders = [part(word, word.text[2:]) for word in call.args if re.match("-I.", word.text)]
+    folders += [after for word, after in itertools.pairwise(call.args) if word.text in _FOLDERS]
+    included = list(call.parsed.values(("-include", "-imacros")))
     for word, text in zip(call.args, texts, strict=True):
         if found := re.match(r"-(?:include|imacros)(.+)|-(o|MF)(.+)", text):
             paths.append(PathUse(part(word, found[1] or found[3]), "read" if found[1] else "write"))
-            paths += [PathUse(part(word, found[1]), "read", base=(folder,)) for folder in folders if found[1]]
+            included += [part(word, found[1])] if found[1] else []
         for piece in re.split("[,=]", text)[1:] if text.startswith("-W") else ():
             paths += [PathUse(part(word, piece.removeprefix("-o")), "write")]
-    for word in call.parsed.values(("-include", "-imacros")):
-        paths += [PathUse(word, "read", base=(folder,)) for folder in folders]
+    paths += [PathUse(word, "read", base=(folder,)) for word in included for folder in folders]
     if call.name.endswith("cpp"):
         paths += [PathUse(word, "write") for word in call.parsed.operands[1:2]]
     hidden = odd or any(word.text == "-" or not word.known for word in call.args)
-    return Meaning(
-        paths=tuple(paths), opaque=t("what these options read and run is not known") if hidden else ""
-    )
+    opaque = t("what these options read and run is not known") if hidden else ""
+    return Meaning(paths=tuple(paths), opaque=opaque)
 
 
 # What stands between the delimiters, without the cases in which sed and this pattern might see other ends.
@@ -343,16 +318,12 @@ def sed(call: Call) -> Meaning:
         PathUse(word, "read") for word in (*parsed.values(call.row.reads), *operands) if word.text != "-"
     ]
     for word in operands if changes else ():
+        paths.append(PathUse(word, "write"))
         folder, slash, name = word.text.rpartition("/")
         kept = suffix.replace("*", name) if "*" in suffix else name + suffix
-        whole = kept if "/" in kept else folder + slash + kept
-        paths.append(PathUse(word, "write"))
         if suffix:
-            paths.append(
-                PathUse(
-                    Word(whole, word.known, word.glob, whole) if word.known else UNKNOWN, "write", made=True
-                )
-            )
+            whole = part(word, kept if "/" in kept else folder + slash + kept)
+            paths.append(PathUse(whole if word.known else UNKNOWN, "write", made=True))
     scripted = parsed.has(("-f", "--file")) or not scripts
     hidden = any(
         not word.known or word.glob or len(word.text) > 4000 or not _SED_HARMLESS.fullmatch(word.text)
@@ -363,24 +334,14 @@ def sed(call: Call) -> Meaning:
         for word in args
     )
     opaque = t("the sed script may run commands or use other files") if hidden or unsure or scripted else ""
-    read_only = not (opaque or changes or parsed.unknown(call.row))
     return Meaning(
         paths=tuple(paths),
         opaque=opaque,
-        read_only=read_only,
+        read_only=not (opaque or changes or parsed.unknown(call.row)),
         more=t("sed -i changes its files") if changes else "",
     )
 
 
-_FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
-_FIND_FILES = frozenset({"-fprint", "-fprint0", "-fprintf", "-fls"})
-_FIND_READS = frozenset({"-newer", "-anewer", "-cnewer", "-samefile", "-files0-from"})
-_FIND_KNOWN = names(
-    "-name -iname -path -ipath -wholename -regex -iregex -regextype -type -xtype -maxdepth -mindepth -mtime "
-    "-atime -ctime -mmin -amin -cmin -size -depth -xdev -mount -empty -not -o -or -a -and -print -print0 "
-    "-printf -ls -prune -quit -user -group -perm -links -inum -true -false -daystart -follow -readable "
-    "-writable -executable -nouser -nogroup -lname -H -L -P -newermt -newer -anewer -cnewer -samefile"
-)
 _FIND_OTHERWISE = names("-o -or , ! -not ( ) -exec -execdir -ok -okdir")
 _FIND_TESTS = re.compile(
     r"(?:[\w./][\w./-]* )*(?:-(?:type [a-z,]+|(?:min|max)depth \d+|[mac](?:time|min) [+-]?\d+|size [+-]?\w+|depth|"
@@ -401,38 +362,27 @@ def find(call: Call) -> Meaning:
     found: list[PathUse] = []
     inner: list[tuple[Word, ...]] = []
     opaque = ""
-    for at, name in enumerate(texts):
-        if at < start:
-            continue
-        if name in _FIND_RUNS:
-            end = next(
-                (
-                    n
-                    for n in range(at + 1, len(args))
-                    if texts[n] == ";" or texts[n - 1 : n + 1] == ["{}", "+"]
-                ),
-                len(args),
-            )
-            inner.append(
-                tuple(
-                    Word(w.text, known=False, source=w.source) if "{}" in w.text else w
-                    for w in args[at + 1 : end]
-                )
-            )
+    for at, name in enumerate(texts[start:], start):
+        if name in call.row.words:
+            end = at + 1
+            while end < len(args) and texts[end] != ";" and texts[end - 1 : end + 1] != ["{}", "+"]:
+                end += 1
+            words = args[at + 1 : end]
+            inner.append(tuple(replace(word, known=word.known and "{}" not in word.text) for word in words))
             named = any(t != "{}" and not re.fullmatch(r"-\w+|--|\d+|\+", t) for t in texts[at + 2 : end])
             if name in ("-execdir", "-okdir") and (named or "/" in "".join(texts[at + 1 : at + 2])):
                 opaque = t("find {name} runs it in a folder that shows only at run time", name=name)
-        elif name in _FIND_FILES | _FIND_READS:
-            use: Use = "write" if name in _FIND_FILES else "read"
+        elif name in call.row.writes | call.row.reads:
+            use: Use = "write" if name in call.row.writes else "read"
             found += [PathUse(word, use, full=use == "write") for word in args[at + 1 : at + 2]]
     deletes = "-delete" in texts
     like = _find_name(args) if deletes else ""
     found += [PathUse(word, "write" if deletes else "list", below=True, like=like) for word in roots]
-    known = all(t in _FIND_KNOWN for t in texts[start:] if re.match(r"-[a-zA-Z]", t)) and all(
+    known = all(t in call.row.flags for t in texts[start:] if re.match(r"-[a-zA-Z]", t)) and all(
         w.known for w in args
     )
     more = t("find -delete removes the files that it finds") if deletes else ""
-    more = t("its options write files") if _FIND_FILES & set(texts) else more
+    more = t("its options write files") if call.row.writes & set(texts) else more
     return Meaning(paths=tuple(found), inner=tuple(inner), read_only=known, more=more, opaque=opaque)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from tools.localization import t
 from tools.shell.options import (
@@ -44,6 +45,37 @@ _SUB_OPTIONS = names("-p --patch --stat --name-only --name-status --oneline -n -
 """Options of ``git stash show`` and the like that only show."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Sub:
+    """A sub-command and its words."""
+
+    name: str
+    args: tuple[Word, ...]
+    row: Row
+    parsed: Parsed
+    base: tuple[Word, ...]
+    """Folders that its words are relative to."""
+
+    @property
+    def texts(self) -> list[str]:
+        return [word.text for word in self.args]
+
+    @property
+    def operands(self) -> tuple[Word, ...]:
+        skip = 0 if self.parsed.has(self.row.instead) else self.row.skip
+        return self.parsed.operands[skip:]
+
+    @property
+    def after(self) -> tuple[Word, ...]:
+        """Operands after ``--``: files for certain."""
+        return self.operands[len(self.operands) - self.parsed.after :] if self.parsed.after else ()
+
+    @property
+    def first(self) -> tuple[Word, ...]:
+        """The other ones."""
+        return self.operands[: len(self.operands) - len(self.after)]
+
+
 def read(args: Sequence[Word], command: Simple) -> Meaning:
     """What is known of a git command."""
     main = rows()["git"]
@@ -52,41 +84,32 @@ def read(args: Sequence[Word], command: Simple) -> Meaning:
     opaque = _before(before, main, args)
     if not before.operands:
         return Meaning(opaque=opaque, read_only=not opaque)
-    name, rest = before.operands[0], before.operands[1:]
-    if not name.known:
+    name, rest = before.operands[0].text, before.operands[1:]
+    if not before.operands[0].known:
         return Meaning(opaque=t("which git command it is shows only at run time"))
-    row = rows().get(f"git {name.text}")
-    opaque = opaque or ("" if row else t("git {text} may be an alias or a program", text=name.text))
+    row = rows().get(f"git {name}")
+    opaque = opaque or ("" if row else t("git {text} may be an alias or a program", text=name))
     row = row or Row(names="git")
     parsed = read_options(rest, row)
-    table = not opaque and _shows(name.text, rest, row, parsed)
-    found = [
-        *_files(name.text, rest, row, parsed, base),
-        *_places(name.text, command, before, parsed, shows=table),
-    ]
+    sub = _Sub(name, rest, row, parsed, base)
+    table = not opaque and _shows(sub)
+    found = [*_files(sub), *_places(sub, command, before, shows=table)]
     if base:
         # The settings of a repository elsewhere can name programs.
         found.append(PathUse(HERE, "list", base=base))
     found += [PathUse(word, "read") for option, word in _pairs(args) if option == "--git-dir"]
-    also = (
-        (" ".join(["git", name.text, *([join(rest)] if rest else [])]),) if len(rest) + 1 < len(args) else ()
-    )
-    texts = [word.text for word in rest]
-    fixed = len(rest) + 1 == len(args) and not (
-        parsed.unknown(row) or parsed.unsure or parsed.has(row.writes | row.runs)
-    )
-    beyond = parsed.has(row.writes | row.runs) or (
-        bool(row.general | row.alone) and (parsed.unknown(row) or parsed.unsure)
-    )
-    lines = [word.text for word in parsed.values(row.words) if word.known]
+    short = len(rest) + 1 == len(args)
+    unsure = parsed.unknown(row) or parsed.unsure
+    acts = parsed.has(row.writes | row.runs)
+    beyond = acts or (bool(row.general | row.alone) and unsure)
     return Meaning(
         paths=tuple(found),
-        inner=tuple(lines),
-        opaque=opaque or _opaque(name.text, texts, row, parsed),
-        read_only=table and "table" in row.marks | ({"table"} if row.subs or row.alone else set()),
+        inner=tuple(word.text for word in parsed.values(row.words) if word.known),
+        opaque=opaque or _opaque(sub),
+        read_only=table and bool(row.subs or row.alone or "table" in row.marks),
         repository=base,
-        also=also,
-        general=f"git {name.text}" if row.general and fixed else "",
+        also=() if short else (" ".join(["git", name, *([join(rest)] if rest else [])]),),
+        general=f"git {name}" if row.general and short and not (unsure or acts) else "",
         more=t("these arguments may do more than show something") if beyond else "",
     )
 
@@ -106,12 +129,13 @@ def _before(before: Parsed, main: Row, args: Sequence[Word]) -> str:
     return ""
 
 
-def _opaque(name: str, texts: Sequence[str], row: Row, parsed: Parsed) -> str:
+def _opaque(sub: _Sub) -> str:
     """Why a sub-command runs what its words say."""
-    if row.opaque:
-        return row.reason(f"git {name}")
-    for option, _ in parsed.options:
-        if option in row.runs:
+    name, texts = sub.name, sub.texts
+    if sub.row.opaque:
+        return sub.row.reason(f"git {name}")
+    for option, _ in sub.parsed.options:
+        if option in sub.row.runs:
             return t("git {name} {option} names a program that it runs", name=name, option=option)
     if name == "config" and not _CONFIG_SHOWS.fullmatch("".join(f"{text} " for text in texts)):
         return t("git settings can name programs that git runs later")
@@ -120,55 +144,51 @@ def _opaque(name: str, texts: Sequence[str], row: Row, parsed: Parsed) -> str:
     return ""
 
 
-def _shows(name: str, args: Sequence[Word], row: Row, parsed: Parsed) -> bool:
+def _shows(sub: _Sub) -> bool:
     """Whether it can only show something, with these words."""
+    args, row, parsed = sub.args, sub.row, sub.parsed
     writes = row.writes | row.runs
     if parsed.has(writes) or (parsed.unsure and (writes or row.alone)):
         return False
     if any(value is not None and "%G" in value.text for _, value in parsed.options):
         return False  # to check a signature git runs the program that settings name
-    if name == "config":
-        asks = bool(args) and (args[0].text.startswith("-") or args[0].text in ("get", "list"))
-        return asks and not _opaque(name, [word.text for word in args], row, parsed) and not parsed.unsure
-    if row.subs and (args[0].text if args else "") in row.subs:
+    first = args[0].text if args else ""
+    if sub.name == "config":
+        asks = first.startswith("-") or first in ("get", "list")
+        return asks and not _opaque(sub) and not parsed.unsure
+    if row.subs and first in row.subs:
         return all(word.known and (word.text[:1] != "-" or word.text in _SUB_OPTIONS) for word in args)
     if row.alone or row.subs:
         lists = all(option in row.alone | row.flags | row.value for option, _ in parsed.options)
-        alone = parsed.has(row.alone) and not (
-            parsed.operands and not parsed.has(("--list", "-l", "--contains", "--points-at"))
-        )
-        return lists and "mutes" not in row.marks and ((not args) or alone)
+        named = parsed.operands and not parsed.has(("--list", "-l", "--contains", "--points-at"))
+        alone = parsed.has(row.alone) and not named
+        return lists and "mutes" not in row.marks and (not args or alone)
     return "shows" in row.marks or ("table" in row.marks and not parsed.unknown(row))
 
 
-def _files(
-    name: str, args: Sequence[Word], row: Row, parsed: Parsed, base: tuple[Word, ...]
-) -> Iterator[PathUse]:
+def _files(sub: _Sub) -> Iterator[PathUse]:
+    row, parsed, base, first, after = sub.row, sub.parsed, sub.base, sub.first, sub.after
     shown = Row(reads=row.reads, writes=row.writes, every=row.every, marks=frozenset({"shows"}))
     yield from uses(shown, parsed, base)
-    texts = [word.text for word in args]
-    operands = parsed.operands if not row.skip or parsed.has(row.instead) else parsed.operands[row.skip :]
-    after = operands[len(operands) - parsed.after :] if parsed.after else ()
-    first = operands[: len(operands) - len(after)]
     if "remote" not in row.marks:
         yield from _in_revisions(first, base, below="walks" in row.marks)
     for lines in parsed.values(("-L",)):
         yield PathUse(part(lines, lines.text.rpartition(":")[2]), "read", base=base)
     if "clone" in row.marks:
         yield from _cloned(first, base)
-    if row.marks & {mark for mark, _ in _USES}:
-        yield from _changed(name, texts, row, first, after, base)
-    else:
-        yield from _read(texts, row, first, after, base)
+    yield from _changed(sub) if row.marks & {mark for mark, _ in _USES} else _read(sub)
     if "everywhere" in row.marks and not parsed.has(row.alone):
         yield PathUse(HERE, "write", below=True, made=True, base=base)
     if "search" in row.marks:
-        yield from _searched(first, after, base)
+        yield from _searched(sub)
     if "whole" in row.marks:
-        yield from _compared(first, after, base)
-    yield from _of_command(name, texts, row, parsed, first, base)
+        # It shows a whole tree unless files are named.
+        yield from _pathspecs(first[1:], "read", base)
+        if not after and len(first) < 2 and not any(":" in word.text for word in first):
+            yield PathUse(UNKNOWN, "read")
+    yield from _of_command(sub)
     if row.names == "git":
-        yield from (PathUse(word, use, base=base) for word in operands for use in _BOTH)
+        yield from (PathUse(word, use, base=base) for word in sub.operands for use in _BOTH)
 
 
 def _cloned(first: Sequence[Word], base: tuple[Word, ...]) -> Iterator[PathUse]:
@@ -181,72 +201,47 @@ def _cloned(first: Sequence[Word], base: tuple[Word, ...]) -> Iterator[PathUse]:
     yield from (PathUse(word, "write", base=base) for word in target)
 
 
-def _changed(
-    name: str,
-    texts: Sequence[str],
-    row: Row,
-    first: Sequence[Word],
-    after: Sequence[Word],
-    base: tuple[Word, ...],
-) -> Iterator[PathUse]:
+def _changed(sub: _Sub) -> Iterator[PathUse]:
     """Yield the files of a sub-command whose row says what it does to its operands."""
-    chosen = first[1:2] if "second" in row.marks else first
-    if "branch" in row.marks and name == "checkout" and len(first) > 1:
+    marks, base = sub.row.marks, sub.base
+    chosen = sub.first[1:2] if "second" in marks else sub.first
+    if sub.name == "checkout" and len(chosen) > 1:
         chosen = chosen[1:]  # the first names what the files come from
-    seen = "seen" in row.marks or (name == "rm" and not any(re.match(r"-[a-z]*r", t) for t in texts))
+    seen = "seen" in marks or (sub.name == "rm" and not any(re.match("-[a-z]*r", t) for t in sub.texts))
     plain = [word for word in chosen if ":" not in word.text or word.text.startswith(":")]
     for mark, use in _USES:
-        if mark in row.marks:
-            yield from _pathspecs(plain, use, base, seen=seen, exact="exact" in row.marks)
+        if mark in marks:
+            yield from _pathspecs(plain, use, base, seen=seen, exact="exact" in marks)
             if use == "write":
                 yield from _pathspecs([w for w in plain if w.text[:1] in (".", ":")], use, base)
-            yield from _pathspecs(after, use, base)
+            yield from _pathspecs(sub.after, use, base)
 
 
-def _read(
-    texts: Sequence[str], row: Row, first: Sequence[Word], after: Sequence[Word], base: tuple[Word, ...]
-) -> Iterator[PathUse]:
+def _read(sub: _Sub) -> Iterator[PathUse]:
     """Yield the files of a sub-command that shows something."""
-    yield from _pathspecs(after, "read", base)
-    if "--no-index" in texts:
-        yield from (PathUse(word, "read", below=True, base=base) for word in (*first, *after))
-    elif "revs" in row.marks:
-        files = [word for word in first if not (word.known and _REVISION.fullmatch(word.text))]
-        yield from _pathspecs(
-            [w for w in files if ":" not in w.text or w.text[0] == ":"], "read", base, seen=True
-        )
+    yield from _pathspecs(sub.after, "read", sub.base)
+    if "--no-index" in sub.texts:
+        yield from (PathUse(word, "read", below=True, base=sub.base) for word in sub.operands)
+    elif "revs" in sub.row.marks:
+        files = [word for word in sub.first if not (word.known and _REVISION.fullmatch(word.text))]
+        files = [word for word in files if ":" not in word.text or word.text[0] == ":"]
+        yield from _pathspecs(files, "read", sub.base, seen=True)
 
 
-def _of_command(
-    name: str,
-    texts: Sequence[str],
-    row: Row,
-    parsed: Parsed,
-    first: Sequence[Word],
-    base: tuple[Word, ...],
-) -> Iterator[PathUse]:
+def _of_command(sub: _Sub) -> Iterator[PathUse]:
     """Yield the files that one sub-command alone reads or writes."""
-    if name in ("checkout-index", "read-tree"):
-        for value in parsed.values(("--prefix",)):
-            made = Word(value.text + "*", known=value.known, glob=True, source=value.source + "*")
-            yield PathUse(made, "write", made=True, base=base)
+    name, texts, base = sub.name, set(sub.texts), sub.base
+    for value in sub.parsed.values(("--prefix",)) if name in ("checkout-index", "read-tree") else ():
+        made = Word(value.text + "*", known=value.known, glob=True, source=value.source + "*")
+        yield PathUse(made, "write", made=True, base=base)
     if name == "config":
-        if _opaque(name, texts, row, parsed):
-            everywhere = {"--global", "--system"} & set(texts)
+        if _opaque(sub):
+            everywhere = {"--global", "--system"} & texts
             own = Word("~/.gitconfig", tilde=True) if everywhere else Word(".git/config")
             yield PathUse(own, "write", base=base)
-        for value in parsed.values(("--blob",)):
-            yield from _in_revisions((value,), base, below=False)
-    if name in ("worktree", "bundle") and {"add", "create"} & set(texts):
-        yield PathUse(UNKNOWN, "read")
-    if name == "cat-file" and any(not w.known or re.fullmatch(r"[0-9a-f]{4,64}", w.text) for w in first):
-        yield PathUse(UNKNOWN, "read")
-
-
-def _compared(first: Sequence[Word], after: Sequence[Word], base: tuple[Word, ...]) -> Iterator[PathUse]:
-    """Yield what a sub-command reads that shows whole trees unless files are named."""
-    yield from _pathspecs(first[1:], "read", base)
-    if not after and len(first) < 2 and not any(":" in word.text for word in first):
+        yield from _in_revisions(sub.parsed.values(("--blob",)), base, below=False)
+    unnamed = any(not w.known or re.fullmatch(r"[0-9a-f]{4,64}", w.text) for w in sub.first)
+    if (name in ("worktree", "bundle") and {"add", "create"} & texts) or (name == "cat-file" and unnamed):
         yield PathUse(UNKNOWN, "read")
 
 
@@ -291,18 +286,18 @@ def _pathspecs(
                 yield PathUse(HERE, use, below=True, like=magic[3], top=True)
 
 
-def _searched(first: Sequence[Word], after: Sequence[Word], base: tuple[Word, ...]) -> Iterator[PathUse]:
+def _searched(sub: _Sub) -> Iterator[PathUse]:
     """``git grep``: revisions and files. With only revisions, everything in them is searched."""
-    if after:
-        yield from _pathspecs(after, "read", base)
-        return
-    files = [word for word in first if not _REVISION.fullmatch(word.text) or word.text.startswith(":")]
-    yield from _pathspecs([word for word in files if ":" not in word.text[1:]], "read", base)
-    if not files:
-        yield PathUse(HERE, "read", below=True, base=base)
+    files = [word for word in sub.first if not _REVISION.fullmatch(word.text) or word.text[:1] == ":"]
+    if sub.after:
+        files = list(sub.after)
+    elif not files:
+        yield PathUse(HERE, "read", below=True, base=sub.base)
+    named = [word for word in files if sub.after or ":" not in word.text[1:]]
+    yield from _pathspecs(named, "read", sub.base)
 
 
-def _places(name: str, command: Simple, before: Parsed, parsed: Parsed, *, shows: bool) -> Iterator[PathUse]:
+def _places(sub: _Sub, command: Simple, before: Parsed, *, shows: bool) -> Iterator[PathUse]:
     """What a sub-command changes by the place it works in: its repository and its work tree, wherever these are.
 
     In the workspace that is what such a command does; elsewhere it is a change of what lies there.
@@ -311,9 +306,9 @@ def _places(name: str, command: Simple, before: Parsed, parsed: Parsed, *, shows
         return
     folders = before.values(("-C",))
     targets = [folders, *((*folders, word) for word in before.values(("--work-tree",)))]
-    if name in ("push", "send-pack"):
+    if sub.name in ("push", "send-pack"):
         # What is pushed to a folder is written there.
-        given = [part(word, word.text.removeprefix("file://")) for word in parsed.operands[:1]]
+        given = [part(word, word.text.removeprefix("file://")) for word in sub.parsed.operands[:1]]
         targets += [(*folders, w) for w in given if "/" in w.text.partition(":")[0] or w.text in (".", "..")]
     for base in targets:
         for word in (HERE, _DOT_GIT):

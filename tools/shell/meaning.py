@@ -114,23 +114,17 @@ def _only_reads(row: Row, parsed: Parsed) -> bool:
 
 def _implied(call: Call) -> tuple[PathUse, ...]:
     """Words that may be files beside what the row says: all, where it says nothing, else what unknown options name."""
-    kinds: tuple[Use, ...] = (
-        ("read",)
-        if "reading" in call.row.marks and not _fixes(call) and not call.parsed.has(call.row.runs)
-        else ("read", "write")
-    )
-    if not call.row.marks & {"none", "read", "write", "list", "both"}:
-        return implied_paths(call.simple.words[1:] if call.row.opaque else call.args, *kinds)
+    row = call.row
+    reads = "reading" in row.marks and not _fixes(call) and not call.parsed.has(row.runs)
+    kinds: tuple[Use, ...] = ("read",) if reads else ("read", "write")
+    if not row.marks & {"none", "read", "write", "list", "both"}:
+        return implied_paths(call.simple.words[1:] if row.opaque else call.args, *kinds)
     unknown = [
-        w
-        for w in call.args
-        if re.match(r"-\w\S*[/.@=]|--[\w-]+=", w.text) and _option(w) not in call.row.known
+        word
+        for word in (call.args if "*" not in row.flags else ())
+        if re.match(r"-\w\S*[/.@=]|--[\w-]+=", word.text) and _option(word) not in row.known
     ]
-    return (
-        ()
-        if "*" in call.row.flags
-        else implied_paths([w for w in unknown if not _clustered(w, call.row)], *kinds)
-    )
+    return implied_paths([word for word in unknown if not _clustered(word, row)], *kinds)
 
 
 def _option(word: Word) -> str:
@@ -254,29 +248,19 @@ def _line_of(call: Call) -> Meaning:
     return Meaning(paths=tuple(uses(call.row, call.parsed)), inner=known, opaque=call.row.reason(call.name))
 
 
+_TOOLS = {
+    "rm": "rm", "remove": "rm", "remove_directory": "rm -r", "copy": "cp", "rename": "mv", "cat": "cat",
+    "env": "env", "time": "time",
+}  # fmt: skip
+
+
 def _tool_of(call: Call) -> Meaning:
     """``cmake -E TOOL``: files, or another command."""
-    tool, rest = (call.args[0].text, call.args[1:]) if call.args else ("", ())
-    rest = tuple(word for word in rest if not re.match(r"--(?:unset|modify)=|--$", word.text))
-    names = {
-        "rm": "rm",
-        "remove": "rm",
-        "copy": "cp",
-        "rename": "mv",
-        "cat": "cat",
-        "remove_directory": "rm -r",
-    }
-    inner = (
-        (Word(tool), *rest)
-        if tool in ("env", "time")
-        else tuple(map(Word, names.get(tool, "").split())) + rest
-    )
-    paths = tuple(replace(use, below=True, maybe=True) for use in implied_paths(rest, "read", "write"))
-    return Meaning(
-        paths=paths,
-        through=(inner,) if tool in names or tool in ("env", "time") else (),
-        opaque=t("cmake -E runs a command"),
-    )
+    rest = [word for word in call.args[1:] if not re.match(r"--(?:unset|modify)=|--$", word.text)]
+    paths = [replace(use, below=True, maybe=True) for use in implied_paths(rest, "read", "write")]
+    called = _TOOLS.get(call.args[0].text, "") if call.args else ""
+    inner = (*map(Word, called.split()), *rest)
+    return Meaning(tuple(paths), through=(inner,) if called else (), opaque=t("cmake -E runs a command"))
 
 
 # Shells and interpreters
@@ -328,6 +312,7 @@ _RUNS_CODE = names(
     "timeit pdb cProfile profile trace code codeop runpy IPython ipython idlelib asyncio bdb this antigravity "
     "turtledemo sqlite3 rlcompleter ptpython bpython jupyter_console ipykernel daemon lsp_bridge goalwright"
 )
+_BEFORE_MODULE = re.compile(r"-(?![WXc]$|[bBdEIOPqRsSuvx]*m)(?!-).*", re.DOTALL)
 _CODE_OPTION = re.compile(r"-\w*[cepEr]|--(?:eval|print)")
 
 
@@ -381,30 +366,24 @@ def _dashes(option: str) -> str:
 
 def _module(call: Call) -> Meaning | None:
     """``python -m MODULE``; None without it."""
-    for at, word in enumerate(call.args):
-        found = re.fullmatch(r"-[bBdEIOPqRsSuvx]*m(.*)", word.text) if word.known else None
-        if found is None:
-            if not word.text.startswith("-") or word.text.startswith("--") or word.text in ("-W", "-X", "-c"):
-                return None
-            continue
-        rest = call.args[at + 1 :]
-        module = part(word, found[1]) if found[1] else rest[0] if rest else Word("")
-        rest = rest if found[1] else rest[1:]
-        implied = implied_paths(rest, "read", "write")
-        if (
-            not module.known
-            or not re.fullmatch(r"[\w.]+", module.text)
-            or module.text.split(".")[0] in _RUNS_CODE
-        ):
-            itself = module.text.split(".")[0] in ("daemon", "lsp_bridge", "goalwright")
-            said = harm.warning("goalwright", ()) if itself else ""
-            opaque = t("{name} -m {text} runs code that rules cannot read", name=call.name, text=module.text)
-            return Meaning(opaque=opaque, paths=implied, warning=said)
-        if module.text in rows() and not rows()[module.text].marks & {"wrap", "script", "line", "find"}:
-            return Meaning(through=((module, *rest),))
-        whole = module.text in ("tarfile", "zipfile", "zipapp")
-        return Meaning(paths=tuple(replace(use, below=whole, maybe=whole) for use in implied))
-    return None
+    at = next(
+        (n for n, word in enumerate(call.args) if not _BEFORE_MODULE.fullmatch(word.text)), len(call.args)
+    )
+    found = re.fullmatch(r"-[bBdEIOPqRsSuvx]*m(.*)", call.args[at].text) if call.args[at:] else None
+    if found is None or not call.args[at].known:
+        return None
+    rest = (part(call.args[at], found[1]), *call.args[at + 1 :]) if found[1] else call.args[at + 1 :]
+    module, rest = rest[0] if rest else Word(""), rest[1:]
+    implied = implied_paths(rest, "read", "write")
+    package = module.text.split(".")[0]
+    if not module.known or not re.fullmatch(r"[\w.]+", module.text) or package in _RUNS_CODE:
+        said = harm.warning("goalwright", ()) if package in ("daemon", "lsp_bridge", "goalwright") else ""
+        opaque = t("{name} -m {text} runs code that rules cannot read", name=call.name, text=module.text)
+        return Meaning(opaque=opaque, paths=implied, warning=said)
+    if module.text in rows() and not rows()[module.text].marks & {"wrap", "script", "line", "find"}:
+        return Meaning(through=((module, *rest),))
+    whole = module.text in ("tarfile", "zipfile", "zipapp")
+    return Meaning(paths=tuple(replace(use, below=whole, maybe=whole) for use in implied))
 
 
 def _eval(call: Call) -> Meaning:
@@ -441,7 +420,7 @@ def _pairs(args: Sequence[Word]) -> list[tuple[str, Word]]:
 _KINDS: dict[str, Callable[[Call], Meaning]] = {
     "wrap": _wrap, "through": _through, "line_of": _line_of, "tool_of": _tool_of, "line": _shell,
     "script": _interpreter, "eval": _eval, "declares": _declares, "copy": files.copy, "tar": files.tar,
-    "unpacks": files.unpacks, "pieces": files.split_pieces, "archive": files.zip_, "pairs": files.dd,
+    "archive": files.zip_, "pairs": files.dd, "pieces": files.split_pieces, "patch": files.patch,
     "web": files.web, "ps": files.ps, "make": files.make, "compile": files.compile, "sed": files.sed,
     "find": files.find,
 }  # fmt: skip
@@ -519,27 +498,7 @@ def _strays(row: Row, parsed: Parsed, operands: Sequence[Word]) -> bool:
     )
 
 
-_GLUE = frozenset(
-    [
-        "[",
-        "[[",
-        "test",
-        "true",
-        "false",
-        ":",
-        "exit",
-        "return",
-        "break",
-        "continue",
-        "shift",
-        "wait",
-        "cd",
-        "pushd",
-        "popd",
-        "read",
-        "set",
-    ]
-)
+_GLUE = names("[ [[ test true false : exit return break continue shift wait cd pushd popd read set")
 
 
 def _glue(call: Call, *, unnamed: bool) -> bool:

@@ -9,8 +9,7 @@ from functools import cache
 from typing import Literal
 
 from tools.localization import t
-from tools.shell import programs
-from tools.shell.words import Word, names
+from tools.shell.words import Word, data, names
 
 Use = Literal["read", "write", "list"]
 _NONE: frozenset[str] = frozenset()
@@ -83,7 +82,7 @@ class Row:
     """What holds for the row as a whole; see ``meaning`` for the kinds. ``table``: it can only read, with these
     options. ``none``, ``read``, ``write``, ``list``, ``both``: what happens to its operands. ``dash``: long options
     begin with one dash. ``here``: without an operand it means the folder it runs in. ``maybe``: an operand may be a
-    folder, and then it is walked."""
+    folder, and then it is walked. ``everywhere``: it writes what its input names."""
 
     def reason(self, name: str) -> str:
         """Why rules cannot tell what the program of this name does, in the user's language; empty when they can."""
@@ -116,7 +115,7 @@ _SETS = names("flags value reads writes runs words changes walk instead alone ev
 def rows() -> dict[str, Row]:
     """All rows, by the name of the program, or of program and sub-command (``git log``)."""
     found: dict[str, Row] = {}
-    for record in re.split(r"\n(?! )", programs.ROWS.strip()):
+    for record in data("programs.txt"):
         names, _, fields = record.partition(": ")
         every = [name.replace("_", " ") for name in names.split()]
         row = Row()
@@ -240,22 +239,9 @@ def _full_name(name: str, row: Row) -> str:
     """An abbreviated long option in full, the most dangerous that it may mean."""
     if name in row.known or len(name) < 3:
         return name
-    for kind in (
-        row.runs,
-        row.words,
-        row.writes,
-        row.reads,
-        row.changes,
-        row.walk,
-        row.instead,
-        row.value,
-        row.every,
-        row.flags,
-    ):
-        for full in sorted(kind):
-            if full.startswith(name):
-                return full
-    return name
+    kinds = (row.runs, row.words, row.writes, row.reads, row.changes, row.walk)
+    kinds += (row.instead, row.value, row.every, row.flags)
+    return next((full for kind in kinds for full in sorted(kind) if full.startswith(name)), name)
 
 
 HERE = Word(".", source=".")
@@ -263,11 +249,12 @@ UNKNOWN = Word("", known=False)
 """An argument that only shows at run time."""
 # The names of files stand in another file.
 _LISTS = ("--files0-from", "--files-from", "--pathspec-from-file")
+_MAKING = frozenset(["dash", "everywhere"])
 
 
 def uses(row: Row, parsed: Parsed, base: tuple[Word, ...] = ()) -> Iterator[PathUse]:
     """The files that a command uses, by its row; ``base``: see PathUse."""
-    shows = bool(row.marks & {"table", "shows", "read"}) and "dash" not in row.marks
+    shows = bool(row.marks & {"table", "shows", "read"}) and not row.marks & _MAKING
     yield from (PathUse(word, "read", base=base) for word in parsed.values(row.reads) if word.text != "-")
     yield from (
         PathUse(word, "write", full=shows, base=base)
@@ -282,6 +269,9 @@ def uses(row: Row, parsed: Parsed, base: tuple[Word, ...] = ()) -> Iterator[Path
         yield PathUse(UNKNOWN, "read")
     for use in (_USES.get(mark, ()) for mark in sorted(row.marks)):
         yield from _operands(row, parsed, use)
+    if "everywhere" in row.marks and not parsed.has(row.alone):
+        for folder in parsed.values(("-d", "--directory")) or (HERE,):
+            yield PathUse(folder, "write", below=True, made=True, base=base)
 
 
 _USES: dict[str, tuple[Use, ...]] = {

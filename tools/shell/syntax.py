@@ -12,7 +12,8 @@ import posixpath
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -133,7 +134,7 @@ _LINES = re.compile(r"(?:[ \t\n]|\\\n)*")
 _LISTS = names(
     "program list pipeline compound_statement subshell do_group if_statement elif_clause else_clause "
     "while_statement for_statement case_statement case_item command_substitution process_substitution array "
-    "redirected_statement"
+    "heredoc_redirect"
 )
 """Nodes in which ends of lines may stand between the parts."""
 _STATEMENTS = names(
@@ -141,32 +142,14 @@ _STATEMENTS = names(
     "case_statement redirected_statement negated_command test_command declaration_command unset_command "
     "variable_assignment variable_assignments function_definition c_style_for_statement"
 )
+_PARTS = names("do_group elif_clause else_clause case_item")
+_BRANCHES = _PARTS | names("if_statement case_statement while_statement for_statement")
+"""Nodes of which not every part runs."""
 _PLACES = frozenset(["command_substitution", "process_substitution", "expansion", "arithmetic_expansion"])
-_RESERVED = frozenset(
-    [
-        "!",
-        "case",
-        "coproc",
-        "do",
-        "done",
-        "elif",
-        "else",
-        "esac",
-        "fi",
-        "for",
-        "function",
-        "if",
-        "in",
-        "select",
-        "then",
-        "until",
-        "while",
-        "{",
-        "}",
-        "[[",
-        "]]",
-    ]
+_RESERVED = names(
+    "! case coproc do done elif else esac fi for function if in select then until while { } [[ ]]"
 )
+_TEST_SIGNS = (names("[ ] ! = == !="), names("[[ ]] && || ( ) < > ! = == != =~"))
 _PLAIN_TEXT = re.compile(r"[^\s'\"\\$`*?\[\]{}~#&|;<>()!^]+\Z")
 _NO_FILES = frozenset(("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"))
 _DELIMITER = re.compile(r"(['\"]?)([A-Za-z_][\w.-]*)\1\Z", re.ASCII)
@@ -194,8 +177,9 @@ class _Walk(WordReader):
     folders: Folders = (".",)
     arrays: set[str] = field(default_factory=set[str])
     declared: set[str] = field(default_factory=set[str])
+    tails: dict[int, Sequence[Node]] = field(default_factory=dict[int, "Sequence[Node]"])
+    """Redirections that the grammar hangs below a list, by where the command begins that they belong to."""
     depth: int = 0
-    moves: int = 0
     _hides: bool | None = None
     _mentions: Counter[str] = field(default_factory=Counter[str])
 
@@ -254,124 +238,9 @@ class _Walk(WordReader):
 
     # Lists and compound commands
 
-    def parts(self, node: Node, skip: int = 0) -> Ways:
-        """The commands in a node, one after the other, with only operators, comments and ends of lines between."""
-        ways: Ways = (self.folders, None if self.folders is None else ())
-        last: Node | None = None
+    def inside(self, node: Node) -> Iterator[Node]:
+        """The parts of a node but comments; only blanks may stand between them."""
         between = _LINES if node.type in _LISTS else _BLANK
-        at = -1
-        for child in node.children[skip:]:
-            gap = "" if at < 0 else self.text[at : child.start_byte]
-            if at >= 0 and between.fullmatch(gap) is None:
-                self.doubt(t("the grammar leaves out a part of it"))
-            at = child.end_byte
-            if child.type == "comment":
-                self._comment(child)
-            elif child.type in _STATEMENTS or child.is_error or child.is_named:
-                if last is not None and last.type in _STATEMENTS and "\n" not in gap:
-                    self.doubt(t("the grammar and bash may read it differently"))
-                before = self.folders
-                ways = self.statement(child)
-                follows = child.next_sibling
-                if follows is not None and follows.type == "&":
-                    ways = (before, ())
-                self.folders = _join(*ways) or (None if None in ways else ())
-            if child.type != "comment":
-                last = child
-        return ways
-
-    def _comment(self, node: Node) -> None:
-        start, end = node.start_byte, node.end_byte
-        before = self.text[start - 1 : start]
-        ends = end == len(self.text) or self.text[end] == "\n"
-        if (
-            not ends
-            or "\n" in self.text[start:end]
-            or before not in ("", " ", "\t", "\n", ";", "&", "|", "(", ")")
-        ):
-            self.doubt(t("a comment that bash may read differently"))
-
-    def statement(self, node: Node) -> Ways:
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise UnclearError(t("it is nested too deeply"))
-        read = _KINDS.get(node.type)
-        if read is None or node.is_missing:
-            self.doubt(
-                t("the grammar does not understand it")
-                if node.is_error
-                else t("{value} in it", value=node.type.replace("_", " "))
-            )
-            self.anything(node)
-            ways: Ways = (None, None)
-        else:
-            ways = read(self, node)
-        self.depth -= 1
-        return ways
-
-    def anything(self, node: Node) -> None:
-        """All commands somewhere in a node that is not understood."""
-        for child in node.children:
-            if child.type in _KINDS:
-                self.statement(child)
-            elif child.child_count:
-                self.depth += 1
-                if self.depth > MAX_DEPTH:
-                    raise UnclearError(t("it is nested too deeply"))
-                self.anything(child)
-                self.depth -= 1
-
-    def nested(self, node: Node) -> None:
-        """The commands of a substitution: a shell of their own."""
-        before, moves = self.folders, self.moves
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise UnclearError(t("it is nested too deeply"))
-        if "<<" in self._source(node) and node.named_child_count > 1:
-            # Bash writes the commands of ``$(…)`` anew before it runs them, and loses separators after such ones.
-            self.doubt(t("a here-document beside other commands in a substitution"))
-        self.parts(node)
-        self.depth -= 1
-        self.folders, self.moves = before, moves
-
-    def isolated(self, node: Node) -> Ways:
-        """``( … )`` and each part of a pipe."""
-        before, moves = self.folders, self.moves
-        self.parts(node)
-        self.folders, self.moves = before, moves
-        return before, before
-
-    def pipeline(self, node: Node) -> Ways:
-        before, moves = self.folders, self.moves
-        at = -1
-        for child in node.children:
-            if at >= 0 and _LINES.fullmatch(self.text, at, child.start_byte) is None:
-                self.doubt(t("the grammar leaves out a part of it"))
-            at = child.end_byte
-            if child.type == "comment":
-                self._comment(child)
-            elif child.is_named:
-                if child.type == "list":
-                    self.doubt(t("the grammar and bash may read it differently"))
-                self.statement(child)
-                self.folders, self.moves = before, moves
-        return before, before
-
-    def list(self, node: Node) -> Ways:
-        """``a && b``, ``a || b``."""
-        children = [child for child in node.children if child.type != "comment"]
-        self.gaps(node, _LINES)
-        if len(children) != 3 or children[1].type not in ("&&", "||"):
-            self.doubt(t("a list that is not understood"))
-            self.anything(node)
-            return None, None
-        yes, no = self.statement(children[0])
-        and_ = children[1].type == "&&"
-        self.folders = yes if and_ else no
-        other = self.statement(children[2])
-        return (other[0], _join(no, other[1])) if and_ else (_join(yes, other[0]), other[1])
-
-    def gaps(self, node: Node, between: re.Pattern[str] = _BLANK) -> None:
         at = -1
         for child in node.children:
             if at >= 0 and between.fullmatch(self.text, at, child.start_byte) is None:
@@ -379,12 +248,124 @@ class _Walk(WordReader):
             at = child.end_byte
             if child.type == "comment":
                 self._comment(child)
+            else:
+                yield child
+
+    def parts(self, node: Node) -> Ways:
+        """The commands in a node, one after the other, and the words between them."""
+        branches = node.type in _BRANCHES
+        ways: Ways = (self.folders, None if self.folders is None else ())
+        last: Node | None = None
+        values = {child.id for child in node.children_by_field_name("value")} if branches else ()
+        for child in self.inside(node):
+            before = self.folders
+            if child.type in _PARTS:
+                self.parts(child)
+            elif child.id in values:
+                self.value(child)
+            elif child.type == "select":
+                self.doubt(t("{value} in it", value=child.type))
+            elif child.type == "variable_name":
+                if changes_shell(self._source(child)):
+                    self.doubt(t("it changes {node}", node=self._source(child)))
+            elif child.is_named or child.is_error:
+                if last is not None and last.type in _STATEMENTS and "\n" not in self.between(last, child):
+                    self.doubt(t("the grammar and bash may read it differently"))
+                ways = self.statement(child)
+                if child.next_sibling is not None and child.next_sibling.type == "&":
+                    ways = (before, ())
+                self.folders = _join(*ways) or (None if None in ways else ())
+            if branches:
+                self.folders = _join(before, self.folders)
+            last = child
+        return (self.folders, self.folders) if branches else ways
+
+    def between(self, one: Node, other: Node) -> str:
+        return self.text[one.end_byte : other.start_byte]
+
+    def _comment(self, node: Node) -> None:
+        start, end = node.start_byte, node.end_byte
+        before = self.text[start - 1 : start]
+        ends = end == len(self.text) or self.text[end] == "\n"
+        if not ends or "\n" in self.text[start:end] or before not in ("", *" \t\n;&|()"):
+            self.doubt(t("a comment that bash may read differently"))
+
+    @contextmanager
+    def _deeper(self) -> Generator[None]:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise UnclearError(t("it is nested too deeply"))
+        yield
+        self.depth -= 1
+
+    def statement(self, node: Node) -> Ways:
+        with self._deeper():
+            read = _KINDS.get(node.type)
+            if read is not None and not node.is_missing:
+                return read(self, node)
+            self.doubt(
+                t("the grammar does not understand it")
+                if node.is_error
+                else t("{value} in it", value=node.type.replace("_", " "))
+            )
+            self.anything(node)
+            return None, None
+
+    def anything(self, node: Node) -> None:
+        """All commands somewhere in a node that is not understood."""
+        for child in node.children:
+            if child.type in _KINDS:
+                self.statement(child)
+            elif child.child_count:
+                with self._deeper():
+                    self.anything(child)
+
+    def nested(self, node: Node) -> None:
+        """The commands of a substitution: a shell of their own."""
+        if "<<" in self._source(node) and node.named_child_count > 1:
+            # Bash writes the commands of ``$(…)`` anew before it runs them, and loses separators after such ones.
+            self.doubt(t("a here-document beside other commands in a substitution"))
+        with self._deeper():
+            self.isolated(node)
+
+    def isolated(self, node: Node) -> Ways:
+        """``( … )`` and ``$(…)``."""
+        before = self.folders
+        self.parts(node)
+        self.folders = before
+        return before, before
+
+    def pipeline(self, node: Node) -> Ways:
+        before = self.folders
+        for child in self.inside(node):
+            if child.type == "list":
+                self.doubt(t("the grammar and bash may read it differently"))
+            if child.is_named:
+                self.statement(child)
+            self.folders = before
+        return before, before
+
+    def list(self, node: Node) -> Ways:
+        """``a && b``, ``a || b``."""
+        children = [*self.inside(node)]
+        if len(children) != 3 or children[1].type not in ("&&", "||"):
+            self.doubt(t("a list that is not understood"))
+            self.anything(node)
+            return None, None
+        return self._then(self.statement(children[0]), children[1].type, children[2])
+
+    def _then(self, ways: Ways, operator: str, node: Node) -> Ways:
+        """What stands after ``&&`` or ``||``."""
+        yes, no = ways
+        self.folders = yes if operator == "&&" else no
+        other = self.statement(node)
+        return (other[0], _join(no, other[1])) if operator == "&&" else (_join(yes, other[0]), other[1])
 
     def negated(self, node: Node) -> Ways:
-        self.gaps(node)
-        if len(node.children) != 2 or node.start_byte + 1 == node.children[1].start_byte:
+        children = [*self.inside(node)]
+        if len(children) != 2 or node.start_byte + 1 == children[1].start_byte:
             self.doubt(t("a negation that is not understood"))
-        yes, no = self.statement(node.children[-1])
+        yes, no = self.statement(children[-1])
         return no, yes
 
     def group(self, node: Node) -> Ways:
@@ -399,93 +380,31 @@ class _Walk(WordReader):
             self.doubt(t("a group that is not understood"))
         return self.parts(node)
 
-    def branches(self, node: Node) -> Ways:
-        """``if``, ``case``: each branch from what was before, or after the condition."""
-        self.gaps(node, _LINES)
-        at, done = self.folders, ()
-        last: Node | None = None
-        for child in node.children:
-            if child.type == "case_item" or (
-                node.type == "case_statement" and last is not None and last.type == "case"
-            ):
-                self.folders = at
-                if child.type == "case_item":
-                    self._case(child)
-                else:
-                    self.value(child)
-                done = _join(done, self.folders)
-            elif child.type in ("elif_clause", "else_clause"):
-                done = _join(done, self.folders)
-                self.folders = at
-                self.branches(child)
-            elif child.type == "then":
-                at = _join(at, self.folders)
-            elif child.is_named and child.type != "comment":
-                if (
-                    last is not None
-                    and last.type in _STATEMENTS
-                    and "\n" not in self.text[last.end_byte : child.start_byte]
-                ):
-                    self.doubt(t("the grammar and bash may read it differently"))
-                yes, no = self.statement(child)
-                self.folders = _join(yes, no)
-            last = child if child.type != "comment" else last
-        done = _join(_join(done, at), self.folders)
-        self.folders = done
-        return done, done
-
-    def _case(self, node: Node) -> None:
-        self.gaps(node, _LINES)
-        body = False
-        for child in node.children:
-            if child.type == ")":
-                body = True
-            elif child.is_named and child.type not in ("comment", "termination"):
-                if body:
-                    self.folders = _join(*self.statement(child))
-                else:
-                    self.value(child)
-
     def loop(self, node: Node) -> Ways:
-        """``for``, ``while``: what it changes is not known in it."""
-        before, moves = self.folders, self.moves
-        self.gaps(node, _LINES)
-        for again in range(2):
-            for child in node.children:
-                if node.type == "for_statement" and not child.type.endswith(("_group", "statement")):
-                    if child.is_named and child.type != "comment":
-                        self._loop_part(child)
-                elif child.is_named and child.type != "comment":
-                    self.folders = _join(
-                        *(self.parts(child) if child.type == "do_group" else self.statement(child))
-                    )
-            if self.moves == moves or again:
-                break
-            self.folders = before = None
-        self.folders = before
-        return before, before
-
-    def _loop_part(self, node: Node) -> None:
-        if node.type != "variable_name":
-            self.value(node)
-        elif changes_shell(self._source(node)):
-            self.doubt(t("it changes {node}", node=self._source(node)))
-        if node.prev_sibling is not None and node.prev_sibling.type == "select":
-            self.doubt(t("select in it"))
+        """``for``, ``while``: where it runs again is not known when it moves."""
+        before = self.folders
+        if self.parts(node)[0] != before:
+            self.folders = None
+            self.parts(node)
+        return self.folders, self.folders
 
     # Words, assignments, redirections
 
     def value(self, node: Node) -> Word:
         """The word of a node; one that cannot be read is not known, and the line is unclear."""
+        after_it = self.text[node.end_byte : node.end_byte + 1]
+        sure = after_it in ("", *" \t\n;&|()<>`") and (node.is_named or not node.is_missing)
+        return self.read(node, node.start_byte, node.end_byte, sure=sure)
+
+    def read(self, node: Node, start: int, end: int, *, sure: bool = True) -> Word:
         try:
-            after_it = self.text[node.end_byte : node.end_byte + 1]
-            if after_it not in ("", *" \t\n;&|()<>`") or (node.is_missing and not node.is_named):
+            if not sure:
                 raise UnclearError(t("the grammar and bash may read it differently"))
-            return self.word(node.start_byte, node.end_byte)
+            return self.word(start, end)
         except UnclearError as error:
             self.doubt(str(error))
             self.anything(node)
-            source = self.real(node.start_byte, node.end_byte)
+            source = self.real(start, end)
             return Word(source, known=False, source=source)
 
     def assignment(self, node: Node) -> tuple[str, Word]:
@@ -498,10 +417,7 @@ class _Walk(WordReader):
         if last.type == "array" or "[" in name:
             self.arrays.add(name.partition("[")[0])
         if last.type == "array":
-            self.gaps(last, _LINES)
-            words = [
-                self.value(child) for child in last.children if child.is_named and child.type != "comment"
-            ]
+            words = [self.value(child) for child in self.inside(last) if child.is_named]
             if any(word.source.startswith("[") for word in words):
                 self.doubt(t("an array's index that is not understood"))
             value = Word(self._source(last), known=False, source=self.real(last.start_byte, last.end_byte))
@@ -517,13 +433,12 @@ class _Walk(WordReader):
 
     def assignments(self, node: Node) -> Ways:
         """Assignments without a command: they hold for what follows."""
-        nodes = node.children if node.type == "variable_assignments" else [node]
-        self.gaps(node) if len(nodes) > 1 else None
+        nodes = [*self.inside(node)] if node.type == "variable_assignments" else [node]
         pairs = [self.assignment(each) for each in nodes]
         for name, _ in pairs:
             if changes_shell(name):
                 self.doubt(t("it changes {name}", name=name))
-        self.emit(node.start_byte, [], pairs, [each for each in map(self._shown_assignment, nodes)], [])
+        self.emit(node.start_byte, [], pairs, [*map(self._shown_assignment, nodes)], [])
         failed = any(mark in self._source(node) for mark in ("$(", "`"))
         return self.folders, self.folders if failed else ()
 
@@ -531,49 +446,29 @@ class _Walk(WordReader):
         return self.real(node.start_byte, node.end_byte)
 
     def redirected(self, node: Node) -> Ways:
-        """A command with redirections after it; a here-document may have the rest of its line with it."""
-        self.gaps(node, _BLANK)
+        """A command with redirections after it: those of the last command of a list hang below the whole list."""
         body = node.child_by_field_name("body")
-        rest = [child for child in node.children if child != body and child.type != "comment"]
-        if body is not None and body.type in (
-            "command",
-            "test_command",
-            "declaration_command",
-            "unset_command",
-        ):
-            return self.command(body, rest)
-        ways = self.statement(body) if body is not None else (self.folders, ())
-        before, found = self.folders, _Redirections()
-        follow: list[Node] = []
-        for child in rest:
-            self.redirect(child, found, follow)
+        rest = [child for child in self.inside(node) if child != body]
         last = body
         while last is not None and last.type in ("list", "pipeline", "negated_command"):
             last = last.children[-1]
-        owners = [
-            key
-            for key in self.commands
-            if last is not None and last.type == "command" and key[0] == last.start_byte
-        ]
-        for key in owners:
-            # The grammar hangs what follows the last command of a list below the whole list.
-            one = self.commands[key]
-            self.commands[key] = replace(
-                one, words=(*one.words, *(word for _, word in found.words)),
-                text=" ".join((one.text, *(_shown(word, first=False) for _, word in found.words))),
-                redirections=(*one.redirections, *found.files), stdin=found.stdin or one.stdin,
-            )  # fmt: skip
-        if found.words and not owners:
+        if body is not None and last is not None and _KINDS.get(last.type) is _Walk.command:
+            self.tails[last.start_byte] = rest
+            return self.statement(body)
+        ways = self.statement(body) if body is not None else (self.folders, ())
+        before, found = self.folders, _Redirections()
+        for child in rest:
+            self.redirect(child, found)
+        if found.words:
             self.doubt(t("words after a redirection"))
-        if found.files and not owners:
+        if found.files:
             self.folders = _join(*ways)
             self.emit(node.start_byte, [], [], [], found.files)
         self.folders = before
-        return self._following(follow, ways)
+        return self._following(found.follow, ways)
 
-    def redirect(self, node: Node, found: _Redirections, follow: list[Node]) -> None:
-        self.gaps(node, _LINES if node.type == "heredoc_redirect" else _BLANK)
-        children = list(node.children)
+    def redirect(self, node: Node, found: _Redirections) -> None:
+        children = node.children if [*self.inside(node)] else []
         descriptor = ""
         if children and children[0].type == "file_descriptor":
             descriptor = self._source(children.pop(0))
@@ -588,7 +483,7 @@ class _Walk(WordReader):
             self.doubt(t("a redirection that is not understood"))
         operator = children.pop(0).type if children else ""
         if node.type == "heredoc_redirect":
-            self._document(node, children, found, follow)
+            self._document(node, children, found)
         elif node.type == "herestring_redirect" and len(children) == 1:
             found.stdin = self.value(children[0])
         elif node.type != "file_redirect" or operator not in _OPERATORS or not children:
@@ -597,7 +492,7 @@ class _Walk(WordReader):
         else:
             self._file(operator, descriptor, children[0], found)
             # What follows is arguments: the grammar takes them for more files.
-            found.words += [(child, self.value(child)) for child in children[1:]]
+            found.words += [self.value(child) for child in children[1:]]
 
     def _file(self, operator: str, descriptor: str, node: Node, found: _Redirections) -> None:
         target = self.value(node)
@@ -616,7 +511,7 @@ class _Walk(WordReader):
             return
         found.files.append(Redirection(operator, target, operator in ("<", "<>"), operator != "<"))
 
-    def _document(self, node: Node, children: list[Node], found: _Redirections, follow: list[Node]) -> None:
+    def _document(self, node: Node, children: list[Node], found: _Redirections) -> None:
         kinds = {child.type: child for child in children}
         start, end, body = kinds.get("heredoc_start"), kinds.get("heredoc_end"), kinds.get("heredoc_body")
         given = _DELIMITER.match(self._source(start)) if start is not None else None
@@ -636,17 +531,17 @@ class _Walk(WordReader):
         found.stdin = self._document_text(start, end, body, given, tabs=tabs)
         last = self.text.find("\n", start.end_byte)
         for child in children:
-            if child in (start, end, body):
+            if child in (start, end, body) or child.type == "comment":
                 continue
             if child.end_byte > last:
                 self.doubt(t("a here-document that is not understood"))
             if child.type == "file_redirect":
-                self.redirect(child, found, follow)
+                self.redirect(child, found)
             elif child.type == "herestring_redirect" or child.is_error:
                 self.doubt(t("a here-document that is not understood"))
                 self.anything(child)
-            elif child.type not in ("comment",):
-                follow.append(child)
+            else:
+                found.follow.append(child)
 
     def _document_text(
         self, start: Node, end: Node, body: Node | None, given: re.Match[str], *, tabs: bool
@@ -693,12 +588,7 @@ class _Walk(WordReader):
                 self.pipeline(child)
                 self.folders, ways = before, (before, before)
             elif operator and child.type in _STATEMENTS:
-                yes, no = ways
-                self.folders = yes if operator == "&&" else no
-                other = self.statement(child)
-                ways = (
-                    (other[0], _join(no, other[1])) if operator == "&&" else (_join(yes, other[0]), other[1])
-                )
+                ways = self._then(ways, operator, child)
             else:
                 self.doubt(t("a here-document that is not understood"))
                 self.anything(child)
@@ -706,10 +596,9 @@ class _Walk(WordReader):
 
     # Simple commands
 
-    def command(self, node: Node, rest: Sequence[Node] = ()) -> Ways:
+    def command(self, node: Node) -> Ways:
         found = _Redirections()
-        follow: list[Node] = []
-        words: list[tuple[Node, Word]] = []
+        words: list[Word] = []
         given: list[Node] = []
         last: Node | None = None
         flat = node.type == "test_command"
@@ -720,32 +609,26 @@ class _Walk(WordReader):
             if child.type == "variable_assignment" and node.type == "command":
                 given.append(child)
             elif child.type.endswith("_redirect"):
-                self.redirect(child, found, follow)
+                self.redirect(child, found)
             elif child.start_byte < child.end_byte:
-                words.append((child, self.value(child)))
+                words.append(self.value(child))
         if flat:
             words = self.test(node)
-        for child in rest:
-            self.redirect(child, found, follow)
+        for child in self.tails.pop(node.start_byte, ()):
+            self.redirect(child, found)
         words += found.words
         pairs = [self.assignment(each) for each in given]
-        first = words[0] if words else None
-        if first is not None and first[1].text == "time" and first[1].source == "time":
+        if words and words[0].text == words[0].source == "time":
             words = self._timed(words)
         self._check_name(words, node)
-        if words and words[0][1].text == "test":
-            self._test_words([word for _, word in words], double=False)
-        shown = [
-            *map(self._shown_assignment, given),
-            *(_shown(word, first=n == 0) for n, (_, word) in enumerate(words)),
-        ]
-        plain = [word for _, word in words]
-        before = self.folders
-        self.emit(node.start_byte, plain, pairs, shown, found.files, found.stdin)
-        self.folders = before
-        ways = self.effect(plain, pairs, found) if plain else (before, before)
+        if words and words[0].text == "test":
+            self._test_words(words, double=False)
+        shown = [self._shown_assignment(each) for each in given]
+        shown += [_shown(word, first=n == 0) for n, word in enumerate(words)]
+        self.emit(node.start_byte, words, pairs, shown, found.files, found.stdin)
+        ways = self.effect(words, pairs, found) if words else (self.folders, self.folders)
         self.folders = ways[0]
-        return self._following(follow, ways)
+        return self._following(found.follow, ways)
 
     def apart(self, one: Node, other: Node) -> bool:
         """Whether bash sees two words here as well."""
@@ -753,18 +636,16 @@ class _Walk(WordReader):
         blank = _BLANK.fullmatch(gap) is not None
         return blank and (gap.replace("\\\n", "") != "" or "redirect" in one.type or "redirect" in other.type)
 
-    def _timed(self, words: list[tuple[Node, Word]]) -> list[tuple[Node, Word]]:
-        rest = words[1:]
-        if rest and rest[0][1].source == "-p":
-            rest = rest[1:]
-        if not rest or rest[0][1].source.startswith(("-", "!")):
+    def _timed(self, words: list[Word]) -> list[Word]:
+        rest = words[2 if len(words) > 1 and words[1].source == "-p" else 1 :]
+        if not rest or rest[0].source.startswith(("-", "!")):
             self.doubt(t("time that is not understood"))
         return rest
 
-    def _check_name(self, words: Sequence[tuple[Node, Word]], node: Node) -> None:
+    def _check_name(self, words: Sequence[Word], node: Node) -> None:
         if not words:
             return
-        name = words[0][1]
+        name = words[0]
         if name.source in _RESERVED and node.type == "command":
             self.doubt(t("{source!r} stands where bash expects none", source=name.source))
         if not name.known or name.glob or name.tilde or not name.text:
@@ -772,53 +653,34 @@ class _Walk(WordReader):
         if re.match(r"\w+(?:\[.*\])?\+?=|-", name.source):
             self.doubt(t("an assignment that is not understood"))
 
-    def test(self, node: Node) -> list[tuple[Node, Word]]:
+    def test(self, node: Node) -> list[Word]:
         """``[ … ]`` and ``[[ … ]]``: the words between the blanks."""
-        start, end = node.start_byte, node.end_byte
-        double = self.text.startswith("[[", start)
-        found: list[tuple[Node, Word]] = []
-        at = start
-        while at < end:
-            stop = self._test_word_end(at, end)
-            source = self.text[at:stop]
-            if double and (source in ("&&", "||", "(", ")", "<", ">") or source.startswith("^")):
-                word = Word(source, source=source)
-            else:
-                try:
-                    word = self.word(at, stop)
-                except UnclearError as error:
-                    self.doubt(str(error))
-                    self.anything(node)
-                    word = Word(source, known=False, source=source)
-            found.append((node, word))
-            match = _LINES.match(self.text, stop, end)
-            if match is None or (match.end() == stop and stop < end):
+        double = self.text.startswith("[[", node.start_byte)
+        spans: list[tuple[Node, int, int]] = []
+        waiting = [node]
+        while waiting:
+            leaf = waiting.pop()
+            if leaf == node or leaf.type.endswith("_expression"):
+                waiting += reversed(leaf.children)
+                continue
+            at = spans[-1][2] if spans else leaf.start_byte
+            if _LINES.fullmatch(self.text, at, leaf.start_byte) is None:
                 self.doubt(t("a test that is not understood"))
-                break
-            at = match.end()
-        if found[-1][1].source != ("]]" if double else "]") or len(found) < 3:
+            glued = spans and at == leaf.start_byte
+            first, start, _ = spans.pop() if glued else (leaf, leaf.start_byte, 0)
+            spans.append((first, start, leaf.end_byte))
+        found = [self._test_word(leaf, start, end, double=double) for leaf, start, end in spans]
+        if len(found) < 3 or found[-1].source != ("]]" if double else "]"):
             self.doubt(t("a test that is not understood"))
-        self._test_words([word for _, word in found], double=double)
+        self._test_words(found, double=double)
         return found
 
-    def _test_word_end(self, at: int, end: int) -> int:
-        quote = ""
-        while at < end:
-            char = self.text[at]
-            node = self.places.get(at)
-            if node is not None and quote != "'":
-                at = node.end_byte
-                continue
-            if char == "\\" and quote != "'":
-                at += 1
-            elif quote:
-                quote = "" if char == quote else quote
-            elif char in "'\"":
-                quote = char
-            elif char in " \t\n":
-                return at
-            at += 1
-        return min(at, end)
+    def _test_word(self, leaf: Node, start: int, end: int, *, double: bool) -> Word:
+        source = self.text[start:end]
+        pattern = double and leaf.type == "regex" and re.fullmatch(r"\^[^\s$`'\"\\]*\$?", source)
+        if source in _TEST_SIGNS[double] or pattern:
+            return Word(source, source=source)
+        return self.read(leaf, start, end)
 
     def _test_words(self, words: Sequence[Word], *, double: bool) -> None:
         """What bash evaluates in a test: ``-v x[…]``, and arithmetic in ``[[``."""
@@ -869,10 +731,8 @@ class _Walk(WordReader):
                 re.split(r"\+?=", word.text)[0] for word in args if "=" in word.text and not word.known
             )
         if name in ("cd", "pushd") and not pairs:
-            self.moves += 1
             return _moved(here, args if name == "cd" else args or [Word("", known=False)]), here
         if name in ("popd", "eval", "cd", "pushd"):
-            self.moves += 1
             return None, None
         if name == "exec" and not args and found.files:
             self.doubt(t("it changes what the shell reads"))
@@ -916,8 +776,10 @@ def _shown(word: Word, *, first: bool) -> str:
 @dataclass(slots=True)
 class _Redirections:
     files: list[Redirection] = field(default_factory=list[Redirection])
-    words: list[tuple[Node, Word]] = field(default_factory=list[tuple["Node", Word]])
+    words: list[Word] = field(default_factory=list[Word])
     stdin: Word | None = None
+    follow: list[Node] = field(default_factory=list["Node"])
+    """What stands behind a here-document in its line."""
 
 
 _OPERATORS = names("> >> >| &> &>> >& < <> <& <&- >&-")
@@ -929,8 +791,8 @@ _KINDS: dict[str, Callable[[_Walk, Node], Ways]] = {
     "negated_command": _Walk.negated,
     "subshell": _Walk.isolated,
     "compound_statement": _Walk.group,
-    "if_statement": _Walk.branches,
-    "case_statement": _Walk.branches,
+    "if_statement": _Walk.parts,
+    "case_statement": _Walk.parts,
     "while_statement": _Walk.loop,
     "for_statement": _Walk.loop,
     "test_command": _Walk.command,

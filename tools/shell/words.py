@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools.localization import t
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 def names(text: str) -> frozenset[str]:
     """The blank-separated words of a table's cell."""
     return frozenset(text.split())
+
+
+def data(file: str) -> list[str]:
+    """The records of a file of rows beside this one; a line that begins with a blank belongs to the one before."""
+    text = Path(__file__).with_name(file).read_text("utf-8")
+    return [record for record in re.split(r"\n+(?! )", text.strip()) if not record.startswith("#")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,8 +111,8 @@ def _literals(node: ast.expr) -> list[ast.Constant]:
 
 def texts_in_data() -> dict[str, str]:
     """Texts that stand in rows of data and in the front matter of agents."""
-    found = {words: "tools/shell/harm.py" for rows in harm._rows().values() for *_, words in rows}
-    found |= {row.opaque: "tools/shell/programs.py" for row in options.rows().values() if row.opaque}
+    found = {words: "tools/shell/harm.txt" for rows in harm._rows().values() for *_, words in rows}
+    found |= {row.opaque: "tools/shell/programs.txt" for row in options.rows().values() if row.opaque}
     for file in sorted((ROOT / "daemon" / "agents").glob("*.md")):
         for line in file.read_text(encoding="utf-8").splitlines()[:10]:
             if line.startswith("description: "):

@@ -1,4 +1,4 @@
-"""How often a property is tried: a fifth by default, in full with ``GOALWRIGHT_EXAMPLES=full``."""
+"""How often a property is tried: an eighth by default, in full with ``GOALWRIGHT_EXAMPLES=full``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import os
 from hypothesis import settings
 
 FULL = os.environ.get("GOALWRIGHT_EXAMPLES") == "full"
-_SHARE, _LEAST = 5, 20
+_SHARE, _LEAST = 8, 20
 _USUAL = 100
 """What hypothesis tries when a property names no number."""
 
 
 def examples(full: int) -> int:
-    """Return how many examples to try of a property that deserves ``full``: a fifth of them, but no less than 20."""
+    """Return how many examples to try of a property that deserves ``full``: an eighth of them, but no less than 20."""
     return full if FULL else min(full, max(_LEAST, full // _SHARE))
 
 

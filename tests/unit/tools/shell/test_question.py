@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.examples import examples
+from tests.examples import examples, in_full
 from tools.access import Access
 from tools.shell.question import Place, question
 
@@ -402,11 +402,10 @@ def test_a_line_of_which_all_targets_are_git_log_runs_nothing_else(
     assert list(workspace.iterdir()) == []
 
 
-@pytest.mark.timeout(60)
 def test_no_line_takes_long_to_read_however_long_its_words_or_lists_are() -> None:
     # Each took 3 to 50 seconds, because the time grew with the square of the length.
     for unit in ("a", "1", "A_", "é", "a|", "a@", "[a]", "[", "-l x ", "a "):
-        for begin in ("", "ls "):
+        for begin in ("", "ls ")[-in_full(2, 1) :]:
             question(begin + unit * (60_000 // len(unit)), PLACE)
 
 

@@ -8,20 +8,21 @@ from pathlib import Path
 import pytest
 
 from tests.cleanliness import How, Stage, check
+from tests.examples import in_full
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 
 
-@pytest.mark.parametrize(
-    ("how", "stage", "kept"),
-    [
-        ("kill -9", "tools run", 3),
-        ("kill -9", "tests run", 3),
-        ("Ctrl-C", "copies are made", 0),
-        ("SIGTERM", "tools run", 3),
-        ("stop", "questions wait", 3),
-    ],
-)
+CASES: list[tuple[How, Stage, int]] = [
+    ("kill -9", "tests run", 3),
+    ("Ctrl-C", "copies are made", 0),
+    ("stop", "questions wait", 3),
+    ("kill -9", "tools run", 3),
+    ("SIGTERM", "tools run", 3),
+]
+
+
+@pytest.mark.parametrize(("how", "stage", "kept"), CASES[: in_full(5, 3)])
 async def test_nothing_is_left_and_what_branches_did_can_be_read(
     tmp_path: Path, how: How, stage: Stage, kept: int
 ) -> None:

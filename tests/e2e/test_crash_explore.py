@@ -14,6 +14,7 @@ import pytest
 from daemon.explore.results import load_result
 from daemon.model.events import ExploreCompleted
 from daemon.store.files import FileTraceStore
+from tests.examples import in_full
 from tests.fakes import explore_child
 from tests.fakes.branches import BranchModels, left_over, repository, state_of
 from tests.fakes.children_at_rest import check_children, check_numbers, check_told_as_ended
@@ -79,26 +80,27 @@ async def nothing_is_left(folder: Path, before: object, *, kept: tuple[str, ...]
     assert state_of(folder / "workspace") == before
 
 
-@pytest.mark.parametrize(
-    "moment",
-    [
-        "after:goal_added:2",
-        "before:branch_started",
-        "after:branch_started",
-        "after:branch_started:2",
-        "after:session_created:2",
-        "before:branch_message_added:3",
-        "after:file_changed",
-        "after:file_changed:2",
-        "before:branch_completed",
-        "after:branch_completed",
-        "after:branch_completed:2",
-        "after:branch_completed:4",
-        "after:goal_added:3",
-        "before:explore_completed",
-        "after:explore_completed",
-    ],
+MOMENTS = (
+    "after:goal_added:2",
+    "before:branch_started",
+    "after:branch_started",
+    "after:branch_started:2",
+    "after:session_created:2",
+    "before:branch_message_added:3",
+    "after:file_changed",
+    "after:file_changed:2",
+    "before:branch_completed",
+    "after:branch_completed",
+    "after:branch_completed:2",
+    "after:branch_completed:4",
+    "after:goal_added:3",
+    "before:explore_completed",
+    "after:explore_completed",
 )
+"""Events before or after which the process dies; by default every third of them is tried."""
+
+
+@pytest.mark.parametrize("moment", MOMENTS[:: in_full(1, 3)])
 async def test_killed_at_an_event(tmp_path: Path, moment: str) -> None:
     before = state_of(repository(tmp_path))
     process = await start(tmp_path, moment)
@@ -163,7 +165,7 @@ async def test_records_that_an_earlier_version_left_open_are_closed_as_the_main_
         await check_children(bench.core.store, session)
 
 
-@pytest.mark.parametrize("part", range(6))
+@pytest.mark.parametrize("part", range(0, 6, in_full(1, 2)))
 async def test_killed_while_copies_are_made(tmp_path: Path, part: int) -> None:
     files = {f"src/{n // 50}/f{n}.py": f"x = {n}\n" * 20 for n in range(1_500)}
     before = state_of(repository(tmp_path, {**files, "src/b.py": "b\n", ".gitignore": ".trace/\n"}))

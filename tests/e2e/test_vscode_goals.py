@@ -122,6 +122,20 @@ async def test_the_person_changes_the_plan_in_the_tree_and_the_model_is_told(
         await expect(row).to_contain_text("current")
         await window.pictures("plan-changed")
 
+        # The filter leaves what matches and what is above it, also when it is closed, until it is cleared.
+        await pane.hover()
+        await pane.get_by_role("button", name="Filter Goals…").click()
+        await input_box(window, "Filter goals").locator("input.input").fill("customers")
+        first, found = await window.goal(re.compile("^1 Lower")), await window.goal(re.compile(r"^2\.2 Tell"))
+        await expect(first).to_have_count(0)
+        await window.page.keyboard.press("Enter")
+        await expect(pane).to_contain_text("Filter “customers”: 1 goal")
+        await expect(found).to_be_visible()
+        await window.pictures("goals-filtered")
+        await pane.hover()
+        await pane.get_by_role("button", name="Clear the Goal Filter").click()
+        await expect(first).to_be_visible()
+
         await (await window.goal("1 Lower the rates")).hover()
         await expect(window.page.locator(".monaco-hover", has_text="tokens")).to_be_visible()
 

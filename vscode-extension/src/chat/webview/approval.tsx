@@ -109,7 +109,7 @@ function Card({ request, choice, count, position, keys, places, one }: AnyCardPr
   const label = acceptLabel(request, choice);
   const flip = (to: "always" | "feedback") => (): void => setOpen(open === to ? "" : to);
   return (
-    <section class="approval" role="region" aria-label={t("Approval needed")}>
+    <section class="approval" role="region" tabIndex={-1} aria-label={t("Approval needed")}>
       <Head request={request} count={count} position={position} />
       <div class="approval-body">
         {command && (

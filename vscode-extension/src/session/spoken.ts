@@ -81,11 +81,15 @@ function wholeParagraphs(text: string): number {
 function linesOf(id: string, text: string, from: number, to: number): Line[] {
   return text
     .slice(from, to)
-    .replace(/^[ \t]*(\x60{3}|~{3})[^\n]*\n([\s\S]*?)(?:\n[ \t]*\1[ \t]*$|$(?![\s\S]))/gm, (_, __, code: string) => plural(code.split("\n").length, "Code, {0} line.", "Code, {0} lines."))
+    .replace(/^[ \t]*(\x60{3}|~{3})[^\n]*\n([\s\S]*?)(?:\n[ \t]*\1[ \t]*$|$(?![\s\S]))/gm, (_, __, code: string) => codeWords(code.split("\n").length))
     .split(/\n\s*\n/)
     .map((paragraph) => paragraph.replace(/[*_\x60#|>]+/g, " ").replace(/\s+/g, " ").trim())
     .filter(Boolean)
     .map((line, index) => ({ key: `${id}-${from}-${index}`, text: line }));
+}
+
+function codeWords(count: number): string {
+  return plural(count, "Code, {0} line.", "Code, {0} lines.");
 }
 
 /** The words for what the session is doing. */

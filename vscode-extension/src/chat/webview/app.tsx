@@ -142,7 +142,7 @@ function Header({ view }: { view: ViewState }): JSX.Element {
   const title = session ? session.session.trace.title || t("Untitled session") : t("New session");
   return (
     <header class="bar">
-      <h1 title={title}>{title}</h1>
+      <h1 title={title} dir="auto">{title}</h1>
       {session && (
         <button type="button" class="symbol rename" aria-label={t("Rename session")} title={t("Rename session")} onClick={() => post({ type: "command", command: "renameSession" })}>
           <Icon name="edit" />

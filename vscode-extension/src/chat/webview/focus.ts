@@ -19,8 +19,18 @@ export function useKeptFocus(field: RefObject<HTMLElement | null>): void {
       for (let place = last?.parentElement?.closest(PLACES); place; place = place.parentElement?.closest(PLACES)) places.push(place);
     };
     const onBlur = ({ target, relatedTarget }: FocusEvent): void => {
-      // A click beside everything: nothing has gone, and nothing is to come back.
-      if (relatedTarget === null && target === last && last?.isConnected && !last.matches(":disabled") && document.hasFocus()) last = null;
+      if (relatedTarget !== null || target !== last) return;
+      // What is about to be taken away is told of while it is still there.
+      queueMicrotask(() => {
+        // A click beside everything: nothing has gone, and nothing is to come back.
+        if (target === last && last?.isConnected && !last.matches(":disabled") && document.hasFocus()) last = null;
+      });
+    };
+    let pointed = false;
+    const onPointer = ({ type }: PointerEvent): void => void (pointed = type === "pointerdown");
+    // VS Code gives the page its focus back, e.g. when a list of choices closes, but not to what had it there.
+    const onWindowFocus = (): void => {
+      if (!pointed) queueMicrotask(look);
     };
     const look = (): void => {
       if (!last || document.activeElement !== document.body || !document.hasFocus()) return;
@@ -33,10 +43,14 @@ export function useKeptFocus(field: RefObject<HTMLElement | null>): void {
     observer.observe(document.body, { childList: true, subtree: true, attributes: true, attributeFilter: ["disabled"] });
     document.addEventListener("focusin", onFocus);
     document.addEventListener("focusout", onBlur);
+    window.addEventListener("focus", onWindowFocus);
+    for (const type of ["pointerdown", "pointerup", "pointercancel"] as const) window.addEventListener(type, onPointer, true);
     return () => {
       observer.disconnect();
       document.removeEventListener("focusin", onFocus);
       document.removeEventListener("focusout", onBlur);
+      window.removeEventListener("focus", onWindowFocus);
+      for (const type of ["pointerdown", "pointerup", "pointercancel"] as const) window.removeEventListener(type, onPointer, true);
     };
   }, [field]);
 }

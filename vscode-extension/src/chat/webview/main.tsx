@@ -5,6 +5,7 @@ import { post } from "./host";
 import "./style.css";
 import "./permission.css";
 import "./explore.css";
+import "./access.css";
 import { t } from "../../l10n";
 
 const root = document.getElementById("app");

@@ -79,6 +79,7 @@ function Asked({ question, name, answer, onChange, onSend }: AskedProps): JSX.El
       ))}
       <textarea
         rows={1}
+        dir="auto"
         aria-label={t("Your own answer: {0}", visibleLine(text))}
         placeholder={options.length > 0 ? t("Or in your own words…") : t("Your answer…")}
         value={answer.text}

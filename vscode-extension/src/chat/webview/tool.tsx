@@ -3,7 +3,7 @@ import { changeLabel } from "../../history/words";
 import type { HistoryChange } from "../../protocol.gen";
 import { argumentsOf, type ProblemLine, type ToolState, type ToolView } from "../../session/tools";
 import { spans } from "./ansi";
-import { Counts, Diff } from "./diff";
+import { Counts, Diff, FilePath } from "./diff";
 import { useOpen } from "./hooks";
 import { post } from "./host";
 import { Icon, type IconName } from "./icons";
@@ -78,7 +78,7 @@ export function ToolCard({ view, change, children }: { view: ToolView; change: H
         <button type="button" class="tool-head" aria-expanded={open} onClick={toggle} title={visibleLine(view.path ?? view.title)}>
           <Icon name={ICONS[view.state]} />
           <span class="verb">{VERBS[view.call.name] ?? view.call.name}</span>
-          <span class="tool-title">{visibleLine(bare(view))}</span>
+          <Title words={visibleLine(bare(view))} path={view.path} />
           <Counts added={view.added} removed={view.removed} />
           {remarks(view, undone).map((remark) => (
             <span key={remark} class="remark">
@@ -100,6 +100,12 @@ export function ToolCard({ view, change, children }: { view: ToolView; change: H
       {open && <Details view={view} />}
     </article>
   );
+}
+
+/** A path keeps its end, everything else its beginning. */
+function Title({ words, path }: { words: string; path: string | undefined }): JSX.Element {
+  const isPath = path !== undefined && words !== "" && path.endsWith(words);
+  return <span class="tool-title">{isPath ? <FilePath path={words} /> : <bdi>{words}</bdi>}</span>;
 }
 
 function remarks(view: ToolView, undone: boolean): string[] {

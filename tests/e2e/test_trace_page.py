@@ -15,6 +15,7 @@ from playwright.async_api import Page, Route, expect
 
 from daemon.api.limits import Limits
 from daemon.store.files import FileTraceStore
+from tests.e2e.vscode.accessibility import findings
 from tests.fakes.trace_page import (
     DESIGN,
     LARGE,
@@ -369,6 +370,12 @@ async def test_pictures_of_the_page_in_both_themes() -> None:
         await page.locator("#fit").click()
         assert await overlapping(page) == []
         await pictures(page, "trace")
+        for view in ("graph", "steps"):
+            await page.locator(f"#tab-{view}").click()
+            await expect(page.locator(f"#{view}").get_by_role("treeitem").first).to_be_visible()
+            for scheme in ("light", "dark"):
+                await page.emulate_media(color_scheme=scheme)
+                assert await findings(page.main_frame) == []
         background = "getComputedStyle(document.body).backgroundColor"
         dark = await page.evaluate(background)
         await page.emulate_media(color_scheme="light")

@@ -208,7 +208,7 @@ async def test_plan_calls_are_a_checklist_reads_one_row_and_code_goes_to_the_edi
         await expect(answer.locator("mfrac")).to_be_visible()
         running = window.tool("bash", "running")
         await expect(running).to_contain_text("listening")
-        await window.pictures("transcript-work", contrast=True)
+        await window.pictures("transcript-work", ("hc-dark", "light", "dark"))
 
         code = answer.locator(".code")
         await code.first.hover()
@@ -239,6 +239,6 @@ async def test_plan_calls_are_a_checklist_reads_one_row_and_code_goes_to_the_edi
         await expect(running.filter(has_text="listening")).to_be_visible()
         await window.button("Stop job job_1").click()
         await expect(window.tool("bash", "stopped")).to_be_visible()
-        await window.pictures("transcript-jobs", contrast=True)
+        await window.pictures("transcript-jobs", ("hc-dark", "light", "dark"))
         await window.button("Stop").click()
         await expect(window.tool("bash", "stopped")).to_have_count(2)

@@ -105,7 +105,7 @@ export class MessagesPane {
   frame({ heading, text, status, stats }, content) {
     const close = h("button", { type: "button", class: "close", "aria-label": t("Close"), title: t("Close (Esc)"), onclick: () => this.close() }, "×");
     this.host.replaceChildren(
-      h("header", {}, h("h3", {}, heading), close,
+      h("header", {}, h("h2", {}, heading), close,
         (this.facts = h("p", { class: "facts" }, factsOf(status, stats))),
         (this.summary = h("p", { class: "summary", hidden: !text }, text))),
       h("div", { class: "scroll", tabindex: 0 }, ...content),

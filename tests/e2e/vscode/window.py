@@ -10,8 +10,9 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -23,7 +24,29 @@ from tests.e2e.vscode.browser import FLAGS, MISSING, find
 from tests.e2e.vscode.install import BUILD, ROOT
 from tests.e2e.vscode.server import EXTENSION_ID, VSCodeServer, goalwright
 
-Theme = Literal["dark", "light", "contrast"]
+Theme = Literal["dark", "light", "hc-dark", "hc-light"]
+
+
+@dataclass(frozen=True)
+class ThemeNames:
+    """How a theme is told: by the browser's colour scheme, on the workbench, and on the page of a webview."""
+
+    scheme: Literal["dark", "light"]
+    workbench: str
+    webview: str
+
+
+THEMES: Mapping[Theme, ThemeNames] = {
+    "dark": ThemeNames("dark", "vs-dark", "vscode-dark"),
+    "light": ThemeNames("light", "vs", "vscode-light"),
+    "hc-dark": ThemeNames("dark", "hc-black", "vscode-high-contrast:not(.vscode-high-contrast-light)"),
+    "hc-light": ThemeNames("light", "hc-light", "vscode-high-contrast-light"),
+}
+_HIGH_CONTRAST = {
+    "workbench.preferredDarkColorTheme": "Default High Contrast",
+    "workbench.preferredLightColorTheme": "Default High Contrast Light",
+}
+"""Settings by which the two colour schemes of the browser stand for the themes of high contrast."""
 
 DEADLINE_MS = 30_000
 """For anything to appear; generous, because machines are slow and a passing test does not wait."""
@@ -281,11 +304,24 @@ class Window:
 
     async def theme(self, theme: Theme) -> None:
         """Switch the colour theme, as the person would in the settings."""
-        contrast = theme == "contrast"
-        scheme = "light" if theme == "light" else "dark"
-        await self.page.emulate_media(color_scheme=scheme, forced_colors="active" if contrast else "none")
-        wanted = {"dark": "vs-dark", "light": "vs", "contrast": "hc-black"}[theme]
-        await expect(self.page.locator(f".monaco-workbench.{wanted}")).to_be_visible()
+        names = THEMES[theme]
+        await self.page.emulate_media(color_scheme=names.scheme)
+        self._prefer_high_contrast(theme.startswith("hc"))
+        await expect(self.page.locator(f".monaco-workbench.{names.workbench}")).to_be_visible()
+
+    def _prefer_high_contrast(self, wanted: bool) -> None:
+        """Set or remove the themes of high contrast in the settings of the workspace."""
+        file = self.server.workspace / ".vscode" / "settings.json"
+        known: dict[str, object] = json.loads(file.read_text()) if file.is_file() else {}
+        others = {name: value for name, value in known.items() if name not in _HIGH_CONTRAST}
+        values = others | (_HIGH_CONTRAST if wanted else {})
+        if values == known:
+            return
+        if values:
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(json.dumps(values))
+        else:
+            file.unlink()
 
     async def screenshot(self, file: Path) -> None:
         """A picture of the whole window, with the pointer and carets out of the way."""
@@ -293,16 +329,16 @@ class Window:
         await self.page.mouse.move(0, 0)
         await self.page.screenshot(path=file, animations="disabled", caret="hide")
 
-    async def pictures(self, name: str, *, contrast: bool = False) -> None:
-        """The present state in both themes, as ``NAME-dark.png`` and ``NAME-light.png``, and also in high contrast.
+    async def pictures(self, name: str, themes: Sequence[Theme] = ("light", "dark")) -> None:
+        """The present state in some themes, as ``NAME-dark.png``, ``NAME-light.png`` …, and dark after that.
 
         They go to ``.build/screenshots``; ``make screenshots`` names ``docs/screenshots`` instead.
         """
         folder = ROOT / os.environ.get("GOALWRIGHT_SCREENSHOTS", str(BUILD / "screenshots"))
-        themes: tuple[Theme, ...] = ("contrast", "light", "dark") if contrast else ("light", "dark")
         for theme in themes:
             await self.theme(theme)
             await self.screenshot(folder / f"{name}-{theme}.png")
+        await self.theme("dark")
 
 
 @asynccontextmanager
@@ -332,7 +368,7 @@ async def open_window(
         page = await browser.new_page(
             viewport=SIZE,
             device_scale_factor=1,
-            color_scheme="light" if theme == "light" else "dark",
+            color_scheme=THEMES[theme].scheme,
             reduced_motion="reduce",
         )
         await page.add_init_script(f"{{ {STILL} }}")

@@ -48,6 +48,8 @@ const PAGE_COMMANDS: Readonly<Record<PageCommand, string>> = {
   chooseFolder: "goalwright.chooseFolder",
   manageTrust: "workbench.trust.manage",
 };
+/** Commands that only let the user choose or write something, and lead nowhere else. */
+const CHOICES: ReadonlySet<PageCommand> = new Set<PageCommand>(["setMode", "chooseAgent", "chooseModel", "renameSession"]);
 
 interface Shown {
   daemon: Daemon;
@@ -291,12 +293,15 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       }
       case "command":
         if (Object.hasOwn(PAGE_COMMANDS, message.command)) await vscode.commands.executeCommand(PAGE_COMMANDS[message.command]);
+        // VS Code's lists do not give the focus back to a page; the page knows what had it.
+        if (CHOICES.has(message.command)) await vscode.commands.executeCommand(`${ChatView.id}.focus`);
         return;
       case "meter":
         if (METER_ACTIONS.includes(message.action)) await vscode.commands.executeCommand(`goalwright.${message.action}`, "meter");
         return;
       case "goal":
         if (Object.hasOwn(GOAL_ACTIONS, message.action)) await vscode.commands.executeCommand(GOAL_ACTIONS[message.action], message.goalId);
+        if (message.action === "add" || message.action === "rename") await vscode.commands.executeCommand(`${ChatView.id}.focus`);
         return;
       case "moveGoal":
         await vscode.commands.executeCommand("goalwright.moveGoal", message.goalId, { parentId: message.parentId, beforeId: message.beforeId });

@@ -78,6 +78,7 @@ export function Feedback({ request, disabled, send }: { request: PermissionReque
       <textarea
         ref={field}
         rows={2}
+        dir="auto"
         aria-label={t("Feedback")}
         placeholder={t("What should be different?")}
         value={text}

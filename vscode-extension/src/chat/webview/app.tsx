@@ -2,13 +2,13 @@ import type { JSX } from "preact";
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { chain } from "../../session/numbers";
 import { firstSequence } from "../../session/state";
-import { requestTitle } from "../../explore/words";
 import { isBudget } from "../../meter/model";
-import { isQuestion } from "../../permission/asked";
 import type { Surrounding, ToWebview } from "../messages";
+import { Announcer } from "./announcer";
 import { Approval } from "./approval";
 import { Composer } from "./composer";
 import { Welcome } from "./welcome";
+import { useKeptFocus } from "./focus";
 import { draftOf, post, saveDraft, type Draft } from "./host";
 import { Icon } from "./icons";
 import { UserText } from "./message";
@@ -50,6 +50,7 @@ export function App(): JSX.Element {
 
   const scroll = useScroll(box, content, loadEarlier);
   const { following, hold, toEnd } = scroll;
+  useKeptFocus(field);
 
   useEffect(() => {
     const onMessage = (event: MessageEvent<ToWebview>): void => {
@@ -126,7 +127,7 @@ export function App(): JSX.Element {
         {surrounding.restricted && <Restricted />}
         {record ? <RecordBar record={record} /> : <Composer view={view} request={request && !isBudget(request) ? request : undefined} field={field} version={version} onSent={toEnd} />}
       </footer>
-      <Announcer view={view} />
+      <Announcer session={session} shown={shown} />
     </>
   );
 }
@@ -149,7 +150,7 @@ function Header({ view }: { view: ViewState }): JSX.Element {
   const title = session ? session.session.trace.title || t("Untitled session") : t("New session");
   return (
     <header class="bar">
-      <h1 title={title}>{title}</h1>
+      <h1 title={title} dir="auto">{title}</h1>
       {session && (
         <button type="button" class="symbol rename" aria-label={t("Rename session")} title={t("Rename session")} onClick={() => post({ type: "command", command: "renameSession" })}>
           <Icon name="edit" />
@@ -186,26 +187,6 @@ function Connection({ connection }: { connection: Surrounding["connection"] }): 
           ))}
         </div>
       )}
-    </div>
-  );
-}
-
-/** Tells a screen reader what a glance would tell; the text itself is not read out while it grows. */
-function Announcer({ view }: { view: ViewState }): JSX.Element {
-  const { session } = view;
-  const asked = session?.pending[0];
-  const text = asked
-    ? [`${isQuestion(asked) ? t("Question") : isBudget(asked) ? t("Budget reached") : t("Approval needed")}: ${requestTitle(asked)}`, ...asked.warnings].join(". ")
-    : session && session.children.awaits.length > 0
-      ? t("Choose a branch")
-      : session?.session.status === "running"
-      ? t("Goalwright is working")
-      : session && session.items.length > 0
-        ? t("Goalwright is ready")
-        : "";
-  return (
-    <div class="only-spoken" aria-live="polite">
-      {text}
     </div>
   );
 }

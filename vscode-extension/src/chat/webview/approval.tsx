@@ -66,7 +66,7 @@ function Inbox({ requests, front, show }: { requests: readonly PermissionRequest
         <li key={request.requestId}>
           <button type="button" aria-pressed={request.requestId === front} onClick={() => show(request.requestId)}>
             {request.branchId && <span class="chip branch">{visibleLine(askerName(request.branchId))}</span>}
-            <span class="inbox-title" title={visibleLine(request.title)}>
+            <span class="inbox-title" dir="auto" title={visibleLine(request.title)}>
               {visibleLine(request.title)}
             </span>
           </button>
@@ -109,7 +109,7 @@ function Card({ request, choice, count, position, keys, places, one }: AnyCardPr
   const label = acceptLabel(request, choice);
   const flip = (to: "always" | "feedback") => (): void => setOpen(open === to ? "" : to);
   return (
-    <section class="approval" role="region" aria-label={t("Approval needed")}>
+    <section class="approval" role="region" tabIndex={-1} aria-label={t("Approval needed")}>
       <Head request={request} count={count} position={position} />
       <div class="approval-body">
         {command && (

@@ -40,14 +40,14 @@ export function Branch({ sessionId, view, ended, explored }: BranchProps): JSX.E
       <button type="button" class="branch-head" aria-expanded={open} title={visible(branch.description)} onClick={unfold}>
         <Icon name={ICONS[state]} />
         <span class="letter">{branch.id}</span>
-        <span class="branch-title">{visibleLine(oneLine(branch.description))}</span>
+        <span class="branch-title" dir="auto">{visibleLine(oneLine(branch.description))}</span>
         {requests.length > 0 && <span class="badge">{requests.length > 1 ? t("waiting for approval ({0})", requests.length) : t("waiting for approval")}</span>}
         {chosen && <span class="badge badge-good">{t("used")}</span>}
         {(state === "abandoned" || state === "removed") && <span class="remark">{STATE_WORDS[state]}</span>}
         <Icon name="chevron" />
       </button>
       {!ended && (
-        <p class="branch-last">{bareLine(lastLine(branch.lastMessage)) || t("Begins…")}</p>
+        <p class="branch-last" dir="auto">{bareLine(lastLine(branch.lastMessage)) || t("Begins…")}</p>
       )}
       {open && <Opened sessionId={sessionId} view={view} explored={explored} />}
       <div class="branch-foot">

@@ -6,7 +6,7 @@ import { t } from "../../l10n";
 export function BudgetCard({ request, choice, count, position, keys }: CardProps): JSX.Element {
   const [sent, reply] = useReply(request, choice);
   return (
-    <section class="approval" role="region" aria-label={t("Budget reached")}>
+    <section class="approval" role="region" tabIndex={-1} aria-label={t("Budget reached")}>
       <Head request={request} count={count} position={position} />
       <div class="approval-body">
         <p class="rule">{t("Continuing gives the same amount again. Stopping ends the turn here; everything is kept.")}</p>

@@ -138,6 +138,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
           if ((event.clipboardData?.files.length ?? 0) > 0 && take(event.clipboardData)) event.preventDefault();
         }}
         rows={1}
+        dir="auto"
         aria-label={t("Message Goalwright")}
         placeholder={answers ? t("Say what to do instead… (Alt+Enter queues)") : busy ? t("Add to the queue…") : t("Describe a task… @ for context, / for commands")}
         value={text}

@@ -99,6 +99,17 @@ function marked({ text, changed }: DiffLine): JSX.Element | string {
   );
 }
 
+/** A path in one line: where there is no room, its folders are shortened and the name of the file is kept. */
+export function FilePath({ path }: { path: string }): JSX.Element {
+  const name = Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1;
+  return (
+    <span class="file" dir="ltr">
+      {name > 0 && <span class="file-folder">{path.slice(0, name)}</span>}
+      <bdi class="file-name">{path.slice(name)}</bdi>
+    </span>
+  );
+}
+
 /** `+3 −1`, as in the title of a change. */
 export function Counts({ added, removed }: { added: number | undefined; removed: number | undefined }): JSX.Element | null {
   if (added === undefined && removed === undefined) return null;

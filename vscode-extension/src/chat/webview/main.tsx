@@ -6,6 +6,7 @@ import { drawn } from "./icons";
 import "./style.css";
 import "./permission.css";
 import "./explore.css";
+import "./access.css";
 import { t } from "../../l10n";
 
 /** What the buttons of a block of code do: messages to the host of the same names. */

@@ -80,7 +80,7 @@ function create(): Markdown {
     return codeBlock(token?.content ?? "", token?.info.trim().split(/\s+/, 1)[0] ?? "");
   };
   rules["code_block"] = (tokens, index) => codeBlock(tokens[index]?.content ?? "", "");
-  rules["table_open"] = () => '<div class="table"><table>';
+  rules["table_open"] = () => `<div class="table" tabindex="0" role="group" aria-label="${escape(t("Table"))}"><table>`;
   rules["table_close"] = () => "</table></div>";
   for (const cell of ["th", "td"]) {
     // The policy of the page forbids style attributes, which is how markdown-it aligns.

@@ -348,7 +348,7 @@ export const GoalMark = memo(({ goalId, tree }: { goalId: string; tree: GoalTree
   return (
     <p class="goal-mark" data-goal={goalId} title={goal.description}>
       <Icon name="goal" />
-      <span>{number ? `${number} ${goal.description}` : goal.description}</span>
+      <span dir="auto">{number ? `${number} ${goal.description}` : goal.description}</span>
     </p>
   );
 });

@@ -34,10 +34,21 @@ export const MeterPanel = memo(({ meter, tree }: MeterProps): JSX.Element => {
         >
           <div class="gauge-fill" style={{ width: `${filled * 100}%` }} />
         </div>
-        <button type="button" class="meter-words" aria-expanded={open} aria-label={t("Session numbers: {0}", words)} title={words} onClick={toggle}>
-          <span class="meter-context">{context}</span>
-          {cost && <span class={costly ? "meter-cost near" : "meter-cost"}>{cost}</span>}
-          {cache && <span class="meter-cache">{cache}</span>}
+        <button type="button" class="meter-words" aria-expanded={open} title={words} onClick={toggle}>
+          <span class="only-spoken">{t("Session numbers: {0}", words)}</span>
+          <span class="meter-context" aria-hidden="true">
+            {context}
+          </span>
+          {cost && (
+            <span class={costly ? "meter-cost near" : "meter-cost"} aria-hidden="true">
+              {cost}
+            </span>
+          )}
+          {cache && (
+            <span class="meter-cache" aria-hidden="true">
+              {cache}
+            </span>
+          )}
           <Icon name="chevron" />
         </button>
       </div>

@@ -29,10 +29,13 @@ export function PlanStrip({ session }: { session: SessionState }): JSX.Element |
     <section class="plan" aria-label={t("Plan")}>
       {open && <Tree session={session} />}
       <div class="plan-bar">
-        <button type="button" class="plan-head" aria-expanded={open} aria-label={t("Plan: {0} of {1} done. {2}", done, all, now)} title={t("Show the plan")} onClick={toggle}>
+        <button type="button" class="plan-head" aria-expanded={open} title={t("Show the plan")} onClick={toggle}>
           <Icon name="chevron" />
-          <span class="plan-count">{`${done}/${all}`}</span>
-          <span class="plan-now">{now}</span>
+          <span class="only-spoken">{t("Plan: {0} of {1} done. {2}", done, all, now)}</span>
+          <span class="plan-count" aria-hidden="true">{`${done}/${all}`}</span>
+          <span class="plan-now" aria-hidden="true" dir="auto">
+            {now}
+          </span>
         </button>
         <button type="button" class="symbol" aria-label={t("Add a goal")} title={t("Add a goal")} onClick={() => post({ type: "goal", action: "add" })}>
           <Icon name="plus" />
@@ -111,7 +114,7 @@ function Row({ row, tree, running, tabIndex, onFocus, onKey, onFold }: RowProps)
       aria-level={level}
       aria-expanded={parent ? !isFolded : undefined}
       aria-current={current ? "step" : undefined}
-      aria-label={[number ? `${number} ${words}` : words, STATUS_WORDS[goal.status], about].filter(Boolean).join(", ")}
+      aria-label={[[number, words, about].filter(Boolean).join(" "), STATUS_WORDS[goal.status]].join(", ")}
       data-goal-row={goal.id}
       class={`plan-row plan-${goal.status} ${current ? "plan-current" : ""} ${over ? "plan-over" : ""}`}
       style={{ paddingLeft: `${4 + (level - 1) * 14}px` }}
@@ -162,8 +165,8 @@ function Row({ row, tree, running, tabIndex, onFocus, onKey, onFold }: RowProps)
         <Icon name="chevron" />
       </button>
       <Icon name={current && running ? "running" : ICONS[goal.status]} />
-      <span class="plan-number">{number}</span>
-      <span class="plan-words" title={about ? `${words}\n${about}` : words}>
+      <span class="plan-number">{number}</span>{" "}
+      <span class="plan-words" dir="auto" title={about ? `${words}\n${about}` : words}>
         {words}
         {about && <span class="dim">{` ${about}`}</span>}
       </span>

@@ -2,7 +2,7 @@ import type { JSX } from "preact";
 import { fileChoice, fileLabel, units, type Choice } from "../../diff/choice";
 import type { FileDiff, PermissionRequest } from "../../protocol.gen";
 import { Box } from "./box";
-import { Counts, Diff } from "./diff";
+import { Counts, Diff, FilePath } from "./diff";
 import { kept } from "./difflines";
 import { useOpen } from "./hooks";
 import { post } from "./host";
@@ -54,11 +54,11 @@ export function ProposedFile({ request, file, choice }: ProposedProps): JSX.Elem
         )}
         <button type="button" class="fold" aria-expanded={open} aria-label={`${label} +${added} −${removed}`} onClick={toggle}>
           <Icon name="chevron" />
-          <span class="file">{label}</span>
-          {what && <span class="dim">{what}</span>}
+          <FilePath path={label} />
           <Counts added={added} removed={removed} />
-          {several && <span class="dim count">{t("{0} of {1}", request.files.indexOf(file) + 1, request.files.length)}</span>}
         </button>
+        {what && <span class="dim count">{what}</span>}
+        {several && <span class="dim count">{t("{0} of {1}", request.files.indexOf(file) + 1, request.files.length)}</span>}
         {several && (decided ? <span class="dim">{none ? t("rejected") : t("accepted")}</span> : <FileButtons label={label} decide={decide} />)}
       </div>
       {own && (

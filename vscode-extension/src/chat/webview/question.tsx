@@ -22,7 +22,7 @@ export function QuestionCard({ request, choice, count, position }: CardProps): J
     if (ready) reply({ reply: "once", answers });
   };
   return (
-    <section class="approval question" role="region" aria-label={t("Question")}>
+    <section class="approval question" role="region" tabIndex={-1} aria-label={t("Question")}>
       <Head request={{ ...request, title: plural(questions.length, "Goalwright has a question", "Goalwright has {0} questions") }} count={count} position={position} />
       <div class="approval-body">
         {questions.map((question, at) => (
@@ -79,6 +79,7 @@ function Asked({ question, name, answer, onChange, onSend }: AskedProps): JSX.El
       ))}
       <textarea
         rows={1}
+        dir="auto"
         aria-label={t("Your own answer: {0}", visibleLine(text))}
         placeholder={options.length > 0 ? t("Or in your own words…") : t("Your answer…")}
         value={answer.text}

@@ -52,6 +52,7 @@ function Waiting({ prompt, place }: { prompt: QueuedPrompt; place: number }): JS
         <textarea
           ref={(field) => field?.focus()}
           rows={2}
+          dir="auto"
           aria-label={t("Edit waiting prompt")}
           value={draft}
           onInput={(event) => setDraft(event.currentTarget.value)}
@@ -76,7 +77,7 @@ function Waiting({ prompt, place }: { prompt: QueuedPrompt; place: number }): JS
   return (
     <li>
       <span class="dim">{prompt.steer ? t("Next step") : place === 1 ? t("Next") : `${place}.`}</span>
-      <span class="queued-text">{handedLine(prompt.text) ?? prompt.text}</span>
+      <span class="queued-text" dir="auto">{handedLine(prompt.text) ?? prompt.text}</span>
       <button type="button" class="symbol" aria-label={t("Edit")} title={t("Edit")} onClick={() => hold(true)}>
         <Icon name="edit" />
       </button>

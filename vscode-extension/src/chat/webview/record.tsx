@@ -15,7 +15,7 @@ export function RecordHead({ record }: { record: SessionState }): JSX.Element {
       <button type="button" class="symbol" aria-label={t("Back to the session")} title={t("Back to the session")} onClick={() => post({ type: "closeRecord" })}>
         <Icon name="back" />
       </button>
-      <h1 title={title}>{visibleLine([name, title].filter(Boolean).join(" · "))}</h1>
+      <h1 title={title} dir="auto">{visibleLine([name, title].filter(Boolean).join(" · "))}</h1>
     </header>
   );
 }

@@ -7,7 +7,7 @@ import { listingOf } from "../../session/looked";
 import type { SessionState } from "../../session/state";
 import { argumentsOf, toolView, type ProblemLine, type ToolState, type ToolView } from "../../session/tools";
 import { spans } from "./ansi";
-import { Counts, Diff } from "./diff";
+import { Counts, Diff, FilePath } from "./diff";
 import { useOpen } from "./hooks";
 import { post } from "./host";
 import { Icon, type IconName } from "./icons";
@@ -90,7 +90,7 @@ export function ToolCard({ view, change, children }: CardProps): JSX.Element {
         <button type="button" class="tool-head" aria-expanded={open} onClick={toggle} title={visibleLine(view.path ?? view.title)}>
           <Icon name={ICONS[view.state]} />
           <span class="verb">{VERBS[view.call.name] ?? view.call.name}</span>
-          <span class="tool-title">{visibleLine(bare(view))}</span>
+          <Title words={visibleLine(bare(view))} path={view.path} />
           <Counts added={view.added} removed={view.removed} />
           {remarks(view, undone).map((remark) => (
             <span key={remark} class="remark">
@@ -162,6 +162,12 @@ export function PlanCard({ view, tree }: { view: ToolView; tree: GoalTree }): JS
       {open && <Details view={view} />}
     </article>
   );
+}
+
+/** A path keeps its end, everything else its beginning. */
+function Title({ words, path }: { words: string; path: string | undefined }): JSX.Element {
+  const isPath = path !== undefined && words !== "" && path.endsWith(words);
+  return <span class="tool-title">{isPath ? <FilePath path={words} /> : <bdi>{words}</bdi>}</span>;
 }
 
 function remarks(view: ToolView, undone: boolean): string[] {

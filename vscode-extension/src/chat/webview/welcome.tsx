@@ -62,7 +62,7 @@ export function Welcome({ surrounding }: { surrounding: Surrounding }): JSX.Elem
             {recent.map(({ id, title, when, needs }) => (
               <li key={id}>
                 <button type="button" onClick={() => post({ type: "openSession", sessionId: id })}>
-                  <span class="recent-title">{title}</span>
+                  <span class="recent-title" dir="auto">{title}</span>
                   <span class={needs ? "needs" : "dim"}>{when}</span>
                 </button>
               </li>

@@ -66,7 +66,7 @@ function page(root: HTMLElement): void {
     button(t("Fit"), t("As much of the graph as can be read"), () => graph.view.fit()),
     button(icon("M8 2v8M4.5 7 8 10.5 11.5 7M2.5 13.5h11"), t("Save the graph as a picture"), savePicture, t("Save as SVG…")),
   );
-  root.append(h("header", { id: "head" }, title, facts), tools, wayHere, h("div", { id: "body" }, h("main", { id: "view" }, place, empty), pane));
+  root.append(h("header", {}, h("div", { id: "head" }, title, facts), tools, wayHere), h("div", { id: "body" }, h("main", { id: "view" }, place, empty), pane));
 
   function remember(): void {
     save({ trace_id: graph.traceId, expanded: [...graph.expanded], root: graph.root });

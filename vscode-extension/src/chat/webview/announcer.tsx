@@ -1,0 +1,36 @@
+import type { JSX } from "preact";
+import { useRef } from "preact/hooks";
+import { requestTitle } from "../../explore/words";
+import { isBudget } from "../../meter/model";
+import { isQuestion } from "../../permission/asked";
+import type { PermissionRequest } from "../../protocol.gen";
+import { SILENCE, spoken, stateWords } from "../../session/spoken";
+import type { SessionState } from "../../session/state";
+import { visibleLine } from "./visible";
+import { t } from "../../l10n";
+
+/**
+ * Tells a screen reader what a glance would tell. An answer is read paragraph by paragraph when there is time for it, a
+ * request at once and only once. The transcript itself is silent: it would be read out word by word.
+ */
+export function Announcer({ session, shown }: { session: SessionState | null; shown: SessionState | null }): JSX.Element {
+  const heard = useRef(SILENCE);
+  heard.current = spoken(heard.current, shown);
+  const asked = session?.pending[0];
+  return (
+    <div class="only-spoken">
+      <div aria-live="assertive">{asked && <p key={asked.requestId}>{requestWords(asked)}</p>}</div>
+      <div aria-live="polite" aria-relevant="additions">
+        {heard.current.lines.map(({ key, text }) => (
+          <p key={key}>{visibleLine(text)}</p>
+        ))}
+      </div>
+      <div aria-live="polite">{stateWords(shown)}</div>
+    </div>
+  );
+}
+
+function requestWords(request: PermissionRequest): string {
+  const kind = isQuestion(request) ? t("Question") : isBudget(request) ? t("Budget reached") : t("Approval needed");
+  return visibleLine([`${kind}: ${requestTitle(request)}`, ...request.questions.map(({ text }) => text), ...request.warnings].join(". "));
+}

@@ -1,0 +1,69 @@
+import type { RefObject } from "preact";
+import { useEffect } from "preact/hooks";
+
+/** Parts of the page that keep the focus while they are there, the inner ones first. */
+const PLACES = ".approval, .queue, .plan-tree, .plan, .meter, .attachments, .exploration, .tool";
+const FOCUSABLE = 'button:not(:disabled, [tabindex="-1"]), input:not(:disabled), textarea:not(:disabled), [tabindex="0"]';
+
+/**
+ * Keeps the keyboard's place on the page: when what has the focus goes away (a card that was answered, a button that was
+ * used up), the focus goes to what took its place, and at last to `field`, where the user types. Never to nothing.
+ */
+export function useKeptFocus(field: RefObject<HTMLElement | null>): void {
+  useEffect(() => {
+    let last: Element | null = null;
+    let places: Element[] = [];
+    const onFocus = ({ target }: FocusEvent): void => {
+      last = target instanceof Element && target !== document.body ? target : null;
+      places = [];
+      for (let place = last?.parentElement?.closest(PLACES); place; place = place.parentElement?.closest(PLACES)) places.push(place);
+    };
+    const onBlur = ({ target, relatedTarget }: FocusEvent): void => {
+      if (relatedTarget !== null || target !== last) return;
+      // What is about to be taken away is told of while it is still there.
+      queueMicrotask(() => {
+        // A click beside everything: nothing has gone, and nothing is to come back.
+        if (target === last && last?.isConnected && !last.matches(":disabled") && document.hasFocus()) last = null;
+      });
+    };
+    let pointed = false;
+    const onPointer = ({ type }: PointerEvent): void => void (pointed = type === "pointerdown");
+    // VS Code gives the page its focus back, e.g. when a list of choices closes, but not to what had it there.
+    const onWindowFocus = (): void => {
+      if (!pointed) queueMicrotask(look);
+    };
+    const look = (): void => {
+      if (!last || document.activeElement !== document.body || !document.hasFocus()) return;
+      if (last.isConnected && !last.matches(":disabled")) return (last as HTMLElement).focus();
+      // The answer is under way; what comes of it is not known yet.
+      if (last.isConnected) return;
+      (placeFor(last, places) ?? field.current ?? document.querySelector<HTMLElement>(FOCUSABLE))?.focus();
+    };
+    const observer = new MutationObserver(look);
+    observer.observe(document.body, { childList: true, subtree: true, attributes: true, attributeFilter: ["disabled"] });
+    document.addEventListener("focusin", onFocus);
+    document.addEventListener("focusout", onBlur);
+    window.addEventListener("focus", onWindowFocus);
+    for (const type of ["pointerdown", "pointerup", "pointercancel"] as const) window.addEventListener(type, onPointer, true);
+    return () => {
+      observer.disconnect();
+      document.removeEventListener("focusin", onFocus);
+      document.removeEventListener("focusout", onBlur);
+      window.removeEventListener("focus", onWindowFocus);
+      for (const type of ["pointerdown", "pointerup", "pointercancel"] as const) window.removeEventListener(type, onPointer, true);
+    };
+  }, [field]);
+}
+
+/** The next request gets the focus as a whole: what a key does to it is decided after it was read. */
+function placeFor(gone: Element, places: readonly Element[]): HTMLElement | null {
+  if (places.some((place) => place.matches(".approval"))) {
+    const card = places.find((place) => place.isConnected && place.matches(".approval")) ?? document.querySelector(".approval");
+    if (card) return card as HTMLElement;
+  }
+  const place = places.find((one) => one.isConnected);
+  if (!place) return null;
+  const label = gone.getAttribute("aria-label");
+  const same = label === null ? null : place.querySelector<HTMLElement>(`[aria-label="${CSS.escape(label)}"]:not(:disabled)`);
+  return same ?? place.querySelector<HTMLElement>(FOCUSABLE);
+}

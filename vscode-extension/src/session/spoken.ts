@@ -1,0 +1,101 @@
+/** What a screen reader says of an answer: whole paragraphs, as soon as they are complete. Pure. */
+import type { Part } from "../protocol.gen";
+import { plannedParts } from "./plan";
+import type { SessionState } from "./state";
+import { plural, t } from "../l10n";
+
+export interface Line {
+  key: string;
+  text: string;
+}
+
+export interface Spoken {
+  sessionId: string;
+  /** The newest answer, and how much of it was said. */
+  messageId: string;
+  said: number;
+  /** The lines said last; older ones are forgotten. */
+  lines: readonly Line[];
+}
+
+export const SILENCE: Spoken = { sessionId: "", messageId: "", said: 0, lines: [] };
+
+const KEPT = 8;
+
+/** What was said once `session` is as it is now. A session that is opened says nothing of its past. */
+export function spoken(before: Spoken, session: SessionState | null): Spoken {
+  if (!session) return SILENCE;
+  const sessionId = session.session.trace.traceId;
+  const newest = newestAnswer(session);
+  if (!newest) return before.sessionId === sessionId ? before : { ...SILENCE, sessionId };
+  const { id, parts, growing } = newest;
+  const text = textOf(parts);
+  // A plan is shown as a list, not as its JSON.
+  const complete = /^\s*[{[]/.test(text) || plannedParts(parts) ? 0 : growing ? wholeParagraphs(text) : text.length;
+  if (before.sessionId !== sessionId) return { sessionId, messageId: id, said: complete, lines: [] };
+  const same = before.messageId === id;
+  const rest = same ? [] : restOf(before, session);
+  const from = same ? before.said : 0;
+  if (same && complete <= from) return before;
+  const added = [...rest, ...linesOf(id, text, from, complete)];
+  return { sessionId, messageId: id, said: Math.max(from, complete), lines: added.length > 0 ? [...before.lines, ...added].slice(-KEPT) : before.lines };
+}
+
+interface Answer {
+  id: string;
+  parts: readonly (Part | undefined)[];
+  growing: boolean;
+}
+
+function newestAnswer({ streaming, items }: SessionState): Answer | undefined {
+  if (streaming) return { id: streaming.messageId, parts: streaming.parts, growing: true };
+  const last = items.findLast((item) => item.kind === "message" && item.message.role === "assistant");
+  return last?.kind === "message" ? { id: last.key, parts: last.message.content, growing: false } : undefined;
+}
+
+/** The end of the answer before, when the next one begins in the same moment. */
+function restOf({ messageId, said }: Spoken, { items }: SessionState): Line[] {
+  const last = messageId ? items.findLast((item) => item.key === messageId) : undefined;
+  if (last?.kind !== "message") return [];
+  const text = textOf(last.message.content);
+  return plannedParts(last.message.content) ? [] : linesOf(messageId, text, said, text.length);
+}
+
+function textOf(parts: readonly (Part | undefined)[]): string {
+  return parts.flatMap((part) => (part?.type === "text" && part.text.trim() ? [`${part.text.trimEnd()}\n\n`] : [])).join("");
+}
+
+/** Length of the paragraphs at the beginning that will not grow any more; a code block is one. */
+function wholeParagraphs(text: string): number {
+  let end = 0;
+  let inCode = false;
+  let at = 0;
+  for (const line of text.trimEnd().split("\n")) {
+    if (/^\s*(\x60{3}|~{3})/.test(line)) inCode = !inCode;
+    if (!inCode && line.trim() === "") end = at + line.length + 1;
+    at += line.length + 1;
+  }
+  return end;
+}
+
+function linesOf(id: string, text: string, from: number, to: number): Line[] {
+  return text
+    .slice(from, to)
+    .replace(/^[ \t]*(\x60{3}|~{3})[^\n]*\n([\s\S]*?)(?:\n[ \t]*\1[ \t]*$|$(?![\s\S]))/gm, (_, __, code: string) => codeWords(code.split("\n").length))
+    .split(/\n\s*\n/)
+    .map((paragraph) => paragraph.replace(/[*_\x60#|>]+/g, " ").replace(/\s+/g, " ").trim())
+    .filter(Boolean)
+    .map((line, index) => ({ key: `${id}-${from}-${index}`, text: line }));
+}
+
+function codeWords(count: number): string {
+  return plural(count, "Code, {0} line.", "Code, {0} lines.");
+}
+
+/** The words for what the session is doing. */
+export function stateWords(session: SessionState | null): string {
+  if (!session || session.pending.length > 0) return "";
+  if (session.children.awaits.length > 0) return t("Choose a branch");
+  if (session.session.status === "running") return t("Goalwright is working");
+  return session.items.length > 0 ? t("Goalwright is ready") : "";
+}

@@ -57,7 +57,7 @@ ANSWER = "Three ways are compared above. A is the smallest change and its tests 
 
 def make_repository(folder: Path) -> Path:
     """The workspace: a git repository with one commit, and something of the person's own that is not in it."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     (folder / "cart.py").write_text(CART)
     (folder / "test_cart.py").write_text(TEST)
     git(folder, "init", "-q", "-b", "main")

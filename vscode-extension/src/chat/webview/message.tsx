@@ -281,6 +281,11 @@ export function NoticeLine({ level, text, code = "", past = false }: { level: Le
     <div class={`notice notice-${level}`} role={past ? "note" : level === "error" ? "alert" : "status"}>
       <Icon name={icon} />
       <span>{text}</span>
+      {code === "cost" && (
+        <button type="button" onClick={() => post({ type: "meter", action: "setBudget" })}>
+          {t("Set budget…")}
+        </button>
+      )}
     </div>
   );
 }

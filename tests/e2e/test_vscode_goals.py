@@ -280,15 +280,21 @@ async def test_the_meter_tells_what_the_context_holds_and_it_is_shown_and_compac
         await expect(window.chat.get_by_text("Sum up the work")).to_have_count(0)
 
 
-async def test_a_budget_stops_the_run_with_a_question(with_model: WithModel, workspace: Path) -> None:
-    replies = [Reply(text="One."), Reply(text="Two.")]
+async def test_a_cost_is_warned_of_and_a_budget_stops_the_run_with_a_question(
+    with_model: WithModel, workspace: Path
+) -> None:
+    dear = {"output_tokens": 600_000}
+    replies = [Reply(text="One.", usage=dear), Reply(text="Two.")]
     async with with_model(replies) as (model, window):
         await window.show_chat()
         await window.widen_chat(120)
         await window.say("Say one.")
         await expect(window.answers().last).to_contain_text("One.")
-
-        await window.command("Goalwright: Set Budget…")
+        warning = window.chat.get_by_role("status").filter(has_text="This session has cost $6.0")
+        await expect(warning).to_be_visible()
+        await expect(numbers(window)).to_have_attribute("aria-label", re.compile("no budget is set"))
+        await window.pictures("cost-warning")
+        await window.button("Set budget…", warning).click()
         row = window.page.locator(".quick-input-list .monaco-list-row", has_text="Tokens for this session")
         await expect(row).to_contain_text("no limit")
         await window.pictures("budget-choice")

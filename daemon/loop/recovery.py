@@ -179,7 +179,8 @@ def _exploration(state: SessionState) -> dict[str, str]:
         if isinstance(part, ToolResultPart)
     }
     begun = [branch.explore_start_id for branch in state.children.branches.values()]
-    return next(({"explore_start_id": start} for start in reversed(begun) if start not in named), {})
+    start = next((start for start in reversed(begun) if start not in named), None)
+    return {} if start is None else {"explore_start_id": start}
 
 
 def close_what_is_open(session: Session, why: str = STOPPED) -> None:

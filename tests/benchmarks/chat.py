@@ -148,14 +148,14 @@ def _ways(sent: Sequence[tuple[float, bytes]], seen: Sequence[tuple[float, int]]
         yield next(time for time, drawn in seen if drawn >= len(text.rstrip())) - at * 1000
 
 
-async def _chat(page: Page) -> Frame:
+async def _chat(window: Page) -> Frame:
     """The page of the chat, in its frames."""
-    outer = page.locator(
+    outer = window.locator(
         f'iframe.webview.ready[src*="extensionId={EXTENSION_ID}"][src*="purpose=webviewView"]'
     )
-    handle = await (await outer.element_handle()).content_frame()
-    assert handle is not None
-    inner = await handle.wait_for_selector("iframe#active-frame")
-    frame = await inner.content_frame()
-    assert frame is not None
-    return frame
+    element = await outer.element_handle()
+    frame = None if element is None else await element.content_frame()
+    inner = None if frame is None else await frame.wait_for_selector("iframe#active-frame")
+    page = None if inner is None else await inner.content_frame()
+    assert page is not None, "the chat is not open"
+    return page

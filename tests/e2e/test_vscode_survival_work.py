@@ -202,18 +202,20 @@ async def branches_shown(window: Window, workspace: Path) -> None:
 
 async def branches_work(window: Window, workspace: Path) -> None:
     for name in "AB":
-        await expect(branch(window, name, "at work")).to_be_visible()
+        await expect(branch(window, name, "exploring")).to_be_visible()
     await expect(window.button("Stop")).to_be_visible()
 
 
 async def branches_are_over(window: Window, workspace: Path) -> None:
     for name in "AB":
-        await expect(branch(window, name, "at work")).to_have_count(0)
+        await expect(branch(window, name, "exploring")).to_have_count(0)
     await expect(window.button("Stop")).to_be_hidden()
 
 
 async def compare(window: Window, workspace: Path) -> None:
     await window.say(ways.TASK)
+    # Language servers look at all branches, and take their time on a busy machine.
+    await expect(window.chat.get_by_role("region", name="Scoreboard")).to_be_visible(timeout=90_000)
 
 
 async def choice_waits(window: Window, workspace: Path) -> None:

@@ -1,5 +1,6 @@
-"""``python -m tests.e2e.clicks``: counts clicks and keys of what users do most, in real VS Code, and prints a table.
+"""Counts clicks and keys of what users do most, in real VS Code, and prints a table.
 
+``python -m tests.e2e.clicks [PART OF A NAME ...]`` counts all of it, or what has one of the parts in its name.
 Needs what the tests in VS Code need (``make prepare-test``). Ends with 1 when a target is missed.
 """
 
@@ -9,7 +10,7 @@ import asyncio
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.e2e.conftest import MODELS, TEST_SETTINGS, VSIX, account_env
@@ -27,8 +28,14 @@ Row = tuple[str, str, str, bool]
 """Flow, counted, target, reached."""
 
 
-async def in_the_shared_window(folder: Path, builtin: Path) -> list[Row]:
-    """All flows that need no window of their own."""
+def show(row: Row) -> None:
+    """Print a line of the table as soon as it is known."""
+    name, words, target, reached = row
+    print(f"| {name} | {words} | {target} | {'ok' if reached else 'MISSED'} |", flush=True)
+
+
+async def in_the_shared_window(folder: Path, builtin: Path, only: Sequence[str]) -> list[Row]:
+    """Flows that need no window of their own; ``only``: those whose name has one of these parts."""
 
     def server_of(folder: Path, workspace: Path, env: Mapping[str, str]) -> VSCodeServer:
         return VSCodeServer(
@@ -42,6 +49,8 @@ async def in_the_shared_window(folder: Path, builtin: Path) -> list[Row]:
     rows: list[Row] = []
     try:
         for flow in flows(folder):
+            if only and not any(part in flow.name for part in only):
+                continue
             print(f"… {flow.name}", file=sys.stderr, flush=True)
             await shared.empty()
             workspace = flow.prepare(shared.workspace)
@@ -50,6 +59,7 @@ async def in_the_shared_window(folder: Path, builtin: Path) -> list[Row]:
                 hand = Hand(window.page)
                 await flow.do(window, workspace, hand)
             rows.append((flow.name, hand.words, flow.target, flow.most is None or hand.actions <= flow.most))
+            show(rows[-1])
     finally:
         await shared.close()
     return rows
@@ -76,28 +86,29 @@ async def without_a_key(folder: Path, builtin: Path) -> list[Row]:
                     await window.chat.get_by_role("button", name=f"Model: anthropic/{OPUS}").wait_for()
         finally:
             goalwright("stop", "--force", workspace=workspace, env=env)
-    return [
+    rows: list[Row] = [
         ("set a key", setting.words, "text + 1", setting.actions <= 1),
         ("switch the model", choosing.words, "2", choosing.actions <= 2),
     ]
+    for row in rows:
+        show(row)
+    return rows
 
 
-async def count() -> int:
+async def count(only: Sequence[str]) -> int:
     """Print the table."""
     folder = Path(tempfile.mkdtemp(prefix="gw-e2e-")).resolve()
     try:
         builtin = few_extensions(folder / "builtin")
         for name in ("shared", "own"):
             (folder / name).mkdir()
-        rows = await in_the_shared_window(folder / "shared", builtin)
+        print("| flow | counted | target | |\n|---|---|---|---|")
+        rows = await in_the_shared_window(folder / "shared", builtin, only)
         rows += await without_a_key(folder / "own", builtin)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print("| flow | counted | target | |\n|---|---|---|---|")
-    for name, words, target, reached in rows:
-        print(f"| {name} | {words} | {target} | {'ok' if reached else 'MISSED'} |")
     return 0 if all(row[-1] for row in rows) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(count()))
+    sys.exit(asyncio.run(count(sys.argv[1:])))

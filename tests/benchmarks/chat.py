@@ -158,9 +158,8 @@ async def _chat(window: Page) -> Frame:
     outer = window.locator(
         f'iframe.webview.ready[src*="extensionId={EXTENSION_ID}"][src*="purpose=webviewView"]'
     )
-    element = await outer.element_handle()
-    frame = None if element is None else await element.content_frame()
-    inner = None if frame is None else await frame.wait_for_selector("iframe#active-frame")
-    page = None if inner is None else await inner.content_frame()
+    frame = await (await outer.element_handle()).content_frame()
+    inner = frame and await frame.wait_for_selector("iframe#active-frame")
+    page = inner and await inner.content_frame()
     assert page is not None, "the chat is not open"
     return page

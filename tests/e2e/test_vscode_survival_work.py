@@ -259,6 +259,7 @@ SCENES = {
         leave_a_file_out,
         file_left_out,
         end=two_files_are_written,
+        written="decided",
     ),
     "after a turn and an undo": Scene(set_rates, undo, undone, end=redone),
     "after a turn, the plan open and a goal being renamed": Scene(

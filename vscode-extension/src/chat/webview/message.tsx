@@ -282,7 +282,7 @@ export function NoticeLine({ level, text, code = "", past = false }: { level: Le
       <Icon name={icon} />
       <span>{text}</span>
       {code === "cost" && (
-        <button type="button" onClick={() => post({ type: "meter", action: "setBudget" })}>
+        <button type="button" class="quiet" onClick={() => post({ type: "meter", action: "setBudget" })}>
           {t("Set budget…")}
         </button>
       )}

@@ -171,6 +171,12 @@ class Settings(BaseModel):
         gt=0,
         description="Stop a session with a question when it has cost this many US dollars.",
     )
+    budget_warning_usd: float = Field(
+        default=5.0,
+        ge=0,
+        description="Say so in the chat each time a session without a budget in US dollars has cost this much more; it "
+        "goes on working. 0: no warning.",
+    )
     budget_tokens: int | None = Field(
         default=None,
         gt=0,

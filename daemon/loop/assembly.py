@@ -243,6 +243,7 @@ class Assembly:
         profile = self.profile
         trace = self._state.trace
         wanted = self._state.plan.goals if goals is None else dict.fromkeys(goals)
+        budget = budget_of(self._session)
         for_goals, cost_for_goals = self._state.spending.of_all_goals(self._state.plan)
         return Meter(
             context_tokens=self.tokens(window),
@@ -251,7 +252,10 @@ class Assembly:
             usage=trace.usage,
             cost=trace.total_cost,
             cost_known=self._session.services.models.cost(self._session.model, Usage()) is not None,
-            budget=budget_of(self._session),
+            budget=budget,
+            warning_usd=self._session.config.settings.budget_warning_usd
+            if budget.session_usd is None
+            else 0.0,
             without_goal=subtracted(trace.usage, for_goals),
             without_goal_cost=max(0.0, round(trace.total_cost - cost_for_goals, _CENTS)),
             goals=tuple(

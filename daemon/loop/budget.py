@@ -18,6 +18,9 @@ from tools.localization import t
 if TYPE_CHECKING:
     from daemon.loop.live import LiveSession
 
+COST = "cost"
+"""Code of the notice that a session has cost much."""
+
 
 class _BudgetAsker:
     """Asks for the session, but by rules about budgets alone: ``"*": "allow"`` was not said of money."""
@@ -139,6 +142,32 @@ async def _ask(session: LiveSession) -> str:
                 updates={"raised_limits": {reached.key: limit}},
             )
         )
+
+
+def warn_of_cost(session: LiveSession) -> None:
+    """Tell the user each time the session has cost another ``budget_warning_usd``. O(sessions).
+
+    Who has set a budget in money has decided what it may cost, and is asked then.
+    """
+    session = session.root
+    _, cost = spent(session)
+    before, session.cost_seen = session.cost_seen, cost
+    every = session.config.settings.budget_warning_usd
+    if (
+        every
+        and budget_of(session).session_usd is None
+        and _multiples(cost, every) > _multiples(before, every)
+    ):
+        text = t(
+            "This session has cost ${cost:,.2f} so far. Set a budget to be asked before it costs more.",
+            cost=cost,
+        )
+        session.notice("warning", text, COST)
+
+
+def _multiples(cost: float, every: float) -> int:
+    # Sums of cents are a little less than what they should be.
+    return int(cost / every + 1e-9)
 
 
 def withdraw_question(session: LiveSession, permissions: PermissionService) -> None:

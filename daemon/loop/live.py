@@ -145,6 +145,8 @@ class LiveSession:
         """Held by a sub-agent that is about to begin."""
         self.budget_refused: tuple[str | None, str] | None = None
         """The turn in which the person refused to go on over a limit, and what was said then."""
+        self.cost_seen = state.trace.total_cost
+        """Of a main line: what it had cost, in US dollars, when somebody last looked whether to warn of it."""
         self.compacted_in_vain: Vain | None = None
         """Compactions that were tried and not stored."""
         self.metered_goal: str | None = None

@@ -167,6 +167,22 @@ def waits_for_answer(state: SessionState) -> bool:
     )
 
 
+def _exploration(state: SessionState) -> dict[str, str]:
+    """The exploration that an ``explore`` call without a result had begun, as its result would name it.
+
+    Its branches have ended with what they had done, which the user can still look at and use.
+    """
+    named = {
+        part.metadata.get("explore_start_id")
+        for message in state.messages
+        for part in message.content
+        if isinstance(part, ToolResultPart)
+    }
+    begun = [branch.explore_start_id for branch in state.children.branches.values()]
+    start = next((start for start in reversed(begun) if start not in named), None)
+    return {} if start is None else {"explore_start_id": start}
+
+
 def close_what_is_open(session: Session, why: str = STOPPED) -> None:
     """Bring a session to rest after its turn broke off. Does nothing on one that is at rest."""
     state = session.state
@@ -199,7 +215,7 @@ def close_what_is_open(session: Session, why: str = STOPPED) -> None:
                 name=name,
                 content=f"Interrupted: {why.removeprefix('Interrupted: ')} {how_far}",
                 is_error=True,
-                metadata={"not_run": True},
+                metadata={"not_run": True, **(_exploration(state) if name == "explore" else {})},
                 title=t("interrupted"),
             )
         )

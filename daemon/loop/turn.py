@@ -14,7 +14,7 @@ from daemon.context.prompt_record import changed_prompt
 from daemon.context.tokens import calibrated, estimate_tokens, part_tokens
 from daemon.loop import written_calls
 from daemon.loop.assembly import Assembly
-from daemon.loop.budget import keep_budget
+from daemon.loop.budget import keep_budget, warn_of_cost
 from daemon.loop.call_ids import goal_of_step, unique_call_ids
 from daemon.loop.call_times import CallTimes
 from daemon.loop.compacting import Compactor
@@ -412,7 +412,7 @@ class Turn:
         finish = FinishPart(reason=stop, time=self._services.now(), detail=detail)
         if usage is not None and (counted := usage.input + usage.cache_read + usage.cache_write):
             self._state.calibration = calibrated(self._state.calibration, counted, self._estimated)
-        return self._record.add(
+        message = self._record.add(
             "assistant",
             (*parts, finish),
             goal_id=self._goal_of_step,
@@ -423,6 +423,8 @@ class Turn:
             model=model or self._model,
             duration_ms=self._elapsed(),
         )
+        warn_of_cost(self._session)
+        return message
 
     def add_result(self, result: ToolResultPart, stop: StopReason | None = None) -> None:
         """See StepHost. A result belongs to the goal that had the focus when its call ran.

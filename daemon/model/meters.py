@@ -34,6 +34,8 @@ class Meter(Model):
     cost_known: bool = True
     budget: Budget = Budget()
     """The limits in force."""
+    warning_usd: float = 0.0
+    """Each so many US dollars the session says what it has cost; 0: it does not."""
     without_goal: Usage = Usage()
     """Model calls made while no goal had the focus, titles included: what goals at the top leave of ``usage``."""
     without_goal_cost: float = 0.0

@@ -18,6 +18,7 @@ from typing import Any
 from tests.benchmarks import (
     assembly,
     branches,
+    chat,
     cold_start,
     diagnostics,
     edits,
@@ -54,6 +55,7 @@ BENCHMARKS: Mapping[str, Callable[[Stage], Awaitable[list[Measure]]]] = {
     "page": page.measure,
     "traces": traces.measure,
     "watch": watch.measure,
+    "chat": chat.measure,
     "lag": lag.measure,
 }
 

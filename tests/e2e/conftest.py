@@ -30,6 +30,9 @@ CLOSED_PORT = "http://127.0.0.1:9"
 
 TEST_SETTINGS: dict[str, object] = {"window.autoDetectColorScheme": True, "workbench.reduceMotion": "on"}
 
+MODELS: dict[str, object] = {"data": [{"id": "claude-opus-5-5"}, {"id": "claude-sonnet-5-5"}]}
+"""What Anthropic lists."""
+
 WithModel = Callable[..., AbstractAsyncContextManager[tuple[ModelServer, Window]]]
 Configure = Callable[..., Path]
 OpenVSCode = Callable[..., AbstractAsyncContextManager[Window]]

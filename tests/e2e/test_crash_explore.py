@@ -13,6 +13,7 @@ import pytest
 
 from daemon.explore.results import load_result
 from daemon.model.events import ExploreCompleted
+from daemon.model.messages import ToolResultPart
 from daemon.store.files import FileTraceStore
 from tests.examples import in_full
 from tests.fakes import explore_child
@@ -56,6 +57,9 @@ async def nothing_is_left(folder: Path, before: object, *, kept: tuple[str, ...]
         session = await bench.opened(session_id)
         branches = session.state.children.branches
         assert all(branch.status != "exploring" for branch in branches.values())
+        parts = [part for message in session.state.messages for part in message.content]
+        named = {part.metadata.get("explore_start_id") for part in parts if isinstance(part, ToolResultPart)}
+        assert {branch.explore_start_id for branch in branches.values()} <= named
         assert session.state.turn is None
         assert not session.state.pending
         await until(lambda: left_over(folder / "home") == [], "that no copy is left")

@@ -228,7 +228,7 @@ def numbers(window: Window) -> Locator:
 async def held(window: Window) -> float:
     """Tokens of the next request, in thousands, as the meter says."""
     found = re.match(
-        r"Session numbers: ([\d.]+)(k?) of ", await numbers(window).get_attribute("aria-label") or ""
+        r"Session numbers: ([\d.]+)(k?) of ", await numbers(window).locator(".only-spoken").inner_text()
     )
     assert found is not None
     return float(found[1]) / (1 if found[2] else 1_000)
@@ -254,7 +254,7 @@ async def test_the_meter_tells_what_the_context_holds_and_it_is_shown_and_compac
         await expect(meter(window)).to_have_attribute("aria-valuetext", re.compile(r"^About [\d.]+k tokens"))
         await window.say("What about the delays?")
         await expect(window.answers().last).to_contain_text("They are the night runs.")
-        await expect(numbers(window)).to_have_attribute("aria-label", re.compile("% cache hits"))
+        await expect(numbers(window)).to_have_accessible_name(re.compile("% cache hits"))
         await window.pictures("meter-narrow")
         await window.widen_chat(140)
         await numbers(window).click()
@@ -292,15 +292,21 @@ async def test_the_meter_tells_what_the_context_holds_and_it_is_shown_and_compac
         await expect(window.chat.get_by_text("Sum up the work")).to_have_count(0)
 
 
-async def test_a_budget_stops_the_run_with_a_question(with_model: WithModel, workspace: Path) -> None:
-    replies = [Reply(text="One."), Reply(text="Two.")]
+async def test_a_cost_is_warned_of_and_a_budget_stops_the_run_with_a_question(
+    with_model: WithModel, workspace: Path
+) -> None:
+    dear = {"output_tokens": 600_000}
+    replies = [Reply(text="One.", usage=dear), Reply(text="Two.")]
     async with with_model(replies) as (model, window):
         await window.show_chat()
         await window.widen_chat(120)
         await window.say("Say one.")
         await expect(window.answers().last).to_contain_text("One.")
-
-        await window.command("Goalwright: Set Budget…")
+        warning = window.chat.get_by_role("status").filter(has_text="This session has cost $6.0")
+        await expect(warning).to_be_visible()
+        await expect(numbers(window)).to_have_accessible_name(re.compile("no budget is set"))
+        await window.pictures("cost-warning")
+        await window.button("Set budget…", warning).click()
         row = window.page.locator(
             ".quick-input-list .monaco-list-row", has_text="Token limit for this session"
         )

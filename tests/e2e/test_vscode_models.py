@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.async_api import expect
 
-from tests.e2e.conftest import OpenVSCode
+from tests.e2e.conftest import MODELS, OpenVSCode
+from tests.e2e.vscode.flows import connect, switch_model
+from tests.e2e.vscode.hand import Hand
 from tests.fakes.model_server import ModelServer
 
 pytestmark = pytest.mark.timeout(300)
 
 KEY = "sk-ant-" + "k" * 40
-MODELS: dict[str, Any] = {"data": [{"id": "claude-opus-5-5"}, {"id": "claude-sonnet-5-5"}]}
 
 
 def files_with(folder: Path, text: str) -> list[Path]:
@@ -41,11 +41,12 @@ async def test_a_pasted_key_connects_and_another_model_is_two_clicks_away(
             )
             await expect(window.button("The test for discount codes fails. Make it pass.")).to_be_visible()
             await window.pictures("connect")
-            await window.button("Anthropic", card).click()
+            hand = Hand(page)
+            await connect(window, hand, "sk-ant-" + "w" * 40)  # a wrong one, without Enter
+            assert hand.words == "1 click + text"
             field = page.locator(".quick-input-widget input")
             await expect(field).to_have_attribute("type", "password")
             # A wrong key is asked for again, in the same place.
-            await page.keyboard.insert_text("sk-ant-" + "w" * 40)
             box = page.locator(".quick-input-widget")
             await expect(box).to_contain_text("rejected the API key.")
             await window.pictures("connect-key")
@@ -65,7 +66,10 @@ async def test_a_pasted_key_connects_and_another_model_is_two_clicks_away(
             opus = box.get_by_role("option", name=re.compile("claude-opus-5-5"))
             await expect(opus).to_contain_text("1M window · $4 in / $20 out per 1M tokens")
             await window.pictures("models")
-            await opus.click()
+            await page.keyboard.press("Escape")
+            hand = Hand(page)
+            await switch_model(window, hand, "anthropic/claude-sonnet-5-5", "claude-opus-5-5")
+            assert hand.words == "2 clicks"
             await expect(
                 window.chat.get_by_role("button", name="Model: anthropic/claude-opus-5-5")
             ).to_be_visible()

@@ -1,17 +1,10 @@
-"""A reload of the window and a ``kill -9`` of the daemon in the middle of things: nothing the user had is lost.
-
-Each scene is one moment of a main flow, and says what must be there before, after a reload, and after a kill.
-"""
+"""The conversation through a reload of the window and a ``kill -9`` of the daemon: nothing the user had is lost."""
 
 from __future__ import annotations
 
-import asyncio
-import os
+import json
 import re
-import signal
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -19,40 +12,17 @@ from playwright.async_api import Locator, expect
 
 from tests.e2e.conftest import WithModel
 from tests.e2e.vscode import task
-from tests.e2e.vscode.parcels import ASKED, PROPOSED, RATES, SET, make_parcels, set_rates
+from tests.e2e.vscode.parcels import make_parcels
+from tests.e2e.vscode.survival import HERE, LONG, THOUGHT, Scene, goes_on, play
 from tests.e2e.vscode.window import Window
-from tests.fakes.model_replies import Reply, ReplyLike
+from tests.fakes.model_replies import Reply
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
-THOUGHT = "Half a thought"
-LONG = Reply(text="A long answer about rates. " * 20, fault="hang", fault_after=14)
+EDITED = "And then about sizes."
+KEY = "sk-ant-half-of"
 QUESTIONS = [{"question": "Where to keep them?", "options": ["In a file", "In a database"]}]
 WAITS = f"{sys.executable} -c \"import time; print('counting', flush=True); time.sleep(600)\""
-
-Check = Callable[[Window, Path], Awaitable[None]]
-
-
-async def nothing(window: Window, workspace: Path) -> None:
-    """There is no such step."""
-
-
-@dataclass(frozen=True)
-class Scene:
-    """A moment: the way there, what is seen then, and what differs once the daemon was killed."""
-
-    replies: Callable[[Path], Sequence[ReplyLike]]
-    begin: Check
-    kept: Check
-    """Holds before, after a reload and after a kill."""
-    alive: Check = nothing
-    """Holds before and after a reload: what runs in the daemon goes on."""
-    killed: Check = nothing
-    """Holds after a kill."""
-    end: Check = nothing
-    """What the user does next, after all of it."""
-    written: str = ""
-    """What the user has typed or chosen that only the editor knows of."""
 
 
 async def draft_is_kept(window: Window, workspace: Path) -> None:
@@ -116,33 +86,6 @@ async def command_is_over(window: Window, workspace: Path) -> None:
     await expect(window.tool("bash", "stopped|failed")).to_be_visible()
 
 
-async def goes_on(window: Window, workspace: Path) -> None:
-    await window.say("Go on.")
-    await expect(window.answers().last).to_contain_text("Here I am.")
-
-
-async def leave_a_hunk_out(window: Window, workspace: Path) -> None:
-    await window.say(ASKED)
-    await window.approval.get_by_role("checkbox", name="Accept hunk 2 of 2", exact=True).uncheck()
-    await window.button("Suggest changes…", window.approval).click()
-    await window.approval.get_by_role("textbox", name="Feedback").fill(THOUGHT)
-
-
-async def hunk_left_out(window: Window, workspace: Path) -> None:
-    await expect(window.button("Apply 1 of 2 hunks", window.approval)).to_be_enabled()
-    await expect(window.tool("write", "waiting for approval")).to_be_visible()
-    await expect(window.tab("proposed by Goalwright")).to_have_count(1)
-    await expect(window.approval.get_by_role("textbox", name="Feedback")).to_have_value(THOUGHT)
-    assert (workspace / "rates.py").read_text() == RATES
-
-
-async def half_is_applied(window: Window, workspace: Path) -> None:
-    await window.button("Apply 1 of 2 hunks", window.approval).click()
-    await expect(window.answers().last).to_contain_text(SET)
-    assert "LOCAL = 350" in (workspace / "rates.py").read_text()
-    assert "6 * LOCAL" not in (workspace / "rates.py").read_text()
-
-
 async def half_an_answer(window: Window, workspace: Path) -> None:
     await window.say("Move the rates.")
     await asked(window).get_by_role("radio", name="In a database").check()
@@ -164,24 +107,80 @@ async def answered(window: Window, workspace: Path) -> None:
     await expect(window.tool("question", "done")).to_contain_text("In a database. SQLite, please")
 
 
-async def undo(window: Window, workspace: Path) -> None:
-    await window.say(ASKED)
-    await window.accept.click()
-    await expect(window.answers().last).to_contain_text(SET)
-    await window.button("Undo", window.tool("write", "done")).click()
+async def edit_what_is_queued(window: Window, workspace: Path) -> None:
+    await stream_and_queue(window, workspace)
+    await window.button("Edit", queue(window)).click()
+    await window.chat.get_by_role("textbox", name="Edit waiting prompt").fill(EDITED)
 
 
-async def undone(window: Window, workspace: Path) -> None:
-    await expect(window.answers().last).to_contain_text(SET)
-    await expect(window.button("Redo", window.tool("write", "done"))).to_be_visible()
-    await expect(window.chat.get_by_text("You undid write of rates.py (+2 −2)")).to_be_visible()
-    assert (workspace / "rates.py").read_text() == RATES
+async def edit_kept(window: Window, workspace: Path) -> None:
+    await expect(window.answers().last).to_contain_text("A long answer about rates.")
+    await expect(window.chat.get_by_role("textbox", name="Edit waiting prompt")).to_have_value(EDITED)
+    await draft_is_kept(window, workspace)
 
 
-async def redone(window: Window, workspace: Path) -> None:
-    await window.button("Redo", window.tool("write", "done")).click()
-    await expect(window.button("Undo", window.tool("write", "done"))).to_be_visible()
-    assert (workspace / "rates.py").read_text() == PROPOSED
+async def sends_what_was_edited(window: Window, workspace: Path) -> None:
+    """What is being edited waits, whatever else is sent."""
+    await window.composer.fill("")
+    await goes_on(window, workspace)
+    await edit_kept_only(window)
+    await window.button("Save", queue(window)).click()
+    await window.button("Send what is queued").click()
+    await expect(window.chat.get_by_role("article", name="You").last).to_contain_text(EDITED)
+    await expect(window.answers().last).to_contain_text("About sizes.")
+    await expect(queue(window)).to_have_count(0)
+
+
+async def edit_kept_only(window: Window) -> None:
+    await expect(window.chat.get_by_role("textbox", name="Edit waiting prompt")).to_have_value(EDITED)
+
+
+def input_box(window: Window) -> Locator:
+    """VS Code's own, at the top."""
+    return window.page.locator(".quick-input-widget")
+
+
+async def enter_half_a_key(window: Window, workspace: Path) -> None:
+    await window.command("Goalwright: Connect a Model…")
+    await input_box(window).get_by_role("option", name="Anthropic").click()
+    await expect(input_box(window)).to_contain_text("Anthropic")
+    await input_box(window).locator("input").fill(KEY)
+
+
+async def half_a_key_kept(window: Window, workspace: Path) -> None:
+    await expect(input_box(window).locator("input")).to_have_value(KEY)
+    await expect(input_box(window).locator("input")).to_have_attribute("type", "password")
+
+
+async def key_is_left(window: Window, workspace: Path) -> None:
+    """The key is only in the box, and the chat works on with the one it has."""
+    state = window.server.folder / "user"
+    assert not [file for file in state.rglob("*") if file.is_file() and KEY.encode() in file.read_bytes()]
+    await window.page.keyboard.press("Escape")
+    await goes_on(window, workspace)
+
+
+async def compact(window: Window, workspace: Path) -> None:
+    (workspace / "log.txt").write_text("".join(f"parcel {n} waited {n % 7} days\n" for n in range(400)))
+    await window.say("Read the log.")
+    await expect(window.answers().last).to_contain_text("I have read the log.")
+    await window.say("What about the delays?")
+    await expect(window.answers().last).to_contain_text("They are the night runs.")
+    await window.command("Goalwright: Compact Context")
+    await expect(input_box(window)).to_contain_text("Anything to keep?")
+    await window.page.keyboard.press("Enter")
+    await expect(window.notification("Compacting the context…")).to_be_visible()
+
+
+async def nothing_is_gone(window: Window, workspace: Path) -> None:
+    await expect(window.chat.get_by_role("article", name="You")).to_have_count(2)
+    for answer in ("I have read the log.", "They are the night runs."):
+        await expect(window.answers().filter(has_text=answer)).to_have_count(1)
+
+
+async def compacts_no_more(window: Window, workspace: Path) -> None:
+    await expect(window.notification("Compacting the context…")).to_have_count(0)
+    await expect(window.button("Stop")).to_be_hidden()
 
 
 SCENES = {
@@ -190,29 +189,51 @@ SCENES = {
         stream_and_queue,
         stream_and_queue_kept,
         still_streams,
-        interrupted,
-        sends_the_queue,
+        killed=interrupted,
+        end=sends_the_queue,
         written=THOUGHT,
     ),
+    "a queued prompt being edited": Scene(
+        lambda _: [LONG, HERE, Reply(text="About sizes.")],
+        edit_what_is_queued,
+        edit_kept,
+        still_streams,
+        killed=interrupted,
+        end=sends_what_was_edited,
+        written=EDITED,
+    ),
     "a command running": Scene(
-        lambda _: [task.call("bash", command=WAITS, description="count"), Reply(text="Here I am.")],
+        lambda _: [task.call("bash", command=WAITS, description="count"), HERE],
         run_a_command,
         command_shown,
         command_runs,
-        command_is_over,
-        goes_on,
-    ),
-    "an approval, a hunk left out, feedback half typed": Scene(
-        set_rates, leave_a_hunk_out, hunk_left_out, end=half_is_applied, written=THOUGHT
+        killed=command_is_over,
+        end=goes_on,
     ),
     "a question half answered": Scene(
-        lambda _: [task.call("question", questions=QUESTIONS), Reply(text="Here I am.")],
+        lambda _: [task.call("question", questions=QUESTIONS), HERE],
         half_an_answer,
         answer_kept,
         end=answered,
         written="SQLite, please",
     ),
-    "after a turn and an undo": Scene(set_rates, undo, undone, end=redone),
+    "a key half entered": Scene(
+        lambda _: [HERE], enter_half_a_key, half_a_key_kept, again=enter_half_a_key, end=key_is_left
+    ),
+    "a compaction running": Scene(
+        lambda folder: [
+            task.call("read", file_path=str(folder / "log.txt")),
+            Reply(text="I have read the log."),
+            Reply(text="They are the night runs."),
+            Reply(text=json.dumps({"current_work": "the log was read"}), fault="hang", fault_after=4),
+            HERE,
+        ],
+        compact,
+        nothing_is_gone,
+        killed=compacts_no_more,
+        end=goes_on,
+        settings={"goalwright.keepSteps": 1},
+    ),
 }
 
 
@@ -221,62 +242,11 @@ def workspace(ground: Path) -> Path:
     return make_parcels(ground)
 
 
-STORED = """async text => {
-    const opened = request => new Promise((resolve, reject) => {
-        request.onsuccess = () => resolve(request.result);
-        request.onerror = () => reject(request.error);
-    });
-    for (const { name } of await indexedDB.databases()) {
-        if (!name.startsWith("vscode-web-state-db")) continue;
-        const base = await opened(indexedDB.open(name));
-        const rows = await opened(base.transaction("ItemTable").objectStore("ItemTable").getAll());
-        base.close();
-        if (JSON.stringify(rows).includes(text)) return true;
-    }
-    return false;
-}"""
-"""Whether VS Code, which saves a moment later, has stored a text."""
-
-
-async def stored(window: Window, text: str) -> None:
-    """Wait until VS Code would have a text again after a reload."""
-    async with asyncio.timeout(30):
-        while not await window.page.evaluate(STORED, text):  # noqa: ASYNC110 -- the browser has no event for it
-            await asyncio.sleep(0.05)
-
-
-async def kill(window: Window) -> None:
-    """``kill -9`` the daemon, and wait until the chat has said so and another one has taken over."""
-    pid = await window.daemon_pid()
-    await window.chat.locator("body").evaluate(
-        "body => new MutationObserver(() => {"
-        "  if (body.innerText.includes('Connecting to the daemon again')) body.dataset.said = 'yes';"
-        "}).observe(body, { childList: true, subtree: true, characterData: true })"
-    )
-    os.kill(pid, signal.SIGKILL)
-    await expect(window.chat.locator("body")).to_have_attribute("data-said", "yes")
-    await expect(window.chat.get_by_text("Connecting to the daemon again")).to_have_count(0)
-    assert await window.daemon_pid() != pid
-
-
 @pytest.mark.parametrize("name", SCENES)
-async def test_nothing_is_lost_by_a_reload_and_a_killed_daemon(
+async def test_nothing_said_is_lost_by_a_reload_and_a_killed_daemon(
     with_model: WithModel, workspace: Path, name: str
 ) -> None:
     scene = SCENES[name]
-    async with with_model(scene.replies(workspace)) as (_model, window):
-        await window.show_chat()
-        await scene.begin(window, workspace)
-        await scene.kept(window, workspace)
-        await scene.alive(window, workspace)
-
-        await stored(window, scene.written)
-        await window.reload()
-        await window.show_chat()
-        await scene.kept(window, workspace)
-        await scene.alive(window, workspace)
-
-        await kill(window)
-        await scene.kept(window, workspace)
-        await scene.killed(window, workspace)
-        await scene.end(window, workspace)
+    scene.configure(workspace)
+    async with with_model(scene.replies(workspace)) as (model, window):
+        await play(scene, model, window, workspace)

@@ -53,6 +53,8 @@ class Recorded:
     """The last byte of the answer was handed to the system; None while it is under way or when cut short."""
     status: int = 0
     usage: Json = field(default_factory=dict[str, Any])
+    frames: list[tuple[float, bytes]] = field(default_factory=list[tuple[float, bytes]])
+    """What was streamed, each piece with the seconds of ``time.time()`` when it was handed to the system."""
     client_left: asyncio.Event = field(default_factory=asyncio.Event)
     """The client closed the connection before the answer was over."""
 
@@ -289,6 +291,7 @@ class ModelServer:
             if reply.delay_s:
                 await asyncio.sleep(reply.delay_s)
             if frame:
+                record.frames.append((time.time(), frame))
                 writer.write(f"{len(frame):x}\r\n".encode() + frame + b"\r\n")
                 await writer.drain()
             if reply.split:

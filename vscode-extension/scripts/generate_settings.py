@@ -31,7 +31,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "context_window",
         "diagnostics_severity",
     ),
-    "limits": ("budget_usd", "budget_tokens", "goal_budget_usd", "goal_budget_tokens"),
+    "limits": ("budget_warning_usd", "budget_usd", "budget_tokens", "goal_budget_usd", "goal_budget_tokens"),
     "agents": (
         "max_parallel",
         "max_depth",

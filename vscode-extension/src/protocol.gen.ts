@@ -1191,6 +1191,8 @@ export interface Meter {
   costKnown: boolean;
   /** The limits in force. */
   budget: Budget;
+  /** Each so many US dollars the session says what it has cost; 0: it does not. */
+  warningUsd: number;
   /** Model calls made while no goal had the focus, titles included: what goals at the top leave of `usage`. */
   withoutGoal: Usage;
   /** US dollars. */

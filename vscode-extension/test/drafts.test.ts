@@ -22,6 +22,8 @@ test("choices and texts are there again in the next window", () => {
   const next = new Drafts(memory);
   assert.deepEqual(next.choice("r1"), choice);
   assert.deepEqual(next.texts("r1"), { "b.py": "mine" });
+  first.decide(request("r1"), "a.py");
+  assert.deepEqual([...new Drafts(memory).decided("r1")], ["a.py"]);
   assert.deepEqual(next.of("s1"), ["r1"]);
   assert.deepEqual(next.of("s2"), []);
 });
@@ -62,6 +64,7 @@ test("what was done to a request goes to the next one for the same proposal, and
   const choice = choose(ALL, file("a.py"), undefined, false);
   drafts.setChoice(request("r1", call), choice);
   drafts.setText(request("r1", call), "a.py", "mine");
+  drafts.decide(request("r1", call), "a.py");
   // The file has changed meanwhile: the numbers of hunks mean something else.
   drafts.adopt(request("r2", { ...call, files: [file("a.py", { diff: "another" })] }), new Set(["r2"]));
   assert.equal(drafts.choice("r2"), ALL);
@@ -71,5 +74,6 @@ test("what was done to a request goes to the next one for the same proposal, and
   drafts.adopt(request("r4", call), new Set(["r4"]));
   assert.deepEqual(drafts.choice("r4"), choice);
   assert.deepEqual(drafts.texts("r4"), { "a.py": "mine" });
+  assert.deepEqual([...drafts.decided("r4")], ["a.py"]);
   assert.deepEqual(drafts.of("s1"), ["r4"]);
 });

@@ -78,6 +78,8 @@ test("a card finds its exploration by the result, and before that by the branche
   assert.equal(explorationView(both, again), undefined, "those of other calls are not shown by one that waits");
   const rejected = { ...done, results: { ...done.results, f: result("f", { name: "explore", isError: true, metadata: { denied: true } }) } };
   assert.equal(explorationView(rejected, again), undefined);
+  const killed = { ...state, results: { c: result("c", { name: "explore", isError: true, metadata: { not_run: true, explore_start_id: "1" } }) } };
+  assert.equal(explorationView(killed, asked)?.exploreStartId, "1", "what its branches had done can be used");
 });
 
 test("what was used is marked, wholly or in parts", () => {
@@ -219,6 +221,7 @@ test("the last line is the last words, else the last call", () => {
   assert.equal(line(text("One.\nTwo.\n")), "Two.");
   assert.equal(line(text("One."), call("c", "read", { file_path: "a.py" })), "read a.py");
   assert.equal(lastLine(null), "");
+  assert.equal(lastLine(message("user", 1, [text("Finish with a summary.")])), "");
 });
 
 test("addresses of a branch's files are read again as they were written", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { changed, choices, complaint } from "../src/meter/budget";
-import { budgets, cacheShare, details, isBudget, line, merged, spentWords } from "../src/meter/model";
+import { budgets, cacheShare, details, isBudget, line, merged, spentWords, warningWords } from "../src/meter/model";
 import type { GoalMeter, GoalTree } from "../src/protocol.gen";
 import { goal, meter, NO_BUDGET, request } from "./fakes/protocol";
 
@@ -20,7 +20,7 @@ test("the share from cache is of all that was sent", () => {
 
 test("the line says how full, what it cost, and how much came from cache", () => {
   const shown = line(meter(), NO_TREE);
-  assert.deepEqual([shown.context, shown.cost, shown.cache, shown.near, shown.costly], ["42k of 150k", "$0.12", "83 % cache hits", false, false]);
+  assert.deepEqual([shown.context, shown.cost, shown.cache, shown.near, shown.costly], ["42k of 150k", "$0.12", "83 % cache hits", false, ""]);
   assert.equal(shown.filled, 0.28);
 });
 
@@ -50,8 +50,15 @@ test("limits say what is used of them, and warn when little is left", () => {
     ["This session", "$0.12 of $0.13", true],
     ["Goal 2", "4.5k of 100k tokens", false],
   ]);
-  assert.equal(line(meter({ budget }), tree).costly, true);
+  assert.equal(line(meter({ budget }), tree).costly, "the budget is nearly used");
   assert.equal(budgets(meter({ budget }), NO_TREE)[1]?.what, "Each goal");
+});
+
+test("a session without a budget stands out from the amount at which it warns", () => {
+  assert.equal(line(meter({ warningUsd: 0.13 }), tree).costly, "");
+  assert.equal(line(meter({ warningUsd: 0.12 }), tree).costly, "no budget is set");
+  assert.equal(warningWords(meter({ warningUsd: 5 })), "a warning every $5");
+  assert.equal(warningWords(meter()), "");
 });
 
 test("the details tell window, tokens, cost and the goal in focus", () => {

@@ -87,6 +87,21 @@ test("a prompt waits for the end of the running turn, or for its next step when 
   assert.deepEqual(sent, [["one", "queue"], ["two", "steer"]]);
 });
 
+test("a prompt that is being edited is held back by the next daemon, too, until its text comes", async () => {
+  const { daemon, sessions } = make();
+  daemon.answers["session/load"] = () => loaded({ session: named("s1"), queue: [{ promptId: "p1", text: "old", steer: false, planner: null, attachments: [] }] });
+  await sessions.open("s1");
+  await sessions.holdQueued("p1", true);
+  const holds = (): unknown[] => daemon.asked.filter(([name]) => name === "queue/edit").map(([, params]) => params["hold"]);
+  daemon.states.fire({ phase: "connected" });
+  await settled();
+  assert.deepEqual(holds(), [true, true]);
+  await sessions.editQueue("p1", "new");
+  daemon.states.fire({ phase: "connected" });
+  await settled();
+  assert.deepEqual(holds(), [true, true, undefined]);
+});
+
 test("what happens while a session is being loaded is not lost", async () => {
   const { daemon, sessions } = make();
   let answer: (value: unknown) => void = () => undefined;

@@ -57,6 +57,10 @@ export interface Written {
   drafts: Readonly<Record<string, Draft>>;
   /** By request. */
   answers: Readonly<Record<string, { feedback?: string; answers?: QuestionAnswer[] }>>;
+  /** Texts of queued prompts that are being edited, by prompt. */
+  edits: Readonly<Record<string, string>>;
+  /** Parts of the page that are unfolded. */
+  unfolded: readonly string[];
 }
 
 /** What the person chose of each pending request that was touched, by request. */

@@ -79,6 +79,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   private toInsert = "";
   private waiting: Update[] = [];
   private timer: NodeJS.Timeout | undefined;
+  private flushedAt = 0;
 
   constructor(
     private readonly extension: vscode.Uri,
@@ -399,12 +400,14 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
 
   private enqueue(update: Update): void {
     add(this.waiting, update);
-    this.timer ??= setTimeout(() => this.flush(), FRAME_MS);
+    // The first text after a pause goes at once; only what comes in a rush is put together.
+    this.timer ??= setTimeout(() => this.flush(), Math.max(0, this.flushedAt + FRAME_MS - performance.now()));
   }
 
   private flush(): void {
     clearTimeout(this.timer);
     this.timer = undefined;
+    this.flushedAt = performance.now();
     const updates = this.waiting;
     this.waiting = [];
     if (updates.length > 0) this.post({ type: "updates", updates });

@@ -23,6 +23,7 @@ export const SETTINGS: Readonly<Record<string, string>> = {
   keepSteps: "keep_steps",
   contextWindow: "context_window",
   diagnosticsSeverity: "diagnostics_severity",
+  budgetWarningUsd: "budget_warning_usd",
   budgetUsd: "budget_usd",
   budgetTokens: "budget_tokens",
   goalBudgetUsd: "goal_budget_usd",

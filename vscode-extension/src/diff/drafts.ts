@@ -12,6 +12,8 @@ export interface Draft {
   choice: Choice;
   /** By path: the texts as the person edited them. */
   texts: Readonly<Record<string, string>>;
+  /** Files and hunks that were decided one by one, before the whole was answered. Drafts of older versions have none. */
+  decided?: readonly string[];
 }
 
 const KEY = "goalwright.drafts";
@@ -45,15 +47,23 @@ export class Drafts {
     return Object.fromEntries([...this.drafts].map(([requestId, { choice }]) => [requestId, choice]));
   }
 
+  decided(requestId: string): ReadonlySet<string> {
+    return new Set(this.drafts.get(requestId)?.decided);
+  }
+
+  decide(request: PermissionRequest, part: string): void {
+    this.set(request, { decided: [...new Set([...this.decided(request.requestId), part])] });
+  }
+
   setChoice(request: PermissionRequest, choice: Choice): void {
-    this.set(request, choice, this.texts(request.requestId));
+    this.set(request, { choice });
   }
 
   /** `text` undefined: the person takes the edits back. */
   setText(request: PermissionRequest, path: string, text: string | undefined): void {
     const { [path]: old, ...others } = this.texts(request.requestId);
     if (old === text) return;
-    this.set(request, this.choice(request.requestId), text === undefined ? others : { ...others, [path]: text });
+    this.set(request, { texts: text === undefined ? others : { ...others, [path]: text } });
   }
 
   /** Takes over what was done to an earlier request for the same, which a daemon had asked before it was killed. `pending`: ids. */
@@ -62,7 +72,7 @@ export class Drafts {
     const proposal = proposalOf(request);
     const earlier = this.of(request.traceId).find((id) => !pending.has(id) && this.drafts.get(id)?.proposal === proposal);
     if (earlier === undefined) return;
-    this.set(request, { ...this.choice(earlier), error: "" }, this.texts(earlier));
+    this.set(request, { choice: { ...this.choice(earlier), error: "" }, texts: this.texts(earlier), decided: [...this.decided(earlier)] });
     this.drop(earlier);
   }
 
@@ -70,11 +80,12 @@ export class Drafts {
     if (this.drafts.delete(requestId)) this.save();
   }
 
-  private set(request: PermissionRequest, choice: Choice, texts: Draft["texts"]): void {
+  private set(request: PermissionRequest, change: Partial<Pick<Draft, "choice" | "texts" | "decided">>): void {
     const { requestId, traceId } = request;
+    const before = this.drafts.get(requestId) ?? { choice: ALL, texts: {} };
     // The one that was touched last is the last to go.
     this.drafts.delete(requestId);
-    this.drafts.set(requestId, { traceId, proposal: proposalOf(request), choice, texts });
+    this.drafts.set(requestId, { ...before, ...change, traceId, proposal: proposalOf(request) });
     for (const old of [...this.drafts.keys()].slice(0, -MOST)) this.drafts.delete(old);
     this.save();
   }

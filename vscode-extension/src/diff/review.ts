@@ -33,8 +33,6 @@ export class Review implements vscode.Disposable {
   private readonly opened = new Set<string>();
   /** Requests that this window answers: their edits are not lost, they are sent. */
   private readonly ours = new Set<string>();
-  /** By request: the parts that were decided by code lenses; once all are, the answer is sent. */
-  private readonly byLens = new Map<string, Set<string>>();
   /** The request whose card is in front in the chat, once the user has chosen one. */
   private front: string | undefined;
   /** Requests whose diffs are about to open. */
@@ -80,10 +78,11 @@ export class Review implements vscode.Disposable {
   /** What is chosen of each request that was touched. */
   get choices(): Record<string, Choice> {
     const choices = this.drafts.choices();
-    for (const [requestId, made] of this.byLens) {
-      const request = this.pending(requestId);
+    for (const request of this.sessions.state?.pending ?? NOTHING) {
+      const { requestId } = request;
+      const made = this.drafts.decided(requestId);
       const choice = choices[requestId] ?? ALL;
-      if (!request) continue;
+      if (made.size === 0) continue;
       const decided = request.files.filter((file) => undecided([file], choice, made).length === 0);
       const files = decided.map(({ path }) => [path, { ...fileChoice(choice, path), decided: true }] as const);
       choices[requestId] = { ...choice, files: { ...choice.files, ...Object.fromEntries(files) } };
@@ -212,7 +211,7 @@ export class Review implements vscode.Disposable {
   /** What code lenses have to say about a request; undefined when it is not on display. */
   decided(requestId: string): { files: readonly FileDiff[]; choice: Choice; decided: Decided } | undefined {
     const request = this.pending(requestId);
-    return request && { files: request.files, choice: this.drafts.choice(requestId), decided: this.byLens.get(requestId) ?? new Set() };
+    return request && { files: request.files, choice: this.drafts.choice(requestId), decided: this.drafts.decided(requestId) };
   }
 
   /**
@@ -222,20 +221,18 @@ export class Review implements vscode.Disposable {
   async decide(requestId: string, path: string | undefined, hunk: number | undefined, accepted: boolean): Promise<void> {
     const request = this.pending(requestId);
     if (!request) return;
-    const made = this.byLens.get(requestId) ?? new Set<string>();
-    this.byLens.set(requestId, made);
     const files = request.files.filter((file) => path === undefined || file.path === path);
     const parts =
-      path !== undefined && hunk !== undefined ? [{ path, hunk }] : undecided(files, this.drafts.choice(requestId), made);
+      path !== undefined && hunk !== undefined ? [{ path, hunk }] : undecided(files, this.drafts.choice(requestId), this.drafts.decided(requestId));
     for (const one of parts) {
       // What the person edited by hand is one piece.
       const edited = fileChoice(this.drafts.choice(requestId), one.path).edited !== "no";
       await this.choose(requestId, one.path, edited ? undefined : one.hunk, accepted);
-      made.add(part(one.path, one.hunk));
+      if (this.waits(requestId)) this.drafts.decide(request, part(one.path, one.hunk));
     }
     this.chosen.fire();
     const choice = this.drafts.choice(requestId);
-    if (undecided(request.files, choice, made).length > 0 || !this.pending(requestId)) return;
+    if (!this.waits(requestId) || undecided(request.files, choice, this.drafts.decided(requestId)).length > 0) return;
     await this.answer(request, { reply: isEmpty(request.files, choice) ? "reject" : "once" });
   }
 
@@ -360,7 +357,8 @@ export class Review implements vscode.Disposable {
     for (const request of pending) {
       if (this.opened.has(request.requestId)) continue;
       this.opened.add(request.requestId);
-      const open = this.tabs(request.requestId).some(({ input }) => !(input instanceof vscode.TabInputText));
+      // VS Code opens an editor of several files anew after a reload, but with nothing in it.
+      const open = this.tabs(request.requestId).some((tab) => !(tab.input instanceof vscode.TabInputText) && !isMulti(tab));
       if (automatic && request.files.length > 0 && !open) this.openSoon(request.requestId);
     }
   }
@@ -408,7 +406,6 @@ export class Review implements vscode.Disposable {
     const again = !this.ours.has(requestId) && by === "" && this.goesOn;
     const texts = this.ours.delete(requestId) || again ? {} : this.drafts.texts(requestId);
     if (!again) this.drafts.drop(requestId);
-    this.byLens.delete(requestId);
     this.chosen.fire();
     // The rest of a review of several files goes on by itself.
     const rest = this.tabs(requestId).filter(isMulti).flatMap(sides).find((other) => this.waits(other.requestId));

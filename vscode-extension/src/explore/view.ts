@@ -70,9 +70,9 @@ function within(state: SessionState, branchId: string | null): string | null {
 /** By what the result says, else by the branches themselves: they are what the call asked for. */
 function startOf(state: SessionState, call: ToolCallPart): string | undefined {
   const result = state.results[call.id];
-  if (result?.metadata["denied"] === true || result?.metadata["not_run"] === true) return undefined;
   const said = result?.metadata["explore_start_id"];
   if (typeof said === "string" && branchesOf(state.children, said).length > 0) return said;
+  if (result?.metadata["denied"] === true || result?.metadata["not_run"] === true) return undefined;
   const { branches } = argumentsOf(call.input);
   if (!Array.isArray(branches)) return undefined;
   const wanted = branches.map((one) => oneLine(String(one)));

@@ -51,7 +51,8 @@ export function spentWords({ messageCount, totalTokens, totalCost }: Omit<GoalSt
 
 /** What a message says or does, on one line: its last words, else its last call. */
 export function lastLine(message: Message | null): string {
-  if (!message) return "";
+  // Its prompt was written for the model.
+  if (!message || message.role === "user") return "";
   for (const part of [...message.content].reverse()) {
     if (part.type === "text" && part.text.trim()) return oneLine(part.text.trim().split("\n").at(-1) ?? "");
     if (part.type === "tool_call") return oneLine(`${part.name} ${mainArgument(argumentsOf(part.input))}`);

@@ -50,8 +50,8 @@ export interface MeterLine {
   filled: number;
   /** The next compaction is near. */
   near: boolean;
-  /** A limit is near. */
-  costly: boolean;
+  /** Why the cost stands out; empty when it does not. */
+  costly: string;
   cost: string;
   cache: string;
   /** For a screen reader. */
@@ -67,11 +67,22 @@ export function line(meter: Meter, tree: GoalTree): MeterLine {
     context: limit > 0 ? t("{0} of {1}", short(contextTokens), short(limit)) : short(contextTokens),
     filled,
     near: filled >= NEARLY,
-    costly: budgets(meter, tree).some((one) => one.near),
+    costly: costlyWords(meter, tree),
     cost: costWords(meter),
     cache: cacheWords(usage),
     spoken: t("About {0} tokens of context; it is compacted at {1}", short(contextTokens), short(limit)),
   };
+}
+
+function costlyWords(meter: Meter, tree: GoalTree): string {
+  if (budgets(meter, tree).some((one) => one.near)) return t("the budget is nearly used");
+  const { cost, warningUsd = 0 } = meter;
+  return warningUsd > 0 && cost >= warningUsd ? t("no budget is set") : "";
+}
+
+/** What there is instead of a limit in money; empty when there is one, or nothing. */
+export function warningWords({ warningUsd = 0 }: Meter): string {
+  return warningUsd > 0 ? t("a warning every {0}", limitOf(warningUsd)) : "";
 }
 
 /** `$0.12`; `≥ $0.12` when some calls have no known price; empty when nothing is known to have been paid. */

@@ -52,6 +52,8 @@ export class SessionController implements vscode.Disposable {
   private readonly disposables: vscode.Disposable[] = [];
   private loading: { sessionId: string; updates: Update[] } | undefined;
   private loads = 0;
+  /** Queued prompts that are being edited. */
+  private readonly held = new Set<string>();
   /** Of the session that the next prompt begins. */
   private agent: string | undefined;
 
@@ -193,11 +195,14 @@ export class SessionController implements vscode.Disposable {
 
   /** Holds a prompt back while its text is edited, or no longer. One that was sent meanwhile needs no word. */
   async holdQueued(promptId: string, hold: boolean): Promise<void> {
+    if (hold) this.held.add(promptId);
+    else this.held.delete(promptId);
     if (!this.state?.queue.some((prompt) => prompt.promptId === promptId)) return;
     await this.daemon.request("goalwright/queue/edit", { sessionId: this.required(), promptId, text: null, hold });
   }
 
   async editQueue(promptId: string, text: string | null): Promise<void> {
+    this.held.delete(promptId);
     await this.daemon.request("goalwright/queue/edit", { sessionId: this.required(), promptId, text });
   }
 
@@ -236,6 +241,8 @@ export class SessionController implements vscode.Disposable {
     if (!sessionId) return this.changed.fire({ kind: "reset" });
     try {
       await this.open(sessionId);
+      // A daemon that was started anew does not know which ones it must not send.
+      for (const promptId of this.held) await this.holdQueued(promptId, true);
     } catch (error) {
       this.log.warn(`session ${sessionId}: ${asProblem(error).message}`);
       const shown = (this.sessionId ?? sessionId) === sessionId;

@@ -84,6 +84,7 @@ export function meter(over: Partial<Meter> = {}): Meter {
     cost: 0.12,
     costKnown: true,
     budget: NO_BUDGET,
+    warningUsd: 0,
     withoutGoal: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 },
     withoutGoalCost: 0,
     goals: [],

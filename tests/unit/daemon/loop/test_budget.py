@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from daemon.model.events import PermissionAsked
+from daemon.loop.budget import COST
+from daemon.model.events import Notice, PermissionAsked
 from daemon.model.traces import Budget
-from tests.fakes.core import ALLOW_ALL, daemon
+from tests.fakes.core import ALLOW_ALL, Bench, daemon
 from tests.fakes.models import Call
 from tests.fakes.waiting import until
 
@@ -151,3 +152,36 @@ async def test_below_the_limits_nobody_is_asked(tmp_path: Path, limit: dict[str,
         await session.prompt("go")
         assert (await session.prompt("more")).stop == "end_turn"
         assert bench.events(PermissionAsked) == []
+
+
+def cost_notices(bench: Bench) -> list[str]:
+    """What was said of the cost."""
+    return [notice.text for notice in bench.events(Notice) if notice.code == COST]
+
+
+async def test_a_session_without_a_budget_says_what_it_costs_each_time_it_has_cost_so_much_more(
+    tmp_path: Path,
+) -> None:
+    said = "This session has cost ${} so far. Set a budget to be asked before it costs more."
+    settings = {"budget_warning_usd": 0.03}
+    async with daemon(tmp_path, *"1234567") as bench:
+        session = bench.session(settings=settings)
+        for _ in range(7):
+            assert (await session.prompt("go")).stop == "end_turn"
+        assert cost_notices(bench) == [said.format("0.03"), said.format("0.06")]
+        session_id = session.session_id
+    # A daemon that was started anew does not repeat itself.
+    async with daemon(tmp_path, *"89") as bench:
+        session = await bench.opened(session_id)
+        session.config = session.config.overlaid(settings, "editor", "test")
+        await session.prompt("go")
+        assert cost_notices(bench) == []
+        await session.prompt("go")
+        assert cost_notices(bench) == [said.format("0.09")]
+
+
+async def test_who_has_set_a_budget_or_wants_no_warning_gets_none(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "One.", "Two.") as bench:
+        await bench.session(settings={"budget_warning_usd": 0.01, "budget_usd": 1.0}).prompt("go")
+        await bench.session(settings={"budget_warning_usd": 0}).prompt("go")
+        assert cost_notices(bench) == []

@@ -1,5 +1,6 @@
 import { Component, type ComponentType, h, type VNode } from "preact";
 import { useState } from "preact/hooks";
+import { isUnfolded, saveUnfolded } from "./host";
 
 const open = new Map<string, boolean>();
 
@@ -12,6 +13,18 @@ export function useOpen(key: string, initially = false): [boolean, () => void] {
     again((n) => n + 1);
   };
   return [value, toggle];
+}
+
+/** The same for a part of the page that stays as it is when the window reloads. */
+export function useKeptOpen(part: string): [boolean, () => void] {
+  const [value, toggle] = useOpen(part, isUnfolded(part));
+  return [
+    value,
+    () => {
+      saveUnfolded(part, !value);
+      toggle();
+    },
+  ];
 }
 
 /** A component that is drawn again only when `same` says that its props differ. */

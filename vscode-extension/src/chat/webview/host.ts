@@ -26,7 +26,7 @@ let timer: ReturnType<typeof setTimeout> | undefined;
 
 function read(): Written {
   const block = typeof document === "undefined" ? null : document.getElementById("written");
-  return { drafts: {}, answers: {}, ...(JSON.parse(block?.textContent ?? "{}") as Partial<Written>) };
+  return { drafts: {}, answers: {}, edits: {}, unfolded: [], ...(JSON.parse(block?.textContent ?? "{}") as Partial<Written>) };
 }
 
 function keep(now: Written): void {
@@ -65,4 +65,22 @@ export function answerOf(request: PermissionRequest): Written["answers"][string]
 
 export function saveAnswer(request: PermissionRequest, answer: Written["answers"][string] | undefined): void {
   keep({ ...written, answers: withNewest(written.answers, keyOf(request), answer) });
+}
+
+/** The text of a queued prompt that is being edited; null when it is not. */
+export function editOf(promptId: string): string | null {
+  return written.edits[promptId] ?? null;
+}
+
+export function saveEdit(promptId: string, text: string | null): void {
+  keep({ ...written, edits: withNewest(written.edits, promptId, text ?? undefined) });
+}
+
+export function isUnfolded(part: string): boolean {
+  return written.unfolded.includes(part);
+}
+
+export function saveUnfolded(part: string, unfolded: boolean): void {
+  const others = written.unfolded.filter((one) => one !== part);
+  keep({ ...written, unfolded: unfolded ? [...others, part] : others });
 }

@@ -319,6 +319,11 @@ export function NoticeLine({ level, text, code = "", past = false, children }: {
         {text}
         {children && <> {children}</>}
       </span>
+      {code === "cost" && (
+        <button type="button" class="quiet" onClick={() => post({ type: "meter", action: "setBudget" })}>
+          {t("Set budget…")}
+        </button>
+      )}
     </div>
   );
 }

@@ -1,8 +1,8 @@
 import type { JSX } from "preact";
-import { budgets, details, line, type Limit } from "../../meter/model";
+import { budgets, details, line, warningWords, type Limit } from "../../meter/model";
 import type { GoalTree, Meter } from "../../protocol.gen";
 import type { MeterAction } from "../messages";
-import { memo, useOpen } from "./hooks";
+import { memo, useKeptOpen } from "./hooks";
 import { post } from "./host";
 import { Icon } from "./icons";
 import { t } from "../../l10n";
@@ -14,9 +14,9 @@ interface MeterProps {
 
 /** How full the context is and what the session took: a line, and what is behind it on demand. */
 export const MeterPanel = memo(({ meter, tree }: MeterProps): JSX.Element => {
-  const [open, toggle] = useOpen("meter");
+  const [open, toggle] = useKeptOpen("meter");
   const { context, filled, near, costly, cost, cache, spoken } = line(meter, tree);
-  const words = [t("{0} tokens", context), cost, cache, costly ? t("the budget is nearly used") : ""].filter(Boolean).join(", ");
+  const words = [t("{0} tokens", context), cost, cache, costly].filter(Boolean).join(", ");
   return (
     <section class="meter" aria-label={t("Context and cost")}>
       {open && <Details meter={meter} tree={tree} />}
@@ -69,7 +69,9 @@ function Details({ meter, tree }: MeterProps): JSX.Element {
         ))}
         <div>
           <dt>{t("Budget")}</dt>
-          <dd>{limits.length === 0 ? t("no limit") : limits.map((limit) => <LimitLine key={limit.key} limit={limit} />)}</dd>
+          <dd>
+            {limits.length === 0 ? [t("no limit"), warningWords(meter)].filter(Boolean).join(" · ") : limits.map((limit) => <LimitLine key={limit.key} limit={limit} />)}
+          </dd>
         </div>
       </dl>
       <div class="buttons">

@@ -8,7 +8,7 @@ import type { Goal, GoalTree } from "../../protocol.gen";
 import { goalOf } from "../../session/numbers";
 import type { SessionState } from "../../session/state";
 import type { GoalAction } from "../messages";
-import { useOpen } from "./hooks";
+import { useKeptOpen } from "./hooks";
 import { post } from "./host";
 import { Icon, type IconName } from "./icons";
 import { visibleLine } from "./visible";
@@ -20,7 +20,7 @@ const KEYS: Readonly<Record<string, GoalAction>> = { F2: "rename", Delete: "aban
 /** The plan above the composer: how far it is and what is being worked on; opened, the tree with what can be done to each goal. */
 export function PlanStrip({ session }: { session: SessionState }): JSX.Element | null {
   const { goalTree: tree } = session;
-  const [open, toggle] = useOpen("plan");
+  const [open, toggle] = useKeptOpen("plan");
   if (tree.goals.length === 0) return null;
   const { done, all } = progress(tree);
   const current = goalOf(tree, tree.currentId);

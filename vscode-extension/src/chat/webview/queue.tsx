@@ -1,8 +1,8 @@
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { QueuedPrompt } from "../../protocol.gen";
 import { handedLine } from "../handed";
-import { post } from "./host";
+import { editOf, post, saveEdit } from "./host";
 import { Icon } from "./icons";
 import { t } from "../../l10n";
 
@@ -35,16 +35,25 @@ export function Queue({ queue, paused }: { queue: readonly QueuedPrompt[]; pause
 }
 
 function Waiting({ prompt, place }: { prompt: QueuedPrompt; place: number }): JSX.Element {
-  const [draft, setDraft] = useState<string | null>(null);
-  const hold = (held: boolean): void => {
-    setDraft(held ? prompt.text : null);
-    post({ type: "holdQueue", promptId: prompt.promptId, held });
+  const { promptId } = prompt;
+  const [draft, setDraft] = useState(() => editOf(promptId));
+  const write = (text: string | null): void => {
+    setDraft(text);
+    saveEdit(promptId, text);
   };
+  const hold = (held: boolean): void => {
+    write(held ? prompt.text : null);
+    post({ type: "holdQueue", promptId, held });
+  };
+  useEffect(() => {
+    // It was being edited when the window was reloaded.
+    if (draft !== null) post({ type: "holdQueue", promptId, held: true });
+  }, [promptId]);
   const save = (): void => {
     const changed = draft !== null && draft.trim() !== "" && draft !== prompt.text;
     if (!changed) return hold(false);
-    post({ type: "editQueue", promptId: prompt.promptId, text: draft });
-    setDraft(null);
+    post({ type: "editQueue", promptId, text: draft });
+    write(null);
   };
   if (draft !== null) {
     return (
@@ -55,7 +64,7 @@ function Waiting({ prompt, place }: { prompt: QueuedPrompt; place: number }): JS
           dir="auto"
           aria-label={t("Edit waiting prompt")}
           value={draft}
-          onInput={(event) => setDraft(event.currentTarget.value)}
+          onInput={(event) => write(event.currentTarget.value)}
           onKeyDown={(event) => {
             if (event.key === "Escape") hold(false);
             if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -86,7 +95,7 @@ function Waiting({ prompt, place }: { prompt: QueuedPrompt; place: number }): JS
         class="symbol"
         aria-label={t("Remove")}
         title={t("Remove")}
-        onClick={() => post({ type: "editQueue", promptId: prompt.promptId, text: null })}
+        onClick={() => post({ type: "editQueue", promptId, text: null })}
       >
         <Icon name="cross" />
       </button>

@@ -105,7 +105,7 @@ export function FilePath({ path }: { path: string }): JSX.Element {
   return (
     <span class="file" dir="ltr">
       {name > 0 && <span class="file-folder">{path.slice(0, name)}</span>}
-      <bdi class="file-name">{path.slice(name)}</bdi>
+      <bdi class="file-name" dir="ltr">{path.slice(name)}</bdi>
     </span>
   );
 }

@@ -81,7 +81,7 @@ async def test_wrong_use_is_told_with_what_to_do(tmp_path: Path) -> None:
         for args, words in (
             (("show", "Q"), "There is no branch Q. Branches: A, B, C.\n"),
             (("diff", "A", "other.py"), "Branch A did not change other.py. Its files: cart.py.\n"),
-            (("leave",), "Goalwright does not wait for a choice in this session.\n"),
+            (("leave",), "No choice is open in this session.\n"),
         ):
             wrong = await goalwright.command("explore", *args)
             assert (wrong.code, wrong.stdout, wrong.stderr) == (1, "", words)

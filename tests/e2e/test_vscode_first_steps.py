@@ -79,7 +79,7 @@ async def test_without_the_daemon_the_chat_offers_to_install_it_and_then_works(
     async with open_vscode(env, python="", settings={"goalwright.basePython": sys.executable}) as window:
         await window.show_chat()
         offer = window.chat.get_by_role("alert")
-        await expect(offer).to_contain_text("Python environment of its own")
+        await expect(offer).to_contain_text("a small background service")
         await window.pictures("not-installed")
         await window.button("Install Goalwright", offer).click()
 

@@ -91,12 +91,12 @@ async def kill(window: Window) -> None:
     pid = await window.daemon_pid()
     await window.chat.locator("body").evaluate(
         "body => new MutationObserver(() => {"
-        "  if (body.innerText.includes('Connecting to the daemon again')) body.dataset.said = 'yes';"
+        "  if (body.innerText.includes('Reconnecting…')) body.dataset.said = 'yes';"
         "}).observe(body, { childList: true, subtree: true, characterData: true })"
     )
     os.kill(pid, signal.SIGKILL)
     await expect(window.chat.locator("body")).to_have_attribute("data-said", "yes")
-    await expect(window.chat.get_by_text("Connecting to the daemon again")).to_have_count(0)
+    await expect(window.chat.get_by_text("Reconnecting…")).to_have_count(0)
     assert await window.daemon_pid() != pid
 
 

@@ -71,16 +71,10 @@ export function App(): JSX.Element {
       if (message.type === "all" && message.session?.session.trace.traceId !== sessionId) toEnd();
       if (message.type === "record") toEnd();
     };
-    // VS Code's own command for the view puts the focus into the page, and into nothing on it.
-    const onFocus = (): void => {
-      if (document.activeElement === document.body) field.current?.focus({ preventScroll: true });
-    };
     window.addEventListener("message", onMessage);
-    window.addEventListener("focus", onFocus);
     post({ type: "ready" });
     return () => {
       window.removeEventListener("message", onMessage);
-      window.removeEventListener("focus", onFocus);
     };
   }, [change, following, hold, toEnd]);
 

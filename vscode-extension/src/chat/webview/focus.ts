@@ -28,9 +28,14 @@ export function useKeptFocus(field: RefObject<HTMLElement | null>): void {
     };
     let pointed = false;
     const onPointer = ({ type }: PointerEvent): void => void (pointed = type === "pointerdown");
-    // VS Code gives the page its focus back, e.g. when a list of choices closes, but not to what had it there.
+    // VS Code gives the page the focus, e.g. by its command for the view or when a list of choices closes, but nothing on
+    // the page: that is what had it last, or the field.
     const onWindowFocus = (): void => {
-      if (!pointed) queueMicrotask(look);
+      if (pointed) return;
+      queueMicrotask(() => {
+        if (last) look();
+        else if (document.activeElement === document.body) field.current?.focus({ preventScroll: true });
+      });
     };
     const look = (): void => {
       if (!last || document.activeElement !== document.body || !document.hasFocus()) return;

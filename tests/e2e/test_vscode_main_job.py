@@ -195,7 +195,7 @@ async def test_a_previous_session_is_opened_again_and_continued(
         await window.say("Another matter.")
         await expect(window.answers().last).to_contain_text("Second answer.")
 
-        await window.command("Goalwright: Open Session")
+        await window.command("Goalwright: Open Session…")
         await window.page.locator(".quick-input-list .monaco-list-row", has_text="heron").first.click()
         await expect(window.answers().last).to_contain_text("First answer.")
         await window.say("Which word?")

@@ -140,5 +140,7 @@ async def _tidy(window: Window) -> None:
             await question.get_by_role("button", name="Don't Save").click()
             await expect(tabs).to_have_count(0)
     await window.command("Goalwright: New Session")
+    if not await page.locator(".explorer-folders-view").is_visible():
+        await window.command("View: Show Explorer")
     if await page.locator(".notification-toast").count():
         await window.command("Notifications: Clear All Notifications")

@@ -49,6 +49,13 @@ test("opening a session says nothing of its past, and a plan is not said as JSON
   assert.deepEqual(listen([delta('{"steps": [\n\n'), delta('{"goal": "a"}]}')], past).said, []);
 });
 
+test("an answer that begins with a link is said once it is whole", () => {
+  const answer = "[rates.py](rates.py) is ready.\n\nIt has a test.";
+  const stored = event(9, "message_added", { message: message("assistant", 2, [text(answer)]), affectedGoals: [] });
+  const { said } = listen([delta("[rates.py](rates.py) is ready.\n\n"), delta("It has a test."), stored]);
+  assert.deepEqual(said, ["[rates.py](rates.py) is ready.", "It has a test."]);
+});
+
 test("old lines are forgotten", () => {
   const many = Array.from({ length: 40 }, (_, number) => delta(`Paragraph ${number}.\n\n`));
   let [state, heard] = [fromLoad(loaded()), spoken(SILENCE, fromLoad(loaded()))];

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { apply, firstSequence, fromLoad, prepend, trim, type SessionState, type Update } from "../src/session/state";
-import { toolView } from "../src/session/tools";
+import { toolView, uncounted } from "../src/session/tools";
 import type { Delta, Event } from "../src/protocol.gen";
 import { call, event, goal, loaded, message, NO_STATS, request, result, text, UNPAID } from "./fakes/protocol";
 
@@ -55,6 +55,27 @@ test("a tool call goes from pending to done", () => {
   const view = toolView(done, part);
   assert.deepEqual([view.state, view.added, view.removed, view.path, view.verdict], ["done", 1, 1, "a.py", "clean"]);
   assert.deepEqual(keys(done), ["m2"], "a tool message is no line of its own");
+});
+
+test("a question that was skipped is no rejection, live and after a reload", () => {
+  const part = call("c1", "question", { questions: ["Which?"] });
+  const asks = message("assistant", 2, [part]);
+  const answer = message("tool", 3, [result("c1", { name: "question", content: "The user skipped the question.", title: "skipped", metadata: { answers: [] } })]);
+  const live = play([
+    event(1, "message_added", { message: asks, affectedGoals: [] }),
+    event(2, "permission_asked", { request: request("r1", { toolCallId: "c1", permission: "question" }) }),
+    event(3, "permission_replied", { requestId: "r1", reply: "reject", feedback: null, by: "VS Code", remembered: null, scope: "session", answers: [] }),
+    event(4, "message_added", { message: answer, affectedGoals: [] }),
+  ]);
+  for (const state of [live, fromLoad(loaded({ messages: [asks, answer] }))]) {
+    const view = toolView(state, part);
+    assert.deepEqual([view.state, view.title, view.why], ["done", "skipped", ""]);
+  }
+});
+
+test("counts at the end of a title are left to the card, also of an altered change", () => {
+  const titles = ["rates.py +1 -1", "rates.py +1 −1", "Edit rates.py (+1 -4)", "rates.py +1 -1 (altered by you)", "rates.py (2).txt +10 -0", "C++ +1"];
+  assert.deepEqual(titles.map(uncounted), ["rates.py", "rates.py", "Edit rates.py", "rates.py", "rates.py (2).txt", "C++ +1"]);
 });
 
 test("what the person undid is a line of its own, and an altered change says so", () => {

@@ -30,8 +30,9 @@ export function spoken(before: Spoken, session: SessionState | null): Spoken {
   if (!newest) return before.sessionId === sessionId ? before : { ...SILENCE, sessionId };
   const { id, parts, growing } = newest;
   const text = textOf(parts);
-  // A plan is shown as a list, not as its JSON.
-  const complete = /^\s*[{[]/.test(text) || plannedParts(parts) ? 0 : growing ? wholeParagraphs(text) : text.length;
+  // A plan is shown as a list, not as its JSON; whether a text is one shows at its end.
+  const silent = growing ? /^\s*[{[]/.test(text) : plannedParts(parts) !== undefined;
+  const complete = silent ? 0 : growing ? wholeParagraphs(text) : text.length;
   if (before.sessionId !== sessionId) return { sessionId, messageId: id, said: complete, lines: [] };
   const same = before.messageId === id;
   const rest = same ? [] : restOf(before, session);

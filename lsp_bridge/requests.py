@@ -269,6 +269,7 @@ class Requests:
                 p.CallUnderWay(tool_call_id=call_id, output=session.live_output.get(call_id, ""))
                 for call_id in {**state.under_way, **session.live_output}
             ),
+            compacting=session.compacting,
         )
 
     async def messages(self, params: p.SessionMessagesParams) -> p.SessionMessagesResult:

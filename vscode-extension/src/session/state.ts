@@ -72,6 +72,8 @@ export interface SessionState {
   progress: Readonly<Record<string, ToolProgress>>;
   /** Background jobs that have ended: their exit codes by id, null where it is not known. */
   jobs: Readonly<Record<string, number | null>>;
+  /** The user has started a compaction that has not ended. */
+  compacting: boolean;
   pending: readonly PermissionRequest[];
   queue: readonly QueuedPrompt[];
   /** The model call that is tried again, until it goes on. */
@@ -111,6 +113,7 @@ export function fromLoad(loaded: SessionLoadResult): SessionState {
     },
     progress: Object.fromEntries(loaded.underWay.map(({ toolCallId, output }) => [toolCallId, { started: true, output, denied: false }])),
     jobs: endedJobs(loaded.notices),
+    compacting: loaded.compacting,
     pending: loaded.pending,
     queue: loaded.queue,
     retry: null,
@@ -250,6 +253,8 @@ function applyEvent(state: SessionState, event: Event): SessionState {
         const made = withStatus({ ...next, children: withAwaited(next.children, event.about, false) }, "running");
         return withNotice(made, noticeOf(event, next.items, state.goalTree, next.goalTree));
       }
+      if (event.code === "compaction_begins") next.compacting = !next.turning;
+      if (event.code === "compaction_done" || event.code === "compaction") next.compacting = false;
       if (isJobEnd(event.code)) next.jobs = { ...next.jobs, [event.about]: event.exitCode };
       return withNotice(next, noticeOf(event, next.items, state.goalTree, next.goalTree));
     default:

@@ -296,7 +296,7 @@ test("a background job runs until its end is told, also before its result is", (
   const part = call("c1", "bash", { command: "serve", background: true });
   const answer = message("tool", 2, [result("c1", { name: "bash", title: "job_1: serve", metadata: { command: "serve", job_id: "job_1" } })]);
   const ends = (exitCode: number | null, eventId = 9): Update => event(eventId, "notice", { level: "info", text: "The job ended.", code: "job_ended", about: "job_1", exitCode });
-  const running = play([delta({ kind: "tool_output", toolCallId: "c1", text: "listening\n" })], fromLoad(loaded({ messages: [message("assistant", 1, [part]), answer] })));
+  const running = play([delta({ kind: "tool_output", toolCallId: "c1", text: "listening\n" })], fromLoad(loaded({ messages: [message("assistant", 1, [part]), answer], underWay: [{ toolCallId: "c1", output: "" }] })));
   const view = toolView(running, part);
   assert.deepEqual([view.state, view.output, view.job], ["running", "listening\n", { id: "job_1", sessionId: "s1", running: true }]);
   for (const [code, state, words] of [[0, "done", "ended"], [3, "failed", "exit 3"], [-15, "canceled", "stopped"], [-9, "canceled", "signal 9"], [null, "canceled", "ended"]] as const) {
@@ -305,4 +305,6 @@ test("a background job runs until its end is told, also before its result is", (
   }
   const early = play([ends(0, 1), event(2, "message_added", { message: answer, affectedGoals: [] })], fromLoad(loaded({ messages: [message("assistant", 1, [part])] })));
   assert.equal(toolView(early, part).state, "done");
+  const gone = toolView(fromLoad(loaded({ messages: [message("assistant", 1, [part]), answer] })), part);
+  assert.deepEqual([gone.state, gone.ended, gone.job?.running], ["canceled", ["ended"], false], "the daemon does not have it");
 });

@@ -101,9 +101,11 @@ const MADE = "explore_choice_made";
 
 export function fromLoad(loaded: SessionLoadResult): SessionState {
   const { streaming } = loaded;
+  const placed = place(loaded.messages, loaded.notices, loaded.goalTree);
+  const progress = Object.fromEntries(loaded.underWay.map(({ toolCallId, output }) => [toolCallId, { started: true, output, denied: false }]));
   return {
     session: loaded.session,
-    ...place(loaded.messages, loaded.notices, loaded.goalTree),
+    ...placed,
     hasEarlier: loaded.hasEarlier,
     streaming: streaming && {
       messageId: streaming.messageId,
@@ -111,8 +113,8 @@ export function fromLoad(loaded: SessionLoadResult): SessionState {
       // The last one may still be growing; all others are stored.
       complete: streaming.parts.map((_, index) => index < streaming.parts.length - 1),
     },
-    progress: Object.fromEntries(loaded.underWay.map(({ toolCallId, output }) => [toolCallId, { started: true, output, denied: false }])),
-    jobs: endedJobs(loaded.notices),
+    progress,
+    jobs: { ...goneJobs(placed.results, progress), ...endedJobs(loaded.notices) },
     compacting: loaded.compacting,
     pending: loaded.pending,
     queue: loaded.queue,
@@ -156,6 +158,12 @@ function place(messages: readonly Message[], notices: readonly Told[], tree: Goa
 
 function endedJobs(notices: readonly Told[]): SessionState["jobs"] {
   return Object.fromEntries(notices.flatMap(({ event }) => (event.event === "notice" && isJobEnd(event.code) ? [[event.about, event.exitCode]] : [])));
+}
+
+/** Jobs whose end nobody told, as in the record of a sub-agent and in a session of somebody else. */
+function goneJobs(results: SessionState["results"], progress: SessionState["progress"]): SessionState["jobs"] {
+  const gone = Object.values(results).filter(({ name, toolCallId }) => name === "bash" && !progress[toolCallId]);
+  return Object.fromEntries(gone.flatMap(({ metadata }) => (typeof metadata["job_id"] === "string" ? [[metadata["job_id"], null]] : [])));
 }
 
 /** The notice that a background job has ended, by itself or by somebody. */

@@ -64,6 +64,12 @@ test("old lines are forgotten", () => {
   assert.equal(new Set(heard.lines.map(({ key }) => key)).size, 8);
 });
 
+test("a long answer that comes at once is said from its beginning", () => {
+  const paragraphs = Array.from({ length: 20 }, (_, number) => `Paragraph ${number}.`);
+  const { said } = listen([event(9, "message_added", { message: message("assistant", 2, [text(paragraphs.join("\n\n"))]), affectedGoals: [] })]);
+  assert.deepEqual(said, paragraphs);
+});
+
 test("while something is asked, nothing but the request is told", () => {
   const asked = fromLoad(loaded({ pending: [request("r1", {})] }));
   assert.equal(stateWords(asked), "");

@@ -39,7 +39,9 @@ export function spoken(before: Spoken, session: SessionState | null): Spoken {
   const from = same ? before.said : 0;
   if (same && complete <= from) return before;
   const added = [...rest, ...linesOf(id, text, from, complete)];
-  return { sessionId, messageId: id, said: Math.max(from, complete), lines: added.length > 0 ? [...before.lines, ...added].slice(-KEPT) : before.lines };
+  // A long answer that comes at once is said from its beginning.
+  const lines = added.length > 0 ? [...before.lines, ...added].slice(-Math.max(KEPT, added.length)) : before.lines;
+  return { sessionId, messageId: id, said: Math.max(from, complete), lines };
 }
 
 interface Answer {

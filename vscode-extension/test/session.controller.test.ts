@@ -79,6 +79,13 @@ test("the first prompt makes the session, loads it and is remembered", async () 
   assert.deepEqual(sessions.outbox, []);
 });
 
+test("two prompts in quick succession begin one session", async () => {
+  const { daemon, sessions } = make();
+  await Promise.all([sessions.prompt("one"), sessions.prompt("two")]);
+  assert.deepEqual(daemon.asked.map(([name]) => name), ["session/new", "session/load", "session/prompt", "session/prompt"]);
+  assert.deepEqual(sessions.outbox, []);
+});
+
 test("a prompt waits for the end of the running turn, or for its next step when it steers", async () => {
   const { daemon, sessions } = make();
   await sessions.prompt("one");

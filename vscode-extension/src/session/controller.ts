@@ -55,6 +55,7 @@ export class SessionController implements vscode.Disposable {
   private readonly disposables: vscode.Disposable[] = [];
   private loading: { sessionId: string; updates: Update[] } | undefined;
   private loads = 0;
+  private making: Promise<void> | undefined;
   /** Where each prompt of the outbox was sent, and the newest message there: an older one with the same words is not it. */
   private readonly sent = new Map<string, { sessionId: string | undefined; after: number }>();
   /** Queued prompts that are being edited. */
@@ -97,6 +98,7 @@ export class SessionController implements vscode.Disposable {
   /** An empty chat; the session is made with its first prompt, so that none stays empty. Without a name the usual agent has it. */
   async startNew(agent?: string): Promise<void> {
     this.agent = agent;
+    this.making = undefined;
     this.loads++;
     this.loading = undefined;
     this.state = undefined;
@@ -146,11 +148,14 @@ export class SessionController implements vscode.Disposable {
   /** The id of the session on display, which is made when there is none. */
   async ensure(): Promise<string> {
     await this.daemon.connect();
-    if (!this.state) {
-      const { session } = await this.daemon.request("goalwright/session/new", this.agent === undefined ? {} : { agent: this.agent });
-      await this.open(session.trace.traceId);
-    }
+    // Two prompts in quick succession begin one session.
+    if (!this.state) await (this.making ??= this.make().finally(() => (this.making = undefined)));
     return this.required();
+  }
+
+  private async make(): Promise<void> {
+    const { session } = await this.daemon.request("goalwright/session/new", this.agent === undefined ? {} : { agent: this.agent });
+    await this.open(session.trace.traceId);
   }
 
   /**

@@ -115,6 +115,10 @@ class SessionJobs:
         """See Jobs."""
         return [entry.job for entry in self._jobs.values()]
 
+    def begun_by(self) -> Sequence[str]:
+        """Return the ids of the tool calls whose jobs still run."""
+        return [entry.job.tool_call_id for entry in self._jobs.values() if entry.job.exit_code is None]
+
     def output(self, job_id: str) -> str:
         """See Jobs."""
         entry = self._known(job_id)

@@ -235,6 +235,8 @@ class SessionLoadResult(Wire):
     """What a transcript tells among ``messages``, in order."""
     under_way: tuple[CallUnderWay, ...] = ()
     """Tool calls that have been started and have no result yet, and those whose background job still runs."""
+    compacting: bool = False
+    """The user has started a compaction that has not ended."""
 
 
 class CallUnderWay(Wire):

@@ -267,8 +267,11 @@ class Requests:
             notices=_told(told),
             under_way=tuple(
                 p.CallUnderWay(tool_call_id=call_id, output=session.live_output.get(call_id, ""))
-                for call_id in {**state.under_way, **session.live_output}
+                for call_id in dict.fromkeys(
+                    [*state.under_way, *session.jobs.begun_by(), *session.live_output]
+                )
             ),
+            compacting=session.compacting,
         )
 
     async def messages(self, params: p.SessionMessagesParams) -> p.SessionMessagesResult:

@@ -183,6 +183,6 @@ def _unanswered(feedback: str | None) -> ToolResult:
         return ToolResult(f"The question was not answered: {feedback}", t("not answered"), {"answers": []})
     return ToolResult(
         "The user skipped the question. Choose what fits the task best, and say what you assumed.",
-        "skipped",
+        t("skipped"),
         {"answers": []},
     )

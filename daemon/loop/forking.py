@@ -13,7 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from daemon.loop.budget import COST
 from daemon.loop.goal_events import goal_event
+from daemon.loop.notes import CHOICE_AWAITED, CHOICE_LEFT, JOB_ENDED, JOB_KILLED
 from daemon.loop.state import SessionState
 from daemon.model.events import (
     AffectedGoal,
@@ -47,6 +49,8 @@ _COPIED = (
     ContextMarked, FilesRestored, GoalAdded, GoalMoved, GoalRemoved, GoalUpdated, MessageAdded, Notice,
     SessionUpdated, SystemPromptChanged, TurnEnded, TurnStarted,
 )  # fmt: skip
+_STAYS = frozenset({COST, CHOICE_AWAITED, CHOICE_LEFT, JOB_ENDED, JOB_KILLED})
+"""Codes of notices about what the fork does not have: ids of its own jobs begin anew, and so does what it cost."""
 _NUMBERS = ("self_stats", "cumulative_stats")
 _OF_A_PROMPT = ("title", "titled_by", "mission", "summary", "summarized_by")
 """What the first prompt of a session settles."""
@@ -168,7 +172,9 @@ class _Copies:
 
     def of(self, event: Event, *, begun: bool) -> Event | None:
         """Return the copy of an event; None when it stays with the session. ``begun``: there are messages."""
-        if not isinstance(event, _COPIED) or (isinstance(event, Notice) and not begun):
+        if not isinstance(event, _COPIED):
+            return None
+        if isinstance(event, Notice) and (not begun or event.code in _STAYS):
             return None
         if isinstance(event, MessageAdded):
             return self._message(event)

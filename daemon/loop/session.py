@@ -107,6 +107,11 @@ class Session(LiveSession):
         return self.state.trace.model or settings.models.get(self.agent.name) or self.default_model
 
     @property
+    def compacting(self) -> bool:
+        """Whether a compaction is under way that the user started."""
+        return self._compaction is not None
+
+    @property
     def running(self) -> bool:
         """Whether a turn is under way (or about to start)."""
         return self._worker is not None and not self._worker.done()

@@ -82,6 +82,8 @@ class SessionState:
         """Tool calls under way by id, and whether each was allowed or did more than ask: see daemon.loop.recovery."""
         self.jobs: dict[str, str] = dict(trace.carried.jobs)
         """Commands in the background that nobody said have ended: the command by the job's id."""
+        self._ended_early: set[str] = set()
+        """Jobs that ended before the result that names them was stored."""
         self.granted: list[Rule] = list(trace.carried.granted)
         """What the person allowed for the rest of the session by "always"."""
         self.seen_files: dict[str, str] = {}
@@ -124,8 +126,8 @@ class SessionState:
             self.notes = with_note(self.notes, event, self.plan)
         elif isinstance(event, Notice):
             self.notes = with_notice(self.notes, event)
-            if event.code in (JOB_ENDED, JOB_KILLED):
-                self.jobs.pop(event.about, None)
+            if event.code in (JOB_ENDED, JOB_KILLED) and self.jobs.pop(event.about, None) is None:
+                self._ended_early.add(event.about)
         if isinstance(event, MessageAdded):
             self._add_message(event)
         elif isinstance(event, MessagePartAdded):
@@ -391,7 +393,11 @@ class SessionState:
         if result is None or result.name != "bash":
             return
         job_id, command = result.metadata.get("job_id"), result.metadata.get("command")
-        if isinstance(job_id, str) and isinstance(command, str):
+        if not isinstance(job_id, str) or not isinstance(command, str):
+            return
+        if job_id in self._ended_early:
+            self._ended_early.discard(job_id)
+        else:
             self.jobs[job_id] = command
 
     def _note_files(self, message: Message) -> None:

@@ -1798,6 +1798,8 @@ export interface SessionLoadResult {
   notices: Told[];
   /** Tool calls that have been started and have no result yet, and those whose background job still runs. */
   underWay: CallUnderWay[];
+  /** The user has started a compaction that has not ended. */
+  compacting: boolean;
 }
 
 /** Older messages, for scrolling back: those with a `sequence` below `before`. */

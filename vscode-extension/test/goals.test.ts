@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { rows, stats, tooltip } from "../src/goals/model";
-import { matchingGoals, progress, shownGoals } from "../src/goals/shown";
+import { matchingGoals, nowWords, progress, shownGoals } from "../src/goals/shown";
 import { chain, goalNumbers } from "../src/session/numbers";
 import { goal, NO_STATS } from "./fakes/protocol";
 
@@ -96,4 +96,12 @@ test("the plan in the chat folds what has ended, until somebody opens it", () =>
   assert.deepEqual(progress(tree), { done: 1, all: 5 });
   const circle = { ...tree, goals: [goal("a", { parentId: "b" }), goal("b", { parentId: "a" })] };
   assert.deepEqual(shownGoals(circle, new Map()), []);
+});
+
+test("a plan says how it ended", () => {
+  const of = (...statuses: ("completed" | "abandoned" | "pending")[]): string =>
+    nowWords({ mission: "", currentId: null, goals: statuses.map((status, index) => goal(String(index + 1), { status })) });
+  assert.equal(of("completed", "abandoned"), "All goals are finished");
+  assert.equal(of("abandoned", "abandoned"), "All goals were abandoned");
+  assert.equal(of("completed", "pending"), "No goal is being worked on");
 });

@@ -79,6 +79,13 @@ test("the first prompt makes the session, loads it and is remembered", async () 
   assert.deepEqual(sessions.outbox, []);
 });
 
+test("two prompts in quick succession begin one session", async () => {
+  const { daemon, sessions } = make();
+  await Promise.all([sessions.prompt("one"), sessions.prompt("two")]);
+  assert.deepEqual(daemon.asked.map(([name]) => name), ["session/new", "session/load", "session/prompt", "session/prompt"]);
+  assert.deepEqual(sessions.outbox, []);
+});
+
 test("a prompt waits for the end of the running turn, or for its next step when it steers", async () => {
   const { daemon, sessions } = make();
   await sessions.prompt("one");
@@ -183,6 +190,56 @@ test("a prompt that was started is not given back when the connection breaks", a
   };
   await sessions.prompt("hello");
   assert.deepEqual(back, []);
+});
+
+const LOST = Object.assign(new Error("Pending response rejected since connection got disposed"), { code: -32097 });
+
+/** The daemon dies with the first prompt, and does `whileAway` before the client hears of it; the sessions of the prompts that came. */
+function dying(daemon: FakeDaemon, whileAway: () => unknown = () => undefined): string[] {
+  const got: string[] = [];
+  daemon.answers["session/prompt"] = async ({ sessionId, promptId }) => {
+    got.push(String(sessionId));
+    if (got.length > 1) return { promptId, stopReason: "end_turn", detail: "", removed: false };
+    await whileAway();
+    throw LOST;
+  };
+  return got;
+}
+
+test("a prompt that a dying daemon did not get is sent again, also when the same was said before", async () => {
+  const { daemon, sessions } = make();
+  daemon.answers["session/load"] = () => loaded({ session: named("s1"), messages: [message("user", 1, [text("go on")])] });
+  await sessions.open("s1");
+  const back: string[] = [];
+  sessions.onUndelivered((value) => back.push(value.text));
+  const got = dying(daemon);
+  await sessions.prompt("go on");
+  assert.deepEqual([got, back], [["s1", "s1"], []]);
+});
+
+test("a prompt that a dying daemon had stored is not sent twice", async () => {
+  const { daemon, sessions } = make();
+  await sessions.open("s1");
+  const got = dying(daemon, () => {
+    daemon.answers["session/load"] = () => loaded({ session: named("s1"), messages: [message("user", 1, [text("go on")])] });
+  });
+  await sessions.prompt("go on");
+  assert.deepEqual(got, ["s1"]);
+});
+
+test("a prompt is sent again to its own session, not to the one that was opened meanwhile", async () => {
+  const { daemon, sessions } = make();
+  await sessions.open("s1");
+  const got = dying(daemon, () => sessions.open("s2"));
+  await sessions.prompt("go on");
+  assert.deepEqual([got, sessions.sessionId], [["s1", "s1"], "s2"]);
+  await sessions.open("s1");
+  const again = dying(daemon, async () => {
+    daemon.answers["session/load"] = ({ sessionId }) => loaded({ session: named(String(sessionId)), messages: sessionId === "s1" ? [message("user", 1, [text("and on")])] : [] });
+    await sessions.open("s2");
+  });
+  await sessions.prompt("and on");
+  assert.deepEqual(again, ["s1"]);
 });
 
 test("an answer given elsewhere is told to whoever shows the request", async () => {

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { compactionWords, goalMarks, grouped, lines, readableSummary, readsWords, type CompactionLine } from "../src/session/lines";
-import { apply, fromLoad, type Update } from "../src/session/state";
+import { stateWords } from "../src/session/spoken";
+import { apply, fromLoad, type SessionState, type Update } from "../src/session/state";
 import type { CompactionPart, Message, Part } from "../src/protocol.gen";
 import { call, event, loaded, message, meter, request, result, session, text, UNPAID } from "./fakes/protocol";
 
@@ -77,6 +78,21 @@ test("a compaction that failed, or was stopped, leaves what was said about that"
   assert.deepEqual(failed.slice(2).map((line) => line.kind === "notice" && line.text), ["The context was not compacted: no credit."]);
   const stopped = live(begins, event(2, "turn_ended", { promptId: "p", stopReason: "canceled", detail: "", errorKind: "" }));
   assert.deepEqual(stopped.slice(2).map((line) => line.kind === "notice" && line.text), ["Stopped."]);
+});
+
+test("a compaction that the user started is under way until its end is told, also after a reload", () => {
+  const begins = notice(1, "The context has 150,123 tokens: the model is asked to sum up the work so far (as you asked).", "compaction_begins");
+  const idle = fromLoad(loaded({ messages: before }));
+  const kinds = ({ items, compacting }: SessionState): string[] => lines(items, compacting).map((line) => line.kind);
+  const begun = apply(idle, begins);
+  assert.deepEqual(kinds(begun), ["message", "message", "compaction"]);
+  assert.equal(stateWords(begun), "Compacting the context…");
+  for (const code of ["compaction_done", "compaction"]) assert.equal(apply(begun, notice(2, "Over.", code)).compacting, false);
+  const told = "event" in begins ? [{ after: 2, event: begins.event }] : [];
+  const [again, killed] = [true, false].map((compacting) => fromLoad(loaded({ messages: before, notices: told, compacting })));
+  assert.deepEqual([again, killed].map((one) => one && kinds(one).length), [3, 2]);
+  const turning = apply(apply(idle, event(1, "turn_started", { promptId: "p" })), notice(2, "The context is nearly full.", "compaction_begins"));
+  assert.equal(turning.compacting, false, "that is the turn's own");
 });
 
 test("reasons are told in words, and unknown ones as they are", () => {

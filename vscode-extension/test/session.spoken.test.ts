@@ -49,12 +49,25 @@ test("opening a session says nothing of its past, and a plan is not said as JSON
   assert.deepEqual(listen([delta('{"steps": [\n\n'), delta('{"goal": "a"}]}')], past).said, []);
 });
 
+test("an answer that begins with a link is said once it is whole", () => {
+  const answer = "[rates.py](rates.py) is ready.\n\nIt has a test.";
+  const stored = event(9, "message_added", { message: message("assistant", 2, [text(answer)]), affectedGoals: [] });
+  const { said } = listen([delta("[rates.py](rates.py) is ready.\n\n"), delta("It has a test."), stored]);
+  assert.deepEqual(said, ["[rates.py](rates.py) is ready.", "It has a test."]);
+});
+
 test("old lines are forgotten", () => {
   const many = Array.from({ length: 40 }, (_, number) => delta(`Paragraph ${number}.\n\n`));
   let [state, heard] = [fromLoad(loaded()), spoken(SILENCE, fromLoad(loaded()))];
   for (const update of many) heard = spoken(heard, (state = apply(state, update)));
   assert.equal(heard.lines.length, 8);
   assert.equal(new Set(heard.lines.map(({ key }) => key)).size, 8);
+});
+
+test("a long answer that comes at once is said from its beginning", () => {
+  const paragraphs = Array.from({ length: 20 }, (_, number) => `Paragraph ${number}.`);
+  const { said } = listen([event(9, "message_added", { message: message("assistant", 2, [text(paragraphs.join("\n\n"))]), affectedGoals: [] })]);
+  assert.deepEqual(said, paragraphs);
 });
 
 test("while something is asked, nothing but the request is told", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { apply, firstSequence, fromLoad, prepend, trim, type SessionState, type Update } from "../src/session/state";
-import { toolView } from "../src/session/tools";
+import { toolView, uncounted } from "../src/session/tools";
 import type { Delta, Event } from "../src/protocol.gen";
 import { call, event, goal, loaded, message, NO_STATS, request, result, text, UNPAID } from "./fakes/protocol";
 
@@ -55,6 +55,27 @@ test("a tool call goes from pending to done", () => {
   const view = toolView(done, part);
   assert.deepEqual([view.state, view.added, view.removed, view.path, view.verdict], ["done", 1, 1, "a.py", "clean"]);
   assert.deepEqual(keys(done), ["m2"], "a tool message is no line of its own");
+});
+
+test("a question that was skipped is no rejection, live and after a reload", () => {
+  const part = call("c1", "question", { questions: ["Which?"] });
+  const asks = message("assistant", 2, [part]);
+  const answer = message("tool", 3, [result("c1", { name: "question", content: "The user skipped the question.", title: "skipped", metadata: { answers: [] } })]);
+  const live = play([
+    event(1, "message_added", { message: asks, affectedGoals: [] }),
+    event(2, "permission_asked", { request: request("r1", { toolCallId: "c1", permission: "question" }) }),
+    event(3, "permission_replied", { requestId: "r1", reply: "reject", feedback: null, by: "VS Code", remembered: null, scope: "session", answers: [] }),
+    event(4, "message_added", { message: answer, affectedGoals: [] }),
+  ]);
+  for (const state of [live, fromLoad(loaded({ messages: [asks, answer] }))]) {
+    const view = toolView(state, part);
+    assert.deepEqual([view.state, view.title, view.why], ["done", "skipped", ""]);
+  }
+});
+
+test("counts at the end of a title are left to the card, also of an altered change", () => {
+  const titles = ["rates.py +1 -1", "rates.py +1 −1", "Edit rates.py (+1 -4)", "rates.py +1 -1 (altered by you)", "rates.py (2).txt +10 -0", "C++ +1"];
+  assert.deepEqual(titles.map(uncounted), ["rates.py", "rates.py", "Edit rates.py", "rates.py", "rates.py (2).txt", "C++ +1"]);
 });
 
 test("what the person undid is a line of its own, and an altered change says so", () => {
@@ -275,7 +296,7 @@ test("a background job runs until its end is told, also before its result is", (
   const part = call("c1", "bash", { command: "serve", background: true });
   const answer = message("tool", 2, [result("c1", { name: "bash", title: "job_1: serve", metadata: { command: "serve", job_id: "job_1" } })]);
   const ends = (exitCode: number | null, eventId = 9): Update => event(eventId, "notice", { level: "info", text: "The job ended.", code: "job_ended", about: "job_1", exitCode });
-  const running = play([delta({ kind: "tool_output", toolCallId: "c1", text: "listening\n" })], fromLoad(loaded({ messages: [message("assistant", 1, [part]), answer] })));
+  const running = play([delta({ kind: "tool_output", toolCallId: "c1", text: "listening\n" })], fromLoad(loaded({ messages: [message("assistant", 1, [part]), answer], underWay: [{ toolCallId: "c1", output: "" }] })));
   const view = toolView(running, part);
   assert.deepEqual([view.state, view.output, view.job], ["running", "listening\n", { id: "job_1", sessionId: "s1", running: true }]);
   for (const [code, state, words] of [[0, "done", "ended"], [3, "failed", "exit 3"], [-15, "canceled", "stopped"], [-9, "canceled", "signal 9"], [null, "canceled", "ended"]] as const) {
@@ -284,4 +305,6 @@ test("a background job runs until its end is told, also before its result is", (
   }
   const early = play([ends(0, 1), event(2, "message_added", { message: answer, affectedGoals: [] })], fromLoad(loaded({ messages: [message("assistant", 1, [part])] })));
   assert.equal(toolView(early, part).state, "done");
+  const gone = toolView(fromLoad(loaded({ messages: [message("assistant", 1, [part]), answer] })), part);
+  assert.deepEqual([gone.state, gone.ended, gone.job?.running], ["canceled", ["ended"], false], "the daemon does not have it");
 });

@@ -188,8 +188,10 @@ async def test_a_compaction_that_is_canceled_changes_nothing_and_says_so() -> No
         before = (await client.request("goalwright/session/context", params))["messages"]
         compacting = client.ask("goalwright/session/compact", params)
         await hold.reached.wait()
+        assert (await client.request("goalwright/session/load", params))["compacting"] is True
         assert (await client.request("goalwright/session/cancel", params))["canceled"] is True
         done = await client.answer(compacting)
+        assert (await client.request("goalwright/session/load", params))["compacting"] is False
         assert done["before"] == done["after"]
         assert "Canceled" in done["detail"]
         assert (await client.request("goalwright/session/context", params))["messages"] == before

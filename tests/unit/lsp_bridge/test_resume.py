@@ -85,6 +85,21 @@ def command(line: str, *, background: bool = False) -> Call:
     return Call("bash", {"command": line, "background": background})
 
 
+async def test_a_job_that_has_written_nothing_is_under_way_too() -> None:
+    silent = command("until [ -e go ]; do sleep 0.01; done", background=True)
+    async with served(silent, "Started.") as door:
+        client = await door.client(settings={"permission": {"*": "allow"}})
+        created = await client.request("goalwright/session/new", {})
+        loading = {"sessionId": created["session"]["trace"]["traceId"]}
+        await client.request("goalwright/session/load", loading)
+        await client.request("goalwright/session/prompt", {**loading, "text": "go"})
+        loaded = await client.request("goalwright/session/load", loading)
+        assert loaded["underWay"] == [{"toolCallId": "call_1", "output": ""}]
+        (door.bench.workspace / "go").touch()
+        await client.event("notice", code="job_ended", exitCode=0)
+        assert (await client.request("goalwright/session/load", loading))["underWay"] == []
+
+
 async def test_the_output_so_far_of_what_still_runs_comes_with_the_session() -> None:
     wait = "until [ -e go ]; do sleep 0.01; done"
     job, slow = command(f"echo from job; {wait}", background=True), command(f"echo tick; {wait}; echo more")

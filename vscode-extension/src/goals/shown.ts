@@ -1,6 +1,7 @@
 /** The plan as the rows of a list: what is finished is folded until somebody opens it. Pure. */
 import type { Goal, GoalTree } from "../protocol.gen";
-import { chain, childrenOf, goalNumbers } from "../session/numbers";
+import { chain, childrenOf, goalNumbers, goalOf } from "../session/numbers";
+import { t } from "../l10n";
 
 export interface ShownGoal {
   goal: Goal;
@@ -46,8 +47,17 @@ export function matchingGoals(tree: GoalTree, query: string): { count: number; s
   return { count, shown };
 }
 
-/** How many goals are done, of those that were not given up. */
+/** How many goals are done, of those that were not abandoned. */
 export function progress(tree: GoalTree): { done: number; all: number } {
   const live = tree.goals.filter((goal) => goal.status !== "abandoned");
   return { done: live.filter((goal) => goal.status === "completed").length, all: live.length };
+}
+
+/** What is being worked on, else how the plan ended. */
+export function nowWords(tree: GoalTree): string {
+  const current = goalOf(tree, tree.currentId);
+  if (current) return current.description;
+  const { done, all } = progress(tree);
+  if (all === 0) return t("All goals were abandoned");
+  return done === all ? t("All goals are finished") : t("No goal is being worked on");
 }

@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import * as vscode from "vscode";
-import type { Params } from "../daemon/connection";
 import { asProblem, connectionLost } from "../daemon/problems";
 import type { Daemon } from "../daemon/daemon";
 import type { Answer } from "../permission/grants";
@@ -8,7 +7,9 @@ import {
   ErrorCode,
   type FileAnswer,
   type FilePart,
+  type Message,
   type PermissionRequest,
+  type QueuedPrompt,
   type SessionInfo,
   type SessionLoadResult,
   type SessionMessagesResult,
@@ -34,6 +35,8 @@ const LOADED_MESSAGES = 200;
 /** Lines the host keeps; older ones are in the store. */
 const MOST_ITEMS = 600;
 const KEPT_ITEMS = 400;
+/** Lines among which a prompt is looked for that was sent a moment ago. */
+const RECENT = 10;
 
 /** The session on display, kept equal to the daemon's by its events. All views show what is here. */
 export class SessionController implements vscode.Disposable {
@@ -52,6 +55,9 @@ export class SessionController implements vscode.Disposable {
   private readonly disposables: vscode.Disposable[] = [];
   private loading: { sessionId: string; updates: Update[] } | undefined;
   private loads = 0;
+  private making: Promise<void> | undefined;
+  /** Where each prompt of the outbox was sent, and the newest message there: an older one with the same words is not it. */
+  private readonly sent = new Map<string, { sessionId: string | undefined; after: number }>();
   /** Queued prompts that are being edited. */
   private readonly held = new Set<string>();
   /** Of the session that the next prompt begins. */
@@ -92,6 +98,7 @@ export class SessionController implements vscode.Disposable {
   /** An empty chat; the session is made with its first prompt, so that none stays empty. Without a name the usual agent has it. */
   async startNew(agent?: string): Promise<void> {
     this.agent = agent;
+    this.making = undefined;
     this.loads++;
     this.loading = undefined;
     this.state = undefined;
@@ -141,11 +148,14 @@ export class SessionController implements vscode.Disposable {
   /** The id of the session on display, which is made when there is none. */
   async ensure(): Promise<string> {
     await this.daemon.connect();
-    if (!this.state) {
-      const { session } = await this.daemon.request("goalwright/session/new", this.agent === undefined ? {} : { agent: this.agent });
-      await this.open(session.trace.traceId);
-    }
+    // Two prompts in quick succession begin one session.
+    if (!this.state) await (this.making ??= this.make().finally(() => (this.making = undefined)));
     return this.required();
+  }
+
+  private async make(): Promise<void> {
+    const { session } = await this.daemon.request("goalwright/session/new", this.agent === undefined ? {} : { agent: this.agent });
+    await this.open(session.trace.traceId);
   }
 
   /**
@@ -154,16 +164,30 @@ export class SessionController implements vscode.Disposable {
    */
   async prompt(text: string, attachments: Attachment[] = [], whenBusy: WhenBusy = "queue"): Promise<void> {
     const promptId = randomUUID();
+    const sent = { sessionId: this.sessionId, after: newestSequence(this.state) };
+    this.sent.set(promptId, sent);
     this.setOutbox([...this.outbox, { promptId, text: text || attachments.map(({ name }) => name).join(", ") }]);
     const unsent = (): boolean => this.outbox.some((one) => one.promptId === promptId);
     const prompt = { text, promptId, whenBusy, ...(attachments.length > 0 ? { attachments } : {}) };
+    const send = async (): Promise<void> => {
+      // It belongs to the session in which it was written, whatever is opened meanwhile.
+      if (sent.sessionId === undefined) sent.sessionId = await this.ensure();
+      else await this.daemon.connect();
+      const done = await this.daemon.request("goalwright/session/prompt", { sessionId: sent.sessionId, ...prompt });
+      this.log.debug(`prompt ${promptId}: ${done.stopReason} ${done.detail}`);
+    };
     try {
-      await this.send(prompt).catch(async (error: unknown) => {
+      await send().catch(async (error: unknown) => {
         if (!connectionLost(error) || !unsent()) throw error;
         // The daemon died, or was connected anew, before it answered. Its log tells whether it had the prompt; if not, send it again.
         await this.daemon.connect();
-        await this.resume();
-        if (unsent()) await this.send(prompt);
+        if (sent.sessionId === undefined || sent.sessionId === this.sessionId) {
+          await this.resume();
+          // The session is gone: the prompt begins another one.
+          if (this.sessionId === undefined) Object.assign(sent, { sessionId: undefined, after: 0 });
+        }
+        if (unsent() && sent.sessionId !== undefined) await this.lookFor(promptId, sent.sessionId);
+        if (unsent()) await send();
       });
     } catch (error) {
       // Without an answer the prompt may be running all the same; the next load tells (see settleOutbox).
@@ -174,13 +198,14 @@ export class SessionController implements vscode.Disposable {
       }
     } finally {
       this.setOutbox(this.outbox.filter((one) => one.promptId !== promptId));
+      this.sent.delete(promptId);
     }
   }
 
-  private async send(prompt: Omit<Params<"goalwright/session/prompt">, "sessionId">): Promise<void> {
-    const sessionId = await this.ensure();
-    const done = await this.daemon.request("goalwright/session/prompt", { sessionId, ...prompt });
-    this.log.debug(`prompt ${prompt.promptId}: ${done.stopReason} ${done.detail}`);
+  /** Takes a prompt out of the outbox when its session has it. The session on display may be another one by now. */
+  private async lookFor(promptId: string, sessionId: string): Promise<void> {
+    const { queue, messages } = await this.daemon.request("goalwright/session/load", { sessionId, messages: RECENT });
+    this.setOutbox(this.outbox.filter((one) => one.promptId !== promptId || !this.arrived(one, queue, messages)));
   }
 
   async cancel(): Promise<void> {
@@ -272,13 +297,22 @@ export class SessionController implements vscode.Disposable {
   /** Takes out what the daemon has: it waits in the queue, or is a message. */
   private settleOutbox(): void {
     if (!this.state || this.outbox.length === 0) return;
-    const queued = new Set(this.state.queue.map((prompt) => prompt.promptId));
-    const said = new Set<string>();
-    for (const item of this.state.items.slice(-10)) {
-      if (item.kind !== "message" || item.message.role !== "user") continue;
-      for (const part of item.message.content) if (part.type === "text") said.add(part.text);
-    }
-    this.setOutbox(this.outbox.filter((one) => !queued.has(one.promptId) && !said.has(one.text)));
+    const { queue, items } = this.state;
+    const messages = items.slice(-RECENT).flatMap((item) => (item.kind === "message" ? [item.message] : []));
+    this.setOutbox(this.outbox.filter((one) => !this.isHere(one.promptId) || !this.arrived(one, queue, messages)));
+  }
+
+  private isHere(promptId: string): boolean {
+    const sessionId = this.sent.get(promptId)?.sessionId;
+    return sessionId === undefined || sessionId === this.sessionId;
+  }
+
+  /** The session has a prompt: it waits there, or it is one of the messages that came since it was sent. */
+  private arrived({ promptId, text }: Outgoing, queue: readonly QueuedPrompt[], messages: readonly Message[]): boolean {
+    const after = this.sent.get(promptId)?.after ?? 0;
+    const says = ({ role, sequence, content }: Message): boolean =>
+      role === "user" && sequence > after && content.some((part) => part.type === "text" && part.text === text);
+    return queue.some((prompt) => prompt.promptId === promptId) || messages.some(says);
   }
 
   private setOutbox(outbox: readonly Outgoing[]): void {
@@ -296,6 +330,12 @@ export class SessionController implements vscode.Disposable {
     const busy = this.state?.session.status !== "idle";
     if (busy !== this.wasBusy) void this.memory.update(BUSY_KEY, busy);
   }
+}
+
+/** Of the messages that are loaded; 0 when there are none. */
+function newestSequence(state: SessionState | undefined): number {
+  const last = state?.items.findLast((item) => item.kind === "message");
+  return last?.kind === "message" ? last.message.sequence : 0;
 }
 
 /** Why an answer does not count. */

@@ -26,7 +26,7 @@ const NOT_CHANGED = new Set(["edit", "write", "patch"]);
 
 /** Why a call failed: the agent is told the details, and goes on. */
 export function failureWords(name: string, metadata: ToolResultPart["metadata"]): string {
-  if (NOT_CHANGED.has(name) && metadata["diff"] === undefined) return t("Nothing was changed: the agent is told what does not fit.");
+  if (NOT_CHANGED.has(name) && metadata["diff"] === undefined) return t("Nothing was changed: the edit does not fit. The agent sees the reason.");
   return "";
 }
 

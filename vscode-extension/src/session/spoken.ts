@@ -30,15 +30,18 @@ export function spoken(before: Spoken, session: SessionState | null): Spoken {
   if (!newest) return before.sessionId === sessionId ? before : { ...SILENCE, sessionId };
   const { id, parts, growing } = newest;
   const text = textOf(parts);
-  // A plan is shown as a list, not as its JSON.
-  const complete = /^\s*[{[]/.test(text) || plannedParts(parts) ? 0 : growing ? wholeParagraphs(text) : text.length;
+  // A plan is shown as a list, not as its JSON; whether a text is one shows at its end.
+  const silent = growing ? /^\s*[{[]/.test(text) : plannedParts(parts) !== undefined;
+  const complete = silent ? 0 : growing ? wholeParagraphs(text) : text.length;
   if (before.sessionId !== sessionId) return { sessionId, messageId: id, said: complete, lines: [] };
   const same = before.messageId === id;
   const rest = same ? [] : restOf(before, session);
   const from = same ? before.said : 0;
   if (same && complete <= from) return before;
   const added = [...rest, ...linesOf(id, text, from, complete)];
-  return { sessionId, messageId: id, said: Math.max(from, complete), lines: added.length > 0 ? [...before.lines, ...added].slice(-KEPT) : before.lines };
+  // A long answer that comes at once is said from its beginning.
+  const lines = added.length > 0 ? [...before.lines, ...added].slice(-Math.max(KEPT, added.length)) : before.lines;
+  return { sessionId, messageId: id, said: Math.max(from, complete), lines };
 }
 
 interface Answer {
@@ -96,6 +99,7 @@ function codeWords(count: number): string {
 export function stateWords(session: SessionState | null): string {
   if (!session || session.pending.length > 0) return "";
   if (session.children.awaits.length > 0) return t("Choose a branch");
+  if (session.compacting) return t("Compacting the context…");
   if (session.session.status === "running") return t("Goalwright is working");
   return session.items.length > 0 ? t("Goalwright is ready") : "";
 }

@@ -72,6 +72,8 @@ export interface SessionState {
   progress: Readonly<Record<string, ToolProgress>>;
   /** Background jobs that have ended: their exit codes by id, null where it is not known. */
   jobs: Readonly<Record<string, number | null>>;
+  /** The user has started a compaction that has not ended. */
+  compacting: boolean;
   pending: readonly PermissionRequest[];
   queue: readonly QueuedPrompt[];
   /** The model call that is tried again, until it goes on. */
@@ -99,9 +101,11 @@ const MADE = "explore_choice_made";
 
 export function fromLoad(loaded: SessionLoadResult): SessionState {
   const { streaming } = loaded;
+  const placed = place(loaded.messages, loaded.notices, loaded.goalTree);
+  const progress = Object.fromEntries(loaded.underWay.map(({ toolCallId, output }) => [toolCallId, { started: true, output, denied: false }]));
   return {
     session: loaded.session,
-    ...place(loaded.messages, loaded.notices, loaded.goalTree),
+    ...placed,
     hasEarlier: loaded.hasEarlier,
     streaming: streaming && {
       messageId: streaming.messageId,
@@ -109,8 +113,9 @@ export function fromLoad(loaded: SessionLoadResult): SessionState {
       // The last one may still be growing; all others are stored.
       complete: streaming.parts.map((_, index) => index < streaming.parts.length - 1),
     },
-    progress: Object.fromEntries(loaded.underWay.map(({ toolCallId, output }) => [toolCallId, { started: true, output, denied: false }])),
-    jobs: endedJobs(loaded.notices),
+    progress,
+    jobs: { ...goneJobs(placed.results, progress), ...endedJobs(loaded.notices) },
+    compacting: loaded.compacting,
     pending: loaded.pending,
     queue: loaded.queue,
     retry: null,
@@ -153,6 +158,12 @@ function place(messages: readonly Message[], notices: readonly Told[], tree: Goa
 
 function endedJobs(notices: readonly Told[]): SessionState["jobs"] {
   return Object.fromEntries(notices.flatMap(({ event }) => (event.event === "notice" && isJobEnd(event.code) ? [[event.about, event.exitCode]] : [])));
+}
+
+/** Jobs whose end nobody told, as in the record of a sub-agent and in a session of somebody else. */
+function goneJobs(results: SessionState["results"], progress: SessionState["progress"]): SessionState["jobs"] {
+  const gone = Object.values(results).filter(({ name, toolCallId }) => name === "bash" && !progress[toolCallId]);
+  return Object.fromEntries(gone.flatMap(({ metadata }) => (typeof metadata["job_id"] === "string" ? [[metadata["job_id"], null]] : [])));
 }
 
 /** The notice that a background job has ended, by itself or by somebody. */
@@ -250,6 +261,8 @@ function applyEvent(state: SessionState, event: Event): SessionState {
         const made = withStatus({ ...next, children: withAwaited(next.children, event.about, false) }, "running");
         return withNotice(made, noticeOf(event, next.items, state.goalTree, next.goalTree));
       }
+      if (event.code === "compaction_begins") next.compacting = !next.turning;
+      if (event.code === "compaction_done" || event.code === "compaction") next.compacting = false;
       if (isJobEnd(event.code)) next.jobs = { ...next.jobs, [event.about]: event.exitCode };
       return withNotice(next, noticeOf(event, next.items, state.goalTree, next.goalTree));
     default:

@@ -122,7 +122,8 @@ function stateOf(
 ): ToolState {
   if (result) {
     const { metadata } = result;
-    if (denied || metadata["denied"] === true) return "denied";
+    // A question that was skipped has its result all the same, as has a call that only asked for a part of its work.
+    if (metadata["denied"] === true || (denied && result.isError)) return "denied";
     if (metadata["not_run"] === true || metadata["canceled"] === true) return "canceled";
     return result.isError || exitCode(metadata) !== 0 ? "failed" : "done";
   }
@@ -169,6 +170,11 @@ function outputOf({ content, metadata }: ToolResult): string {
 function titleOf(result: ToolResultPart | undefined, request: PermissionRequest | undefined, wanted: string): string {
   if (result?.isError) return text(result.metadata["title"]) ?? (wanted || result.title);
   return result?.title || request?.title || wanted;
+}
+
+/** A title without the counts at its end, which are shown beside it, and without who altered the change. */
+export function uncounted(title: string): string {
+  return title.replace(/\s+\(?\+\d+\s+[-−–]\d+\)?(?:\s+\([^()]*\))?\s*$/, "");
 }
 
 /** The arguments, also of JSON that is still being received: what is complete so far. */

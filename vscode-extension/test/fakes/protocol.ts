@@ -69,6 +69,7 @@ export function loaded(over: Partial<SessionLoadResult> = {}): SessionLoadResult
     sealed: "",
     notices: [],
     underWay: [],
+    compacting: false,
     ...over,
   };
 }

@@ -76,6 +76,9 @@ test("formulas are found in all four ways to write them, and money and shell var
   const source = (text: string): string[] => [...html(text).matchAll(/<code>(.*?)<\/code>/gs)].map((match) => match[1] ?? "");
   assert.deepEqual(source("so $a^2$ and \\(b_1\\), \\[x\\] too"), ["$a^2$", "\\(b_1\\)", "\\[x\\]"]);
   assert.deepEqual(source("$$\nx\n= y\n$$\n\n\\[\n- z\n\\]"), ["$$\nx\n= y\n$$", "\\[\n- z\n\\]"]);
+  assert.deepEqual(source("- $$\n  x\n  $$\n\ny"), ["$$\nx\n$$"]);
+  assert.deepEqual(source("- $$ opens\n\nIt costs $$\n$$"), [], "a formula ends with its list item");
+  assert.deepEqual(source(`$${"x".repeat(3_000)}$`), [], "only so much is looked at");
   for (const none of ["$5 and $6", "from $5-$10", "$HOME/$USER", "a\\$b$", "`$x$`", "US$5$", "$$", "$$\nstill open"]) assert.deepEqual(source(none).filter((one) => one !== "$x$"), [], none);
 });
 
@@ -87,4 +90,5 @@ test("a formula is MathML without style attributes or links; what is none stays 
   assert.doesNotMatch(rendered, / style=/);
   assert.match(html("$\\href{javascript:alert(1)}{x}$"), /<code>/);
   assert.match(html("$\\frac{1$"), /<code>/);
+  assert.doesNotMatch(html('$\\text{<img src=x onerror="alert(1)"> style="a}$'), /<img|data-style="a/);
 });

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from daemon.keeping import InUse
+from daemon.loop.budget import COST
 from daemon.loop.forking import FORKED, CannotFork
+from daemon.loop.notes import CHOICE_AWAITED
 from daemon.loop.planning import PersonPlan
 from daemon.loop.restoring import Restorer
 from daemon.loop.session import Session
@@ -188,6 +190,25 @@ async def test_a_message_that_came_while_a_turn_ran_ends_the_turn_there(tmp_path
         fork = await forked(bench, session, prompts(session)[1].message_id)
         assert [message.role for message in fork.state.messages] == ["user", "assistant", "tool"]
         assert fork.state.turn is None
+
+
+async def test_what_a_fork_does_not_have_is_not_told_in_it(tmp_path: Path) -> None:
+    lasting = Call("bash", {"command": "exec sleep 300", "background": True})
+    async with daemon(tmp_path, lasting, "Started.", "Going on.", command_line=ALLOW_ALL) as bench:
+        session = bench.session()
+        await session.prompt("Start it.")
+        await session.stop_job("job_1", "VS Code")
+        session.notice("warning", "This session has cost $5.00 so far.", COST)
+        session.notice("info", "Choose a branch.", CHOICE_AWAITED, about="1")
+        fork = await forked(bench, session, None)
+        # A job that the fork starts is job_1 again: the end of the other one is not its end.
+        codes = [
+            event.code for event in bench.core.store.events(fork.session_id) if isinstance(event, Notice)
+        ]
+        assert codes == [FORKED]
+        assert fork.state.notes == ()
+        await fork.prompt("Go on.")
+        assert "See its output with the job tool" not in str(bench.models.requests[-1].messages[-1])
 
 
 async def test_what_cannot_be_forked_says_why_and_leaves_nothing(tmp_path: Path) -> None:

@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from daemon.loop.notes import JOB_ENDED
+from daemon.loop.recording import Recorder
 from daemon.model.events import Notice
+from daemon.model.messages import TextPart, ToolCallPart, ToolResultPart
 from tests.fakes.core import ALLOW_ALL, daemon
 from tests.fakes.models import Call
 from tests.fakes.waiting import until
@@ -68,3 +71,27 @@ async def test_after_a_restart_the_model_hears_that_its_job_is_gone(tmp_path: Pa
         await session.prompt("go on")
         assert "the background job job_1 ended when Goalwright stopped" in str(bench.models.requests[-1])
         assert session.state.jobs == {}
+
+
+async def test_a_job_that_ended_before_its_result_was_stored_is_not_called_lost(tmp_path: Path) -> None:
+    async with daemon(tmp_path, command_line=ALLOW_ALL) as bench:
+        session_id = bench.session().session_id
+        session = await bench.opened(session_id)
+        session.tool_output("call_1", "bash", "done\n")
+        session.notice("info", "The background job job_1 ended.", JOB_ENDED, about="job_1", exit_code=0)
+        started = ToolResultPart(
+            tool_call_id="call_1",
+            name="bash",
+            content="Started job_1.",
+            metadata={"job_id": "job_1", "command": "echo done"},
+        )
+        call = ToolCallPart(id="call_1", name="bash", input="{}")
+        record = Recorder(session)
+        record.add("user", (TextPart(text="start it"),), goal_id=None)
+        record.add("assistant", (call,), goal_id=None)
+        record.add("tool", (started,), goal_id=None, tool_call_id="call_1")
+        assert session.state.jobs == {}
+        assert session.live_output == {}
+    async with daemon(tmp_path, command_line=ALLOW_ALL) as bench:
+        await bench.opened(session_id)
+        assert [notice.about for notice in bench.events(Notice) if notice.code == JOB_ENDED] == []

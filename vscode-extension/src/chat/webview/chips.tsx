@@ -34,7 +34,7 @@ export function Chips({ files, active, onRemove }: { files: readonly Chip[]; act
             type="button"
             aria-pressed={active.on}
             aria-label={t("Tell the agent about {0}", visibleLine(active.name))}
-            title={active.on ? t("{0} is open in the editor, and the agent is told. Click to leave it out.", visibleLine(active.name)) : t("The agent is not told that {0} is open. Click to include it.", visibleLine(active.name))}
+            title={active.on ? t("The agent sees that {0} is open in the editor. Click to leave it out.", visibleLine(active.name)) : t("The agent does not see that {0} is open. Click to include it.", visibleLine(active.name))}
             onClick={() => post({ type: "includeActive", on: !active.on })}
           >
             <Icon name={active.on ? "eye" : "hidden"} />

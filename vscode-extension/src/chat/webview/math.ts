@@ -13,6 +13,8 @@ declare global {
 
 /** The script of the page, which `mathml.js` lies beside; the policy lets in what has its nonce. */
 const page = typeof document === "undefined" ? null : (document.currentScript as HTMLScriptElement | null);
+/** Characters of a formula in a line: behind each sign of one, so much is looked at for its end. */
+const LONGEST = 2_000;
 const waiting = new Set<() => void>();
 let asked = false;
 
@@ -38,7 +40,7 @@ function load(): void {
 export function withMath(md: Markdown): void {
   const escape = md.utils.escapeHtml;
   md.inline.ruler.before("escape", "math", (state, silent) => {
-    const found = inlineMath(state.src.slice(state.pos, state.posMax), state.src[state.pos - 1] ?? "");
+    const found = inlineMath(state.src.slice(state.pos, Math.min(state.posMax, state.pos + LONGEST)), state.src[state.pos - 1] ?? "");
     if (!found) return false;
     if (!silent) Object.assign(state.push("math", "", 0), { content: found.source, hidden: false, info: found.display ? "display" : "", markup: found.whole });
     state.pos += found.whole.length;
@@ -50,6 +52,8 @@ export function withMath(md: Markdown): void {
     if (!open) return false;
     const close = open === "$$" ? /\$\$\s*$/ : /\\\]\s*$/;
     for (let last = from; last < to; last++) {
+      // The item or quotation that it stands in ends here.
+      if (last > from && !state.isEmpty(last) && (state.sCount[last] ?? 0) < state.blkIndent) return false;
       const text = last === from ? line(from).slice(2) : line(last);
       if (!close.test(text) || (last === from && text.trim() === "$$")) continue;
       if (silent) return true;

@@ -51,7 +51,7 @@ interface MessageProps {
 export const MessageView = memo(
   (props: MessageProps): JSX.Element =>
     props.role === "user" ? (
-      <UserMessage id={props.id} parts={props.parts} editable={props.editable} retryable={props.retryable} restorable={hasChanges(props.changes)} />
+      <UserMessage id={props.id} parts={props.parts} editable={props.editable} forkable={props.editable && !props.session.session.foreign} retryable={props.retryable} restorable={hasChanges(props.changes)} />
     ) : (
       <AssistantMessage {...props} />
     ),
@@ -103,7 +103,13 @@ function sameCalls(parts: MessageProps["parts"], a: SessionState, b: SessionStat
 
 const RESTORE = t("Revert files to this point");
 
-function UserMessage({ id, parts, editable, retryable, restorable }: Pick<MessageProps, "id" | "parts" | "editable" | "retryable"> & { restorable: boolean }): JSX.Element {
+interface UserMessageProps extends Pick<MessageProps, "id" | "parts" | "editable" | "retryable"> {
+  /** The daemon does not fork a session that somebody else began. */
+  forkable: boolean;
+  restorable: boolean;
+}
+
+function UserMessage({ id, parts, editable, forkable, retryable, restorable }: UserMessageProps): JSX.Element {
   const notes = parts.flatMap((part) => (part?.type === "note" ? [part.text] : []));
   const said = parts.some((part) => part?.type === "text" || part?.type === "file" || part?.type === "subtask");
   return (
@@ -112,7 +118,7 @@ function UserMessage({ id, parts, editable, retryable, restorable }: Pick<Messag
         <article class="message user" aria-label={t("You")}>
           <div class="actions">
             {editable && <Action icon="edit" label={t("Edit and resend")} onClick={() => post({ type: "resend", messageId: id, ...promptOf(parts.filter(isPart)) })} />}
-            {editable && <Action icon="fork" label={t("Fork from here")} onClick={() => post({ type: "fork", messageId: id, ...promptOf(parts.filter(isPart)) })} />}
+            {forkable && <Action icon="fork" label={t("Fork from here")} onClick={() => post({ type: "fork", messageId: id, ...promptOf(parts.filter(isPart)) })} />}
             {retryable && <Action icon="redo" label={t("Retry this message")} onClick={() => post({ type: "retry" })} />}
             {restorable && <Action icon="restore" label={RESTORE} onClick={() => post({ type: "restoreBefore", messageId: id })} />}
           </div>

@@ -3,9 +3,8 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { mergeWords } from "../../goals/branches";
 import { STATUS_WORDS } from "../../goals/model";
 import { drop } from "../../goals/places";
-import { progress, shownGoals, type ShownGoal } from "../../goals/shown";
+import { nowWords, progress, shownGoals, type ShownGoal } from "../../goals/shown";
 import type { Goal, GoalTree } from "../../protocol.gen";
-import { goalOf } from "../../session/numbers";
 import type { SessionState } from "../../session/state";
 import type { GoalAction } from "../messages";
 import { useKeptOpen } from "./hooks";
@@ -23,16 +22,15 @@ export function PlanStrip({ session }: { session: SessionState }): JSX.Element |
   const [open, toggle] = useKeptOpen("plan");
   if (tree.goals.length === 0) return null;
   const { done, all } = progress(tree);
-  const current = goalOf(tree, tree.currentId);
-  const now = current ? visibleLine(current.description) : done === all ? t("All goals are finished") : t("No goal is being worked on");
+  const now = visibleLine(nowWords(tree));
   return (
     <section class="plan" aria-label={t("Plan")}>
       {open && <Tree session={session} />}
       <div class="plan-bar">
         <button type="button" class="plan-head" aria-expanded={open} title={t("Show the plan")} onClick={toggle}>
           <Icon name="chevron" />
-          <span class="only-spoken">{t("Plan: {0} of {1} done. {2}", done, all, now)}</span>
-          <span class="plan-count" aria-hidden="true">{`${done}/${all}`}</span>
+          <span class="only-spoken">{all > 0 ? t("Plan: {0} of {1} done. {2}", done, all, now) : t("Plan: {0}", now)}</span>
+          {all > 0 && <span class="plan-count" aria-hidden="true">{`${done}/${all}`}</span>}
           <span class="plan-now" aria-hidden="true" dir="auto">
             {now}
           </span>

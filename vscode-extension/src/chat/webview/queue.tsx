@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { QueuedPrompt } from "../../protocol.gen";
 import { handedLine } from "../handed";
 import { editOf, post, saveEdit } from "./host";
@@ -37,6 +37,8 @@ export function Queue({ queue, paused }: { queue: readonly QueuedPrompt[]; pause
 function Waiting({ prompt, place }: { prompt: QueuedPrompt; place: number }): JSX.Element {
   const { promptId } = prompt;
   const [draft, setDraft] = useState(() => editOf(promptId));
+  const field = useRef<HTMLTextAreaElement>(null);
+  const editing = draft !== null;
   const write = (text: string | null): void => {
     setDraft(text);
     saveEdit(promptId, text);
@@ -49,6 +51,10 @@ function Waiting({ prompt, place }: { prompt: QueuedPrompt; place: number }): JS
     // It was being edited when the window was reloaded.
     if (draft !== null) post({ type: "holdQueue", promptId, held: true });
   }, [promptId]);
+  // Only when it begins: the page is drawn again with each word of an answer, and the user may be writing elsewhere.
+  useLayoutEffect(() => {
+    if (editing) field.current?.focus();
+  }, [editing]);
   const save = (): void => {
     const changed = draft !== null && draft.trim() !== "" && draft !== prompt.text;
     if (!changed) return hold(false);
@@ -59,14 +65,14 @@ function Waiting({ prompt, place }: { prompt: QueuedPrompt; place: number }): JS
     return (
       <li class="editing">
         <textarea
-          ref={(field) => field?.focus()}
+          ref={field}
           rows={2}
           dir="auto"
           aria-label={t("Edit waiting prompt")}
           value={draft}
           onInput={(event) => write(event.currentTarget.value)}
           onKeyDown={(event) => {
-            if (event.key === "Escape") hold(false);
+            if (event.key === "Escape" && !event.isComposing) hold(false);
             if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
             event.preventDefault();
             save();

@@ -5,7 +5,7 @@ import { readsWords } from "../../session/lines";
 import { planChanges } from "../../session/plan";
 import { listingOf } from "../../session/looked";
 import type { SessionState } from "../../session/state";
-import { argumentsOf, toolView, type ProblemLine, type ToolState, type ToolView } from "../../session/tools";
+import { argumentsOf, toolView, uncounted, type ProblemLine, type ToolState, type ToolView } from "../../session/tools";
 import { spans } from "./ansi";
 import { Counts, Diff, FilePath } from "./diff";
 import { useOpen } from "./hooks";
@@ -235,10 +235,10 @@ function StepButton({ change }: { change: HistoryChange }): JSX.Element | null {
 /** The title without what stands beside it anyway: the counts, and the verb where the title begins with it. */
 function bare({ title, call, added }: ToolView): string {
   const verb = VERBS[call.name] ?? call.name;
-  const counted = added === undefined ? title : title.replace(/\s+\(?\+\d+\s+[-−–]\d+\)?\s*$/, "");
-  const first = counted.split(" ", 1)[0]?.toLowerCase() ?? "";
+  const words = added === undefined ? title : uncounted(title);
+  const first = words.split(" ", 1)[0]?.toLowerCase() ?? "";
   const said = first === verb.toLowerCase() || first === SAID[call.name] || first === call.name || (WRITERS.has(call.name) && WRITERS.has(first));
-  return said ? counted.slice(first.length).trimStart() : counted;
+  return said ? words.slice(first.length).trimStart() : words;
 }
 
 function Problems({ view }: { view: ToolView }): JSX.Element | null {

@@ -27,7 +27,7 @@ interface TranscriptProps {
 /** The lines of the conversation, with a mark where work on another goal begins. */
 export function Transcript({ session, outbox, changes, explored, own: editable }: TranscriptProps): JSX.Element {
   const { items, retry, goalTree } = session;
-  const shown = lines(items, session.session.status !== "idle");
+  const shown = lines(items, session.session.status !== "idle" || session.compacting);
   const last = shown.at(-1);
   const compacting = last?.kind === "compaction" && !last.summary;
   // A summary that is being written is no answer.

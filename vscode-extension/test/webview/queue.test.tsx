@@ -1,0 +1,18 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { h, render } from "preact";
+import type { QueuedPrompt } from "../../src/protocol.gen";
+import { FakePage } from "../fakes/page";
+
+test("a prompt that is being edited takes the focus once, not with each word of an answer", async () => {
+  const page = new FakePage();
+  Object.assign(globalThis, { document: page, acquireVsCodeApi: () => ({ postMessage: () => undefined }) });
+  const { saveEdit } = await import("../../src/chat/webview/host");
+  const { Queue } = await import("../../src/chat/webview/queue");
+  const prompt = { promptId: "p1", text: "old", steer: false, planner: null, attachments: [] } as unknown as QueuedPrompt;
+  saveEdit("p1", "half a thought");
+  const draw = (): void => render(h(Queue, { queue: [prompt], paused: false }), page.body as unknown as Element);
+  for (let n = 0; n < 3; n++) draw();
+  assert.equal(page.body.all("textarea").length, 1);
+  assert.deepEqual(page.focused, ["textarea"]);
+});

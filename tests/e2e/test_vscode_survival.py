@@ -15,6 +15,7 @@ from tests.e2e.vscode import task
 from tests.e2e.vscode.parcels import make_parcels
 from tests.e2e.vscode.survival import HERE, LONG, THOUGHT, Scene, goes_on, play
 from tests.e2e.vscode.window import Window
+from tests.examples import in_full
 from tests.fakes.model_replies import Reply
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
@@ -242,7 +243,7 @@ def workspace(ground: Path) -> Path:
     return make_parcels(ground)
 
 
-@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("name", list(SCENES)[:: in_full(1, 2)])
 async def test_nothing_said_is_lost_by_a_reload_and_a_killed_daemon(
     with_model: WithModel, workspace: Path, name: str
 ) -> None:

@@ -13,6 +13,7 @@ from tests.e2e.vscode import task, ways
 from tests.e2e.vscode.parcels import ASKED, CHEAPER, PROPOSED, RATES, SET, make_parcels, read, set_rates
 from tests.e2e.vscode.survival import HERE, LONG, THOUGHT, Scene, goes_on, play
 from tests.e2e.vscode.window import Window
+from tests.examples import in_full
 from tests.fakes.model_replies import Reply
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
@@ -296,7 +297,7 @@ def workspace(ground: Path) -> Path:
     return make_parcels(ground)
 
 
-@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("name", list(SCENES)[:: in_full(1, 2)])
 async def test_no_work_is_lost_or_done_twice_by_a_reload_and_a_killed_daemon(
     with_model: WithModel, workspace: Path, name: str
 ) -> None:

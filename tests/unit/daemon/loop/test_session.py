@@ -907,7 +907,7 @@ async def test_an_answer_with_nothing_in_it_is_an_error_in_words(tmp_path: Path)
             result = await session.prompt("go")
             assert result.stop in ("error", "end_turn")
             if result.stop == "error":
-                assert "nothing" in result.detail
+                assert "empty" in result.detail
         assert (await session.prompt("again")).stop == "end_turn"
 
 

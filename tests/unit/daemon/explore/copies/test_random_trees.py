@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daemon.explore.copies.choice import copies_for
-from tests.examples import examples
+from tests.examples import in_full
 from tests.fakes.trees import commit, fingerprint, git, kept_files, not_ignored, oracle_tree, put
 
 _NAMES = ("a.txt", "b c.py", "dir/c.txt", "dir/inner/d", "ignored/e", "f.log", "ü.txt", "-g", "dir/[h]")
@@ -54,7 +54,7 @@ def _do(top: Path, what: str, name: str, other: str, content: bytes) -> None:
 
 
 @settings(
-    max_examples=examples(40), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=in_full(40, 8), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 @given(st.lists(_step, max_size=14), st.booleans(), st.lists(_step, max_size=5))
 def test_copy_of_any_tree_is_the_tree_and_its_patch_makes_what_the_branch_has(

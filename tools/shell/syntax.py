@@ -337,12 +337,12 @@ class _Walk(WordReader):
     def pipeline(self, node: Node) -> Ways:
         """``a | b``. In ``cd x && a 2>&1 | b`` the grammar takes all before ``|`` for the first part; bash does not."""
         children = [child for child in self.inside(node) if child.is_named]
-        if children and children[0].type == "redirected_statement" and _body(children[0]).type == "list":
+        if children and children[0].type == "redirected_statement" and _first(children[0]).type == "list":
             return self.redirected(children[0], children[1:])
         return self._piped(self.folders, children)
 
     def _piped(self, start: Folders, parts: Sequence[Node]) -> Ways:
-        if any(_body(part).type == "list" for part in parts):
+        if any(_first(part).type == "list" for part in parts):
             self.doubt(t("the grammar and bash may read it differently"))
         for part in parts:
             self.folders = start
@@ -365,6 +365,16 @@ class _Walk(WordReader):
         self.folders = yes if operator == "&&" else no
         other = self.statement(node)
         return (other[0], _join(no, other[1])) if operator == "&&" else (_join(yes, other[0]), other[1])
+
+    def _chained(self, ways: Ways, operator: str, node: Node) -> Ways:
+        """``|| b && c`` after a command: bash takes ``b`` first, the grammar what it makes a list of."""
+        children = [*self.inside(node)] if node.type == "list" else []
+        if len(children) == 3:
+            ways = self._chained(ways, operator, children[0])
+            return self._then(ways, children[1].type, children[2])
+        if _joins(_first(node)) - {operator}:
+            self.doubt(t("the grammar and bash may read it differently"))
+        return self._then(ways, operator, node)
 
     def negated(self, node: Node) -> Ways:
         children = [*self.inside(node)]
@@ -610,7 +620,7 @@ class _Walk(WordReader):
             if child.type in ("&&", "||"):
                 operator = child.type
             elif operator and child.type in _STATEMENTS:
-                ways = self._then(ways, operator, child)
+                ways = self._chained(ways, operator, child)
             else:
                 self.doubt(t("a here-document that is not understood"))
                 self.anything(child)
@@ -811,10 +821,19 @@ class _Tail:
     """What stands after a here-document in its line: ``&& ls``."""
 
 
-def _body(node: Node) -> Node:
-    """A command without its redirections."""
-    body = node.child_by_field_name("body") if node.type == "redirected_statement" else None
-    return _body(body) if body is not None else node
+def _first(node: Node) -> Node:
+    """What the grammar takes for the first part of a pipe, without its redirections."""
+    inner = node.child_by_field_name("body") if node.type == "redirected_statement" else None
+    if node.type == "pipeline":
+        inner = node.named_children[0] if node.named_children else None
+    return _first(inner) if inner is not None else node
+
+
+def _joins(node: Node) -> set[str]:
+    """The operators of a list."""
+    if node.type != "list":
+        return set()
+    return {child.type for child in node.children if not child.is_named} | _joins(node.children[0])
 
 
 @dataclass(slots=True)

@@ -243,9 +243,14 @@ def test_whatever_bash_runs_of_a_damaged_line_is_among_the_commands(shell: Recor
         "cd d1 && aa 2> o1 | bb > o2; cc",
         "cd d1 || aa > o1 | bb && cc",
         "cd d1 && (aa) 2>&1 | bb; cc",
+        "cd d1 && aa 2>&1 | bb > o1 | cc && aa",
         "cd d1 || aa <<E && bb\nx\nE",
         "cd d1 && aa <<E | bb\nx\nE\ncc",
         "cd d1 || { aa; } <<E && bb\nx\nE",
+        "aa <<E || cd d1 && bb\nx\nE",
+        "no <<E && cd d1 || cd d1/d2 && bb\nx\nE\ncc",
+        "aa <<E || cd d1 && bb 2>&1 | cc\nx\nE",
+        "no <<E && cd d1 || aa > o1\nx\nE",
         # It is opened before the shell goes anywhere.
         "{ cd d1 || exit 1; aa; } > o1",
         "aa && { cd d1 || exit 1; aa; } > o1",
@@ -271,7 +276,7 @@ def test_what_the_grammar_reads_otherwise_is_found_where_bash_runs_it(
 
 
 @pytest.mark.parametrize(
-    "line", ["cd d1 && aa 2>&1 | bb", "aa && (bb) > o1", "cd d1 || aa <<E && bb\nx\nE", "{ cd d1; aa; } > o1"]
+    "line", ["cd d1 && aa 2>&1 | bb 2>&1 | cc", "aa && (bb) > o1", "cd d1 || aa <<E && bb\nx\nE", "{ cd d1; aa; } > o1"]
 )
 def test_everyday_lines_with_redirections_below_lists_stay_clear(shell: RecordingShell, line: str) -> None:
     assert check(shell, line)

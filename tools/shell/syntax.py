@@ -19,7 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from tools.localization import t
-from tools.shell.environment import DECLARES, changes_shell, decides
+from tools.shell.environment import DECLARES, assigned_by_shell, changes_shell, decides
 from tools.shell.words import DOCUMENT, Pieces, UnclearError, Word, WordReader, is_number, names
 
 if TYPE_CHECKING:
@@ -216,6 +216,9 @@ class _Walk(WordReader):
                         match = _LINES.match(self.text, child.start_byte)
                         self.places[match.end() if match else child.start_byte] = child
                     waiting.append(child)
+        for name in [*self.variables] if "unset" in self.text else ():
+            if re.search(rf"\bunset\b.*(?<![\w$]){name}\b", self.text):
+                del self.variables[name]
         if re.search(r"\b(?:cd|pushd|popd)\b", self.text):
             self.variables = {
                 name: at for name, at in self.variables.items() if name not in ("PWD", "OLDPWD")
@@ -228,7 +231,8 @@ class _Walk(WordReader):
             self._mentions = Counter(_MENTIONED.findall(self.text))
             self._hides = _HIDES.search(self.text) is not None
         for name, value in _LITERAL.findall(self._source(node)):
-            if self._mentions[name] == 1 and not self._hides and (follows[:1] != "&" or follows[:2] == "&&"):
+            once = self._mentions[name] == 1 and not self._hides and not assigned_by_shell(name)
+            if once and (follows[:1] != "&" or follows[:2] == "&&"):
                 self.variables[name] = (node.end_byte, value)
 
     def _source(self, node: Node) -> str:
@@ -771,7 +775,8 @@ class _Walk(WordReader):
         if name == "exec" and not args and found.files:
             self.doubt(t("it changes what the shell reads"))
         if pairs or found.files:
-            return here, here  # where one of these fails, so does the command, and not even ``exit`` ends anything
+            # Where one of these fails, so does the command, and not even ``exit`` ends anything.
+            return here, here
         # An error in arithmetic goes on with the next line.
         ends = len(args) < 2 and all(re.fullmatch("[0-9]+", word.text) for word in args)
         if name == "exit" and ends and not ("((" in self.text and "\n" in self.text):

@@ -276,7 +276,13 @@ def test_what_the_grammar_reads_otherwise_is_found_where_bash_runs_it(
 
 
 @pytest.mark.parametrize(
-    "line", ["cd d1 && aa 2>&1 | bb 2>&1 | cc", "aa && (bb) > o1", "cd d1 || aa <<E && bb\nx\nE", "{ cd d1; aa; } > o1"]
+    "line",
+    [
+        "cd d1 && aa 2>&1 | bb 2>&1 | cc",
+        "aa && (bb) > o1",
+        "cd d1 || aa <<E && bb\nx\nE",
+        "{ cd d1; aa; } > o1",
+    ],
 )
 def test_everyday_lines_with_redirections_below_lists_stay_clear(shell: RecordingShell, line: str) -> None:
     assert check(shell, line)

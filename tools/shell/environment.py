@@ -72,6 +72,11 @@ def changes_shell(name: str) -> bool:
     return _is(name, "shell")
 
 
+def assigned_by_shell(name: str) -> bool:
+    """Whether what the line assigns to this variable need not be what it holds."""
+    return _is(name, "own", "shell")
+
+
 DECLARES = frozenset(["export", "declare", "typeset", "local", "readonly"])
 _SETS_NAMES = DECLARES | frozenset(["read", "unset", "getopts", "mapfile", "readarray"])
 _CHANGES = names("shopt enable bind complete compgen compopt fc let coproc alias unalias trap hash")

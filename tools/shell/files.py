@@ -134,16 +134,24 @@ def _begins(word: Word) -> PathUse:
     return PathUse(begins, "write", made=True)
 
 
+_PATCHED = ("-o", "--output", "-r", "--reject-file")
+
+
 def patch(call: Call) -> Meaning:
     """``patch FILE PATCH``; which files it writes stands in the patch unless one is named."""
     parsed = call.parsed
     target, more = parsed.operands[:1], parsed.operands[1:]
     found = [*uses(call.row, parsed), *(PathUse(word, "read") for word in more)]
+    # It goes there before it does anything else.
+    for folder in parsed.values(("-d", "--directory")):
+        given = [*more, *parsed.values(call.row.reads)]
+        found += [PathUse(word, "read", base=(folder,)) for word in given]
+        found += [PathUse(word, "write", base=(folder,)) for word in (*target, *parsed.values(_PATCHED))]
     for word in target:
         suffixes = ("", *(suffix.text for suffix in parsed.values(("-z", "--suffix"))))
         found += [PathUse(part(word, word.text + suffix) if suffix else word, "write") for suffix in suffixes]
     if not target:
-        folders = parsed.values(("-d",)) or (HERE,)
+        folders = parsed.values(("-d", "--directory")) or (HERE,)
         found += [PathUse(word, "write", below=True, made=True) for word in folders]
     found += map(_begins, parsed.values(("-B", "-Y", "--prefix", "--basename-prefix")))
     return Meaning(paths=tuple(found))

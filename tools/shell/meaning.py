@@ -312,7 +312,7 @@ _RUNS_CODE = names(
     "timeit pdb cProfile profile trace code codeop runpy IPython ipython idlelib asyncio bdb this antigravity "
     "turtledemo sqlite3 rlcompleter ptpython bpython jupyter_console ipykernel daemon lsp_bridge goalwright"
 )
-_BEFORE_MODULE = re.compile(r"-(?![WXc]$|[bBdEIOPqRsSuvx]*m)(?!-).*", re.DOTALL)
+_BEFORE_MODULE = re.compile(r"-(?![WXc]$|[bBdEIOPqRsSuvx]*m)(?!-).+", re.DOTALL)
 _CODE_OPTION = re.compile(r"-\w*[cepEr]|--(?:eval|print)")
 
 

@@ -19,7 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from tools.localization import t
-from tools.shell.environment import DECLARES, changes_shell, decides
+from tools.shell.environment import DECLARES, assigned_by_shell, changes_shell, decides
 from tools.shell.words import DOCUMENT, Pieces, UnclearError, Word, WordReader, is_number, names
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def parse(line: str, variables: Mapping[str, str] | None = None) -> Line:
         walk.line(tree.root_node)
     except UnclearError as error:
         walk.doubts.insert(0, str(error))
-    commands = tuple(walk.commands[key] for key in sorted(walk.commands, key=lambda key: key[0]))
+    commands = tuple(simple for _, simple in sorted(walk.commands, key=lambda found: found[0]))
     if walk.arrays & walk.declared:
         walk.doubts.append(t("a text is evaluated as an array"))
     if not walk.doubts and walk.texts_in_arithmetic():
@@ -168,17 +168,15 @@ def _join(first: Folders, second: Folders) -> Folders:
 
 @dataclass(slots=True)
 class _Walk(WordReader):
-    """One line. ``commands`` grow while it is read, by where they begin."""
+    """One line. ``commands`` grow while it is read, each with where it begins; what was found is never lost."""
 
-    commands: dict[tuple[int, str | None], Simple] = field(
-        default_factory=dict[tuple[int, str | None], Simple]
-    )
+    commands: dict[tuple[int, Simple], None] = field(default_factory=dict[tuple[int, Simple], None])
     doubts: list[str] = field(default_factory=list[str])
     folders: Folders = (".",)
     arrays: set[str] = field(default_factory=set[str])
     declared: set[str] = field(default_factory=set[str])
-    tails: dict[int, Sequence[Node]] = field(default_factory=dict[int, "Sequence[Node]"])
-    """Redirections that the grammar hangs below a list, by where the command begins that they belong to."""
+    tails: dict[int, _Tail] = field(default_factory=dict[int, "_Tail"])
+    """By the node that they belong to."""
     depth: int = 0
     _hides: bool | None = None
     _mentions: Counter[str] = field(default_factory=Counter[str])
@@ -218,6 +216,9 @@ class _Walk(WordReader):
                         match = _LINES.match(self.text, child.start_byte)
                         self.places[match.end() if match else child.start_byte] = child
                     waiting.append(child)
+        for name in [*self.variables] if "unset" in self.text else ():
+            if re.search(rf"\bunset\b.*(?<![\w$]){name}\b", self.text):
+                del self.variables[name]
         if re.search(r"\b(?:cd|pushd|popd)\b", self.text):
             self.variables = {
                 name: at for name, at in self.variables.items() if name not in ("PWD", "OLDPWD")
@@ -230,7 +231,8 @@ class _Walk(WordReader):
             self._mentions = Counter(_MENTIONED.findall(self.text))
             self._hides = _HIDES.search(self.text) is not None
         for name, value in _LITERAL.findall(self._source(node)):
-            if self._mentions[name] == 1 and not self._hides and (follows[:1] != "&" or follows[:2] == "&&"):
+            once = self._mentions[name] == 1 and not self._hides and not assigned_by_shell(name)
+            if once and (follows[:1] != "&" or follows[:2] == "&&"):
                 self.variables[name] = (node.end_byte, value)
 
     def _source(self, node: Node) -> str:
@@ -302,7 +304,8 @@ class _Walk(WordReader):
         with self._deeper():
             read = _KINDS.get(node.type)
             if read is not None and not node.is_missing:
-                return read(self, node)
+                tail = self.tails.pop(node.id, None)
+                return read(self, node) if tail is None else self._tailed(node, read, tail)
             self.doubt(
                 t("the grammar does not understand it")
                 if node.is_error
@@ -336,14 +339,20 @@ class _Walk(WordReader):
         return before, before
 
     def pipeline(self, node: Node) -> Ways:
-        before = self.folders
-        for child in self.inside(node):
-            if child.type == "list":
-                self.doubt(t("the grammar and bash may read it differently"))
-            if child.is_named:
-                self.statement(child)
-            self.folders = before
-        return before, before
+        """``a | b``. In ``cd x && a 2>&1 | b`` the grammar takes all before ``|`` for the first part; bash does not."""
+        children = [child for child in self.inside(node) if child.is_named]
+        if children and children[0].type == "redirected_statement" and _first(children[0]).type == "list":
+            return self.redirected(children[0], children[1:])
+        return self._piped(self.folders, children)
+
+    def _piped(self, start: Folders, parts: Sequence[Node]) -> Ways:
+        if any(_first(part).type == "list" for part in parts):
+            self.doubt(t("the grammar and bash may read it differently"))
+        for part in parts:
+            self.folders = start
+            self.statement(part)
+        self.folders = start
+        return start, start
 
     def list(self, node: Node) -> Ways:
         """``a && b``, ``a || b``."""
@@ -360,6 +369,16 @@ class _Walk(WordReader):
         self.folders = yes if operator == "&&" else no
         other = self.statement(node)
         return (other[0], _join(no, other[1])) if operator == "&&" else (_join(yes, other[0]), other[1])
+
+    def _chained(self, ways: Ways, operator: str, node: Node) -> Ways:
+        """``|| b && c`` after a command: bash takes ``b`` first, the grammar what it makes a list of."""
+        children = [*self.inside(node)] if node.type == "list" else []
+        if len(children) == 3:
+            ways = self._chained(ways, operator, children[0])
+            return self._then(ways, children[1].type, children[2])
+        if _joins(_first(node)) - {operator}:
+            self.doubt(t("the grammar and bash may read it differently"))
+        return self._then(ways, operator, node)
 
     def negated(self, node: Node) -> Ways:
         children = [*self.inside(node)]
@@ -445,27 +464,48 @@ class _Walk(WordReader):
     def _shown_assignment(self, node: Node) -> str:
         return self.real(node.start_byte, node.end_byte)
 
-    def redirected(self, node: Node) -> Ways:
-        """A command with redirections after it: those of the last command of a list hang below the whole list."""
+    def redirected(self, node: Node, pipe: Sequence[Node] = ()) -> Ways:
+        """A command with redirections after it: those of the last command of a list hang below the whole list.
+
+        ``pipe``: what the output of that command goes to.
+        """
         body = node.child_by_field_name("body")
-        rest = [child for child in self.inside(node) if child != body]
+        tail = _Tail([child for child in self.inside(node) if child != body], pipe)
+        if body is None:
+            return self._tailed(node, None, tail)
         last = body
-        while last is not None and last.type in ("list", "pipeline", "negated_command"):
+        while last.type in ("list", "pipeline", "negated_command"):
             last = last.children[-1]
-        if body is not None and last is not None and _KINDS.get(last.type) is _Walk.command:
-            self.tails[last.start_byte] = rest
-            return self.statement(body)
-        ways = self.statement(body) if body is not None else (self.folders, ())
-        before, found = self.folders, _Redirections()
-        for child in rest:
-            self.redirect(child, found)
-        if found.words:
-            self.doubt(t("words after a redirection"))
-        if found.files:
-            self.folders = _join(*ways)
-            self.emit(node.start_byte, [], [], [], found.files)
-        self.folders = before
-        return self._following(found.follow, ways)
+        self.tails[last.id] = tail
+        ways = self.statement(body)
+        if self.tails.pop(last.id, None) is not None:
+            self.doubt(t("a redirection that is not understood"))
+            ways = self._tailed(node, None, tail)
+        return self._following(tail.follow, ways)
+
+    def _tailed(self, node: Node, read: Callable[[_Walk, Node], Ways] | None, tail: _Tail) -> Ways:
+        start, found = self.folders, _Redirections()
+        if read is _Walk.command:
+            ways = self.command(node, tail.redirections, found)
+        else:
+            for child in tail.redirections:
+                self.redirect(child, found)
+            if found.words:
+                self.doubt(t("words after a redirection"))
+            if found.files:
+                # The shell opens them before it does what is in the braces.
+                self.emit(tail.redirections[0].start_byte, [], [], [], found.files)
+            ways = (start, start) if read is None else read(self, node)
+            if found.files:
+                ways = ways[0], _join(ways[1], start)
+        follow = found.follow
+        if follow and follow[0].type == "pipeline":
+            ways = self._piped(start, [child for child in self.inside(follow[0]) if child.is_named])
+            follow = follow[1:]
+        if tail.pipe:
+            ways = self._piped(start, tail.pipe)
+        tail.follow = follow
+        return ways
 
     def redirect(self, node: Node, found: _Redirections) -> None:
         children = node.children if [*self.inside(node)] else []
@@ -578,17 +618,13 @@ class _Walk(WordReader):
         return Word(value if known else source, known=known, source=source)
 
     def _following(self, follow: Sequence[Node], ways: Ways) -> Ways:
-        """``cat <<E && ls``, ``cat <<E | wc``: the grammar hangs the rest of the line below the here-document."""
+        """``cat <<E && ls``: the grammar hangs the rest of the line below the here-document."""
         operator = ""
         for child in follow:
             if child.type in ("&&", "||"):
                 operator = child.type
-            elif child.type == "pipeline" and child.children and child.children[0].type in ("|", "|&"):
-                before = self.folders
-                self.pipeline(child)
-                self.folders, ways = before, (before, before)
             elif operator and child.type in _STATEMENTS:
-                ways = self._then(ways, operator, child)
+                ways = self._chained(ways, operator, child)
             else:
                 self.doubt(t("a here-document that is not understood"))
                 self.anything(child)
@@ -596,8 +632,9 @@ class _Walk(WordReader):
 
     # Simple commands
 
-    def command(self, node: Node) -> Ways:
-        found = _Redirections()
+    def command(self, node: Node, rest: Sequence[Node] = (), found: _Redirections | None = None) -> Ways:
+        """A simple command; ``rest``: redirections after it, which are put into ``found``."""
+        found = found or _Redirections()
         words: list[Word] = []
         given: list[Node] = []
         last: Node | None = None
@@ -614,7 +651,7 @@ class _Walk(WordReader):
                 words.append(self.value(child))
         if flat:
             words = self.test(node)
-        for child in self.tails.pop(node.start_byte, ()):
+        for child in rest:
             self.redirect(child, found)
         words += found.words
         pairs = [self.assignment(each) for each in given]
@@ -627,8 +664,10 @@ class _Walk(WordReader):
         shown += [_shown(word, first=n == 0) for n, word in enumerate(words)]
         self.emit(node.start_byte, words, pairs, shown, found.files, found.stdin)
         ways = self.effect(words, pairs, found) if words else (self.folders, self.folders)
+        if found.follow and not rest:
+            self.doubt(t("a here-document that is not understood"))
         self.folders = ways[0]
-        return self._following(found.follow, ways)
+        return ways
 
     def apart(self, one: Node, other: Node) -> bool:
         """Whether bash sees two words here as well."""
@@ -677,7 +716,7 @@ class _Walk(WordReader):
 
     def _test_word(self, leaf: Node, start: int, end: int, *, double: bool) -> Word:
         source = self.text[start:end]
-        pattern = double and leaf.type == "regex" and re.fullmatch(r"\^[^\s$`'\"\\]*\$?", source)
+        pattern = double and leaf.type == "regex" and re.fullmatch(r"\^[^\s$`'\"\\<>]*\$?", source)
         if source in _TEST_SIGNS[double] or pattern:
             return Word(source, source=source)
         return self.read(leaf, start, end)
@@ -713,16 +752,15 @@ class _Walk(WordReader):
         if len(self.commands) >= MAX_COMMANDS:
             raise UnclearError(t("it has too many commands"))
         for folder in self.folders or (None,):
-            self.commands[start, folder] = Simple(
-                tuple(words), tuple(pairs), tuple(files), " ".join(shown), folder, stdin
-            )
+            simple = Simple(tuple(words), tuple(pairs), tuple(files), " ".join(shown), folder, stdin)
+            self.commands.setdefault((start, simple))
 
     def effect(self, words: list[Word], pairs: list[tuple[str, Word]], found: _Redirections) -> Ways:
         """What a command does to the shell: where it leads, and whether words mean the same after it."""
         here = self.folders
         name, args = words[0].text, words[1:]
-        while name in ("command", "builtin") and args and not args[0].text.startswith("-"):
-            name, args = args[0].text, args[1:]
+        while name in ("command", "builtin") and args and not re.match("-.*[vV]", args[0].text):
+            name, args = name if args[0].text[:1] == "-" else args[0].text, args[1:]
         if reason := decides(name, args):
             self.doubt(reason)
         if name in DECLARES:
@@ -736,13 +774,18 @@ class _Walk(WordReader):
             return None, None
         if name == "exec" and not args and found.files:
             self.doubt(t("it changes what the shell reads"))
-        if name in ("exit", "return"):
+        if pairs or found.files:
+            # Where one of these fails, so does the command, and not even ``exit`` ends anything.
+            return here, here
+        # An error in arithmetic goes on with the next line.
+        ends = len(args) < 2 and all(re.fullmatch("[0-9]+", word.text) for word in args)
+        if name == "exit" and ends and not ("((" in self.text and "\n" in self.text):
             return (), ()
         return ((), here) if name == "false" else (here, () if name in ("true", ":") else here)
 
 
 def _moved(here: Folders, args: Sequence[Word]) -> Folders:
-    if len(args) > 1 or (args and (not args[0].known or args[0].glob or args[0].text[:1] == "-")):
+    if len(args) > 1 or (args and (not args[0].known or args[0].glob or args[0].text[:1] in ("-", "+"))):
         return None
     target = args[0].text if args else "~"
     if not target:
@@ -771,6 +814,31 @@ def _shown(word: Word, *, first: bool) -> str:
         # A variable whose value is known: the value says what happens.
         return word.source if "'" in word.text else f"'{word.text}'"
     return word.source
+
+
+@dataclass(slots=True)
+class _Tail:
+    """What the grammar hangs below a list, but belongs to the last command of it."""
+
+    redirections: Sequence[Node]
+    pipe: Sequence[Node] = ()
+    follow: Sequence[Node] = ()
+    """What stands after a here-document in its line: ``&& ls``."""
+
+
+def _first(node: Node) -> Node:
+    """What the grammar takes for the first part of a pipe, without its redirections."""
+    inner = node.child_by_field_name("body") if node.type == "redirected_statement" else None
+    if node.type == "pipeline":
+        inner = node.named_children[0] if node.named_children else None
+    return _first(inner) if inner is not None else node
+
+
+def _joins(node: Node) -> set[str]:
+    """The operators of a list."""
+    if node.type != "list":
+        return set()
+    return {child.type for child in node.children if not child.is_named} | _joins(node.children[0])
 
 
 @dataclass(slots=True)

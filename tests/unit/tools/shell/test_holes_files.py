@@ -8,7 +8,17 @@ from tests.fakes.command_rules import build, verdicts
 from tools.shell.question import Place, question
 
 READS = [
+    "cat secrets/key.txt && (ls) > out.txt",
+    "cat secrets/key.txt | { wc -l; } > out.txt",
+    "cd secrets && ls 2>&1 | wc -l && cat key.txt",
+    "cd secrets && ls 2>/dev/null | cat - key.txt",
+    "cd secrets || cat <<E && cat key.txt\nE",
+    "ls x || { return; cd secrets; }; cat key.txt",
+    "[[ a =~ ^<(cat<secrets/key.txt>out.txt) ]]",
+    "pushd secrets && pushd ../src && pushd +1 && cat key.txt",
     "grep -d recurse TOP secrets",
+    "patch -d secrets src/a.py key.txt",
+    "patch -d src -i ../secrets/key.txt a.py",
     "grep -drecurse TOP secrets",
     "grep --directories=recurse TOP secrets",
     "grep --direc recurse TOP .",
@@ -46,6 +56,10 @@ WRITES = [
     "patch -b --prefix=.git/hooks/ pre-commit",
     "patch -b --pref=.git/hooks/ pre-commit",
     "patch -b -z .lock poetry p.diff",
+    "{ cd src || exit 1; ls; } > poetry.lock",
+    "patch -d .git/hooks pre-commit p.diff",
+    "patch --directory=.git/hooks pre-commit",
+    "patch -d src -o ../poetry.lock a.py",
     "install -d .git/hooks/x",
     "npm pack --pack-destination .git/hooks",
     "npm pack --pack-destination=.git/hooks",
@@ -115,7 +129,7 @@ def test_everyday_commands_are_not_asked_about(line: str, workspace: Path) -> No
     assert verdicts(line, workspace, contained=True)["looking"] == "allow"
 
 
-@pytest.mark.parametrize("line", ["ps eww", "ps axe", "ps e -o cmd", "ps $X"])
+@pytest.mark.parametrize("line", ["ps eww", "ps axe", "ps e -o cmd", "ps $X", "ps -N e"])
 def test_ps_shows_environments(line: str) -> None:
     ask = question(line, Place(Path("/w"), Path("/home/me")))
     assert not ask.read_only

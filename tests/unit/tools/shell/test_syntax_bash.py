@@ -114,6 +114,8 @@ STATES: tuple[str, ...] = (
     "cd d1 || exit", "cd d9 || exit 1", "x=b; cd d1", "false", "readonly x=1", "h() { exit; }; h", "wait",
     "x=d1", "cd $x", "x=$((1+2))", "cd d1 >o17", "x=$(cd d1; bb)", ": $((z=7))", "exec 2>o20", "export y",
     "x=1 y='2 3'", "pushd d1 && popd", "pushd", "unset x y z", "cd ''", "cd d1 & wait", "return", "break",
+    "exit >d9/o", "exit --help", "true >d9/o", "command -p cd d1", "command -- cd d1", "pushd ../d1 && pushd +1",
+    "{ cd d1 || exit; bb; } > o21", "UID=1",
 )  # fmt: skip
 LISTS: tuple[str, ...] = (
     "; ",
@@ -140,7 +142,8 @@ SHAPES: tuple[str, ...] = (
     "(%); %", "x=$(%); %", "h() { %; }; h; %", "% | (%)", "while %; do exit; done", "{ %; } && %",
     "{ %; } || %", "if %; then exit; fi; %", "for x in d1 'b c'; do %; done; %", "(%) && %", "% & %",
     "coproc %", "case x in y) ;; x) % ;; esac; %", "g() (%); g; %", "function g { %; }; g; %", "{ %; } <f1",
-    "while read x; do %; done <f1; %",
+    "while read x; do %; done <f1; %", "% && bb 2>&1 | %; %", "% || cc >o22 | % && %", "% && (%) > o16",
+    "% && { %; } 2>&1 | %", "% || aa <<E && %\n@\nE\n%", "% || aa <<E | bb\n@\nE\n%", "[[ a =~ ^<(%) ]]",
 )  # fmt: skip
 SUBSTITUTIONS: tuple[str, ...] = (
     "$(%)", '"$(%)"', "`%`", '"a$(%) b"', "${y:-$(%)}", '"${y:-$(%)}"', "<(%)", "a$( % )b", '"${x:+$(%)}"',
@@ -225,6 +228,64 @@ def test_whatever_bash_runs_is_among_the_commands(shell: RecordingShell, line: s
 @given(DAMAGED)
 def test_whatever_bash_runs_of_a_damaged_line_is_among_the_commands(shell: RecordingShell, line: str) -> None:
     check(shell, line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # The grammar hangs the redirections of a last command, and what it pipes to, below the whole list.
+        "aa && (bb) > o1",
+        "aa && { bb; } > o1",
+        "aa && for i in 1; do bb; done > o1",
+        "no || if aa; then bb; fi > o1",
+        "aa | { bb; } > o1",
+        "cd d1 && aa 2>&1 | bb && cc",
+        "cd d1 && aa 2> o1 | bb > o2; cc",
+        "cd d1 || aa > o1 | bb && cc",
+        "cd d1 && (aa) 2>&1 | bb; cc",
+        "cd d1 && aa 2>&1 | bb > o1 | cc && aa",
+        "cd d1 || aa <<E && bb\nx\nE",
+        "cd d1 && aa <<E | bb\nx\nE\ncc",
+        "cd d1 || { aa; } <<E && bb\nx\nE",
+        "aa <<E || cd d1 && bb\nx\nE",
+        "no <<E && cd d1 || cd d1/d2 && bb\nx\nE\ncc",
+        "aa <<E || cd d1 && bb 2>&1 | cc\nx\nE",
+        "no <<E && cd d1 || aa > o1\nx\nE",
+        # It is opened before the shell goes anywhere.
+        "{ cd d1 || exit 1; aa; } > o1",
+        "aa && { cd d1 || exit 1; aa; } > o1",
+        # These do not leave the shell, and those fail.
+        "no || { return; cd d1; }; aa",
+        "no || { exit --help; cd d1; }; aa",
+        "no || { exit 1 > d9/o; cd d1; }; aa",
+        "true > d9/o || cd d1; aa",
+        "> d9/o || cd d1; aa",
+        "cd d1; aa $((1/0)); cd .. || exit 1\nbb",
+        "cd d1; UID=1; cd .. || exit 1\nbb",
+        "command -p cd d1 && aa",
+        "command -- cd d1 && aa",
+        "pushd d1 && pushd d2 && pushd +1 && aa",
+        "[[ a =~ ^<(aa) ]]",
+        "[[ a =~ ^<({aa,b}>o1) ]]",
+    ],
+)
+def test_what_the_grammar_reads_otherwise_is_found_where_bash_runs_it(
+    shell: RecordingShell, line: str
+) -> None:
+    check(shell, line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cd d1 && aa 2>&1 | bb 2>&1 | cc",
+        "aa && (bb) > o1",
+        "cd d1 || aa <<E && bb\nx\nE",
+        "{ cd d1; aa; } > o1",
+    ],
+)
+def test_everyday_lines_with_redirections_below_lists_stay_clear(shell: RecordingShell, line: str) -> None:
+    assert check(shell, line)
 
 
 @settings(max_examples=examples(150), deadline=None)

@@ -225,9 +225,7 @@ def with_model(shared_window: SharedWindow, emptied: Path, request: pytest.Fixtu
     def use(
         replies: Sequence[ReplyLike] = (), settings: Mapping[str, object] | None = None
     ) -> AbstractAsyncContextManager[tuple[ModelServer, Window]]:
-        return shared_window.use(
-            replies, settings or {}, lambda window: keep_evidence(window, request.node.name)
-        )
+        return shared_window.use(replies, lambda window: keep_evidence(window, request.node.name), settings)
 
     return use
 

@@ -75,8 +75,8 @@ class SharedWindow:
     async def use(
         self,
         replies: Sequence[ReplyLike],
-        settings: Mapping[str, object],
         failed: Callable[[Window], Awaitable[None]],
+        settings: Mapping[str, object] | None = None,
     ) -> AsyncGenerator[tuple[ModelServer, Window]]:
         """The model with its replies, and the window; on an error ``failed`` is awaited and the window closed.
 
@@ -87,7 +87,7 @@ class SharedWindow:
         assert self._window is not None
         self.model.begin(replies)
         try:
-            await self._settings_in_force(self._window.page, settings)
+            await self._settings_in_force(self._window.page, settings or {})
             yield self.model, self._window
             self.model.check()
             # Changed settings connect anew; two connections at once would get in each other's way.

@@ -124,7 +124,7 @@ async def test_every_state_of_the_chat_is_accessible_in_all_themes_and_widths(
         await window.say("Make local parcels cheaper")
         await expect(window.approval).to_be_visible()
         strip = window.chat.get_by_role("region", name="Plan", exact=True)
-        await strip.get_by_role("button", name=re.compile("^Plan: 0 of 4 done")).press("Enter")
+        await window.unfold(strip.get_by_role("button", name=re.compile("^Plan: 0 of 4 done")))
         await expect(strip.get_by_role("treeitem")).to_have_count(4)
         await assert_accessible(window)
         await window.pictures("access-approval", tuple(THEMES))
@@ -216,7 +216,7 @@ async def test_every_main_flow_goes_by_keyboard_alone(with_model: WithModel, wor
 
         # The plan above the composer.
         await tab_to(window, chat, "^Plan: 0 of 2 done", "Shift+Tab")
-        await page.keyboard.press("Enter")
+        await window.unfold(window.chat.get_by_role("button", name=re.compile("^Plan: 0 of 2 done")))
         await tab_to(window, chat, "^1 Lower the rates", "Shift+Tab")
         await page.keyboard.press("ArrowDown")
         assert (await focused(chat)).startswith("2 Tell the customers")
@@ -325,7 +325,7 @@ async def test_a_session_of_thousands_of_messages_is_shown_page_by_page(
 
         # All goals in the plan above the composer, the one at work in view.
         strip = window.chat.get_by_role("region", name="Plan", exact=True)
-        await strip.get_by_role("button", name=re.compile("^Plan: 59 of 100 done")).press("Enter")
+        await window.unfold(strip.get_by_role("button", name=re.compile("^Plan: 59 of 100 done")))
         current = strip.get_by_role("treeitem", name=re.compile("^7.2 Goal number 63"))
         await expect(current).to_be_in_viewport()
         await assert_accessible(window)

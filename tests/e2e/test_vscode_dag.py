@@ -40,6 +40,7 @@ async def test_the_graph_grows_with_the_session_and_tells_the_work_of_each_edge(
     settings = {"goalwright.model": model, "goalwright.mode": "accept-edits"}
     async with with_model(settings=settings) as (_model, window):
         await window.show_chat()
+        await window.widen_chat(0)  # another test may have left the graph less room
         await window.say(journey.PLAN)
         await expect(window.answers().last).to_contain_text(journey.PLANNED)
 

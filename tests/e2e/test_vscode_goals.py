@@ -171,7 +171,7 @@ async def test_the_person_changes_the_plan_in_the_tree_and_the_model_is_told(
 
         # The plan above the composer is the same plan.
         strip = window.chat.get_by_role("region", name="Plan", exact=True)
-        await strip.get_by_role("button", name="Plan: 0 of 4 done. Write the changelog").click()
+        await window.unfold(strip.get_by_role("button", name="Plan: 0 of 4 done. Write the changelog"))
         tree = strip.get_by_role("tree", name="Goals")
         rows = tree.get_by_role("treeitem")
         await expect(rows).to_have_count(4)
@@ -257,7 +257,7 @@ async def test_the_meter_tells_what_the_context_holds_and_it_is_shown_and_compac
         await expect(numbers(window)).to_have_accessible_name(re.compile("% cache hits"))
         await window.pictures("meter-narrow")
         await window.widen_chat(140)
-        await numbers(window).click()
+        await window.unfold(numbers(window))
         await expect(window.chat.locator(".meter-details")).to_contain_text("window · auto-compacts at")
         await window.pictures("meter")
 
@@ -314,7 +314,7 @@ async def test_a_cost_is_warned_of_and_a_budget_stops_the_run_with_a_question(
         await window.pictures("budget-choice")
         await row.click()
         await answer(window, "Token limit for this session", "1k")
-        await numbers(window).click()
+        await window.unfold(numbers(window))
         await expect(window.chat.get_by_role("meter", name="This session: budget used")).to_be_visible()
         await numbers(window).click()
 

@@ -132,7 +132,7 @@ async def rename_a_goal(window: Window, workspace: Path) -> None:
     await window.say(ASKED)
     await window.accept.click()
     await expect(window.answers().last).to_contain_text(SET)
-    await strip(window).get_by_role("button", name=re.compile("^Plan: 0 of 2 done")).click()
+    await window.unfold(strip(window).get_by_role("button", name=re.compile("^Plan: 0 of 2 done")))
     await write_the_name(window, workspace)
 
 

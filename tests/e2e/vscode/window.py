@@ -188,6 +188,12 @@ class Window:
         await self.page.keyboard.insert_text(text)
         await self.page.keyboard.press("Enter")
 
+    async def unfold(self, button: Locator) -> None:
+        """Open what a button unfolds. It may be open: the chat keeps that from session to session."""
+        if await button.get_attribute("aria-expanded") != "true":
+            await button.press("Enter")
+        await expect(button).to_have_attribute("aria-expanded", "true")
+
     def answers(self) -> Locator:
         """The agent's messages."""
         return self.chat.get_by_role("article", name="Goalwright", exact=True)

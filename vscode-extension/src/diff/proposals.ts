@@ -19,6 +19,9 @@ interface Entry {
 
 /** Keystrokes in so short a time are one change. */
 const PAUSE_MS = 60;
+/** How often, and how long apart, an editor is asked to show what a discarded edit leaves. */
+const RELOADS = 20;
+const RELOAD_MS = 100;
 /** In front of what VS Code reads where its settings would make it take the bytes for something else than UTF-8. */
 const MARK = "\ufeff";
 
@@ -100,6 +103,24 @@ export class Proposals implements vscode.FileSystemProvider, vscode.TextDocument
     entry.saved = undefined;
     this.refresh(proposed);
     this.tellSoon(proposed);
+    this.untilShown(proposed, entry, RELOADS);
+  }
+
+  /** Has VS Code read the file again until its editor shows it: news that comes while it saves the file is passed over. */
+  private untilShown(proposed: Proposed, entry: Entry, times: number): void {
+    setTimeout(() => {
+      const document = this.document(proposed);
+      const wanted = this.entries.get(keyOf(proposed)) === entry && entry.saved === undefined && document && !document.isDirty;
+      if (!wanted || times === 0) return;
+      entry.content.then(
+        (content) => {
+          if (sameText(document.getText(), this.proposedText(proposed, content))) return;
+          this.refresh(proposed);
+          this.untilShown(proposed, entry, times - 1);
+        },
+        () => undefined,
+      );
+    }, RELOAD_MS);
   }
 
   /** The open document of the proposed side. */
@@ -152,8 +173,7 @@ export class Proposals implements vscode.FileSystemProvider, vscode.TextDocument
     const text = new TextDecoder().decode(bytes);
     entry.mtime++;
     if (text === entry.discarded) {
-      // VS Code reloads the file only once it has finished saving it.
-      setTimeout(() => this.entries.get(keyOf(proposed)) === entry && this.refresh(proposed), PAUSE_MS);
+      this.untilShown(proposed, entry, RELOADS);
       return;
     }
     entry.saved = text;

@@ -54,6 +54,7 @@ async def test_in_a_chinese_vs_code_chat_commands_and_goals_are_chinese(open_vsc
         # What the request is about, the daemon and the model say.
         theirs = "h1, td, td *, .tool *, .plan-change *, .markdown *, .message p"
         theirs += ", .goal-mark, .goal-mark *, .plan-head, .plan-head *"
+        theirs += ", .only-spoken [aria-relevant] p"
         assert await english_names(window.chat.locator("#app"), except_for=theirs) == []
         await window.screenshot(ROOT / ".build/screenshots/chinese-dark.png")
 

@@ -58,7 +58,7 @@ async def still_streams(window: Window, workspace: Path) -> None:
 
 async def interrupted(window: Window, workspace: Path) -> None:
     await expect(window.button("Stop")).to_be_hidden()
-    await expect(window.chat.get_by_role("alert").last).to_contain_text("stopped in the middle")
+    await expect(window.chat.get_by_role("alert").last).to_contain_text("Interrupted")
     await expect(window.button("Continue")).to_be_visible()
 
 

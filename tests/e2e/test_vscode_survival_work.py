@@ -159,7 +159,7 @@ async def goal_is_renamed_and_the_turn_undone(window: Window, workspace: Path) -
     await window.page.keyboard.press("Enter")
     await expect(strip(window).get_by_role("treeitem").first).to_contain_text(NAME)
     await window.button("Undo…").click()
-    await window.page.locator(".monaco-dialog-box").get_by_role("button", name="Restore").click()
+    await window.page.locator(".monaco-dialog-box").get_by_role("button", name="Revert").click()
     await expect(window.chat.get_by_text("1 file changed")).to_have_count(0)
     assert (workspace / "rates.py").read_text() == RATES
 

@@ -184,7 +184,7 @@ async def undo_a_turn(window: Window, workspace: Path, hand: Hand) -> None:
     await window.accept.click()
     await expect(window.answers().last).to_contain_text(SET)
     await hand.click(window.button("Undo…"))
-    await hand.click(window.page.locator(".monaco-dialog-box").get_by_role("button", name="Restore"))
+    await hand.click(window.page.locator(".monaco-dialog-box").get_by_role("button", name="Revert"))
     await expect(window.button("Undo…")).to_have_count(0)
     assert (workspace / "rates.py").read_text() == RATES
 

@@ -100,9 +100,10 @@ async def measure(stage: Stage) -> list[Measure]:
 
 @asynccontextmanager
 async def _window(folder: Path, builtin: Path, model: ModelServer) -> AsyncGenerator[Window]:
-    """A window on an empty workspace, with the chat open."""
+    """A window on a workspace of one file, with the chat open."""
     workspace, home = folder / "workspace", folder / "home"
     workspace.mkdir()
+    (workspace / "README.md").write_text("# Nothing\n")  # a window is open when its Explorer shows something
     env = account_env(home) | {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "a-key-for-tests"}
     server = VSCodeServer(
         folder / "vscode", workspace, sys.executable, VSIX, TEST_SETTINGS, env, builtin=builtin

@@ -69,6 +69,7 @@ async def without_a_key(folder: Path, builtin: Path) -> list[Row]:
     """The first connection of a model, and the change to another one."""
     workspace, env = folder / "workspace", account_env(folder / "home")
     workspace.mkdir()
+    (workspace / "README.md").write_text("# Nothing\n")
     async with ModelServer(["ready"], api_key=KEY, listed={"/v1/models": MODELS}) as model:
         env = {**env, "ANTHROPIC_BASE_URL": model.url}
         server = VSCodeServer(

@@ -325,7 +325,7 @@ PlanOperation = Literal["added", "completed", "abandoned", "removed", "focused",
 
 @dataclass(frozen=True, slots=True)
 class PlanChange:
-    """What a call did to one goal. ``description``: the goal's, after the change."""
+    """One change of a goal by a call. ``description``: the goal's, after the change."""
 
     operation: PlanOperation
     goal_id: str
@@ -337,7 +337,7 @@ class Plan(Protocol):
 
     @property
     def changed(self) -> Sequence[PlanChange]:
-        """What the last successful ``update`` or ``step`` has changed, in order, for the display."""
+        """Return the changes of the last successful ``update`` or ``step``, in order, for the display."""
         ...
 
     async def update(

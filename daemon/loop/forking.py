@@ -53,7 +53,7 @@ _STAYS = frozenset({COST, CHOICE_AWAITED, CHOICE_LEFT, JOB_ENDED, JOB_KILLED})
 """Codes of notices about what the fork does not have: ids of its own jobs begin anew, and so does what it cost."""
 _NUMBERS = ("self_stats", "cumulative_stats")
 _OF_A_PROMPT = ("title", "titled_by", "mission", "summary", "summarized_by")
-"""What the first prompt of a session settles."""
+"""Fields that the first prompt of a session sets."""
 
 
 class CannotFork(StoreError):
@@ -62,7 +62,7 @@ class CannotFork(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """What a fork begins with."""
+    """The values that a fork starts from."""
 
     trace_id: str
     time: datetime
@@ -138,7 +138,7 @@ def write_fork(store: TraceStore, fork: Fork, source: str, events: Sequence[Even
 
 
 def _ending(state: SessionState, fork: Fork, source: str) -> Iterator[Event]:
-    """What follows on the copied events: the end of a turn that was cut, names, and where it came from."""
+    """Yield the events after the copied ones: the end of a turn that was cut, the title, and a notice of the origin."""
     trace_id, now = fork.trace_id, fork.time
     if state.turn is not None:
         yield TurnEnded(trace_id=trace_id, time=now, prompt_id=state.turn, stop_reason="end_turn")

@@ -357,7 +357,7 @@ class SessionPlan:
 
 
 def _changed(changes: Sequence[Change], names: Mapping[str, str]) -> list[PlanChange]:
-    """What each change did to its goal, and to those that were completed or abandoned with it."""
+    """Return the changes of each goal, and of those that were completed or abandoned with it."""
     done: list[tuple[PlanOperation, str]] = []
     for change in changes:
         if isinstance(change, Added):

@@ -1,4 +1,4 @@
-"""What a command destroys for good, in words for the user: the rows of ``harm.txt``."""
+"""Warnings about commands whose effect cannot be undone: the rows of ``harm.txt``."""
 
 from __future__ import annotations
 

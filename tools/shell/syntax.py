@@ -364,7 +364,7 @@ class _Walk(WordReader):
         return self._then(self.statement(children[0]), children[1].type, children[2])
 
     def _then(self, ways: Ways, operator: str, node: Node) -> Ways:
-        """What stands after ``&&`` or ``||``."""
+        """Read the command after ``&&`` or ``||``."""
         yes, no = ways
         self.folders = yes if operator == "&&" else no
         other = self.statement(node)
@@ -818,16 +818,16 @@ def _shown(word: Word, *, first: bool) -> str:
 
 @dataclass(slots=True)
 class _Tail:
-    """What the grammar hangs below a list, but belongs to the last command of it."""
+    """Parts that the grammar puts below a list, but that belong to its last command."""
 
     redirections: Sequence[Node]
     pipe: Sequence[Node] = ()
     follow: Sequence[Node] = ()
-    """What stands after a here-document in its line: ``&& ls``."""
+    """Parts after a here-document in its line: ``&& ls``."""
 
 
 def _first(node: Node) -> Node:
-    """What the grammar takes for the first part of a pipe, without its redirections."""
+    """The first part of a pipe as the grammar has it, without its redirections."""
     inner = node.child_by_field_name("body") if node.type == "redirected_statement" else None
     if node.type == "pipeline":
         inner = node.named_children[0] if node.named_children else None
@@ -847,7 +847,7 @@ class _Redirections:
     words: list[Word] = field(default_factory=list[Word])
     stdin: Word | None = None
     follow: list[Node] = field(default_factory=list["Node"])
-    """What stands behind a here-document in its line."""
+    """The parts behind a here-document in its line."""
 
 
 _OPERATORS = names("> >> >| &> &>> >& < <> <& <&- >&-")

@@ -95,7 +95,7 @@ export function App(): JSX.Element {
               </button>
             )}
             {empty && <Welcome surrounding={surrounding} />}
-            {shown && <Transcript key={shown.session.trace.traceId} session={shown} outbox={outbox} changes={record ? NO_CHANGES : view.changes} own={!record} explored={view.explored} />}
+            {shown && <Transcript key={shown.session.trace.traceId} session={shown} outbox={outbox} changes={record ? NO_CHANGES : view.changes} own={!record} explored={view.explored} local={surrounding.local} />}
             {!session &&
               outbox.map((one) => (
                 <article key={one.promptId} class="message user unsent" aria-label={t("You")}>

@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useReducer, useRef } from "preact/hooks";
 import type { QueuedPrompt } from "../../protocol.gen";
 import { handedLine } from "../handed";
 import { editOf, post, saveEdit } from "./host";
@@ -8,7 +8,27 @@ import { t } from "../../l10n";
 
 /** Prompts that wait for the running turn to end, or `paused` for the user to send them. */
 export function Queue({ queue, paused }: { queue: readonly QueuedPrompt[]; paused: boolean }): JSX.Element | null {
+  const [, redraw] = useReducer((times: number) => times + 1, 0);
   if (queue.length === 0) return null;
+  const write = (promptId: string, text: string | null): void => {
+    saveEdit(promptId, text);
+    redraw(undefined);
+  };
+  const hold = (promptId: string, draft: string | null): void => {
+    write(promptId, draft);
+    post({ type: "holdQueue", promptId, held: draft !== null });
+  };
+  const save = ({ promptId, text }: QueuedPrompt): void => {
+    const draft = editOf(promptId);
+    if (draft === null || draft.trim() === "" || draft === text) return hold(promptId, null);
+    post({ type: "editQueue", promptId, text: draft });
+    write(promptId, null);
+  };
+  const send = (): void => {
+    // The daemon holds back what is being edited.
+    for (const prompt of queue) if (editOf(prompt.promptId) !== null) save(prompt);
+    post({ type: "sendQueue" });
+  };
   const discard = (): void => {
     for (const { promptId } of queue) post({ type: "editQueue", promptId, text: null });
   };
@@ -17,7 +37,7 @@ export function Queue({ queue, paused }: { queue: readonly QueuedPrompt[]; pause
       {paused && (
         <div class="buttons" role="status">
           <span>{t("{0} queued", queue.length)}</span>
-          <button type="button" class="primary" aria-label={t("Send what is queued")} onClick={() => post({ type: "sendQueue" })}>
+          <button type="button" class="primary" aria-label={t("Send what is queued")} onClick={send}>
             {t("Send")}
           </button>
           <button type="button" aria-label={t("Discard what is queued")} onClick={discard}>
@@ -27,40 +47,36 @@ export function Queue({ queue, paused }: { queue: readonly QueuedPrompt[]; pause
       )}
       <ul aria-label={t("Waiting prompts")}>
         {queue.map((prompt, index) => (
-          <Waiting key={prompt.promptId} prompt={prompt} place={index + 1} />
+          <Waiting key={prompt.promptId} prompt={prompt} place={index + 1} draft={editOf(prompt.promptId)} write={write} hold={hold} save={save} />
         ))}
       </ul>
     </section>
   );
 }
 
-function Waiting({ prompt, place }: { prompt: QueuedPrompt; place: number }): JSX.Element {
+interface WaitingProps {
+  prompt: QueuedPrompt;
+  place: number;
+  /** Its text while it is being edited. */
+  draft: string | null;
+  write: (promptId: string, text: string) => void;
+  /** Begins to edit it with a text, or gives the edit up. */
+  hold: (promptId: string, draft: string | null) => void;
+  save: (prompt: QueuedPrompt) => void;
+}
+
+function Waiting({ prompt, place, draft, write, hold, save }: WaitingProps): JSX.Element {
   const { promptId } = prompt;
-  const [draft, setDraft] = useState(() => editOf(promptId));
   const field = useRef<HTMLTextAreaElement>(null);
   const editing = draft !== null;
-  const write = (text: string | null): void => {
-    setDraft(text);
-    saveEdit(promptId, text);
-  };
-  const hold = (held: boolean): void => {
-    write(held ? prompt.text : null);
-    post({ type: "holdQueue", promptId, held });
-  };
   useEffect(() => {
     // It was being edited when the window was reloaded.
-    if (draft !== null) post({ type: "holdQueue", promptId, held: true });
+    if (editing) post({ type: "holdQueue", promptId, held: true });
   }, [promptId]);
   // Only when it begins: the page is drawn again with each word of an answer, and the user may be writing elsewhere.
   useLayoutEffect(() => {
     if (editing) field.current?.focus();
   }, [editing]);
-  const save = (): void => {
-    const changed = draft !== null && draft.trim() !== "" && draft !== prompt.text;
-    if (!changed) return hold(false);
-    post({ type: "editQueue", promptId, text: draft });
-    write(null);
-  };
   if (draft !== null) {
     return (
       <li class="editing">
@@ -70,20 +86,20 @@ function Waiting({ prompt, place }: { prompt: QueuedPrompt; place: number }): JS
           dir="auto"
           aria-label={t("Edit waiting prompt")}
           value={draft}
-          onInput={(event) => write(event.currentTarget.value)}
+          onInput={(event) => write(promptId, event.currentTarget.value)}
           onKeyDown={(event) => {
-            if (event.key === "Escape" && !event.isComposing) hold(false);
+            if (event.key === "Escape" && !event.isComposing) hold(promptId, null);
             if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
             event.preventDefault();
-            save();
+            save(prompt);
           }}
         />
         <div class="buttons">
-          <button type="button" class="primary" onClick={save}>
+          <button type="button" class="primary" onClick={() => save(prompt)}>
             {t("Save")}
           </button>
-          <button type="button" onClick={() => hold(false)}>
-            {t("Discard")}
+          <button type="button" onClick={() => hold(promptId, null)}>
+            {t("Cancel")}
           </button>
         </div>
       </li>
@@ -93,7 +109,7 @@ function Waiting({ prompt, place }: { prompt: QueuedPrompt; place: number }): JS
     <li>
       <span class="dim">{prompt.steer ? t("Next step") : place === 1 ? t("Next") : `${place}.`}</span>
       <span class="queued-text" dir="auto">{handedLine(prompt.text) ?? prompt.text}</span>
-      <button type="button" class="symbol" aria-label={t("Edit")} title={t("Edit")} onClick={() => hold(true)}>
+      <button type="button" class="symbol" aria-label={t("Edit")} title={t("Edit")} onClick={() => hold(promptId, prompt.text)}>
         <Icon name="edit" />
       </button>
       <button

@@ -393,7 +393,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     try {
       await this.parts.review.answer(request, answer);
     } catch (error) {
-      // The card shows why, beside what it is about.
+      // The card shows why, beside what it is about; without a daemon the page does, and what was written is kept.
       this.parts.log.warn(`answer: ${asProblem(error).message}`);
     }
   }
@@ -413,6 +413,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     if (updates.length > 0) this.post({ type: "updates", updates });
   }
 
+      if (answer.feedback && this.parts.daemon.state.phase !== "connected") this.post({ type: "restore", text: answer.feedback, attachments: [] });
   private postAll(): void {
     // What waits is part of the whole already.
     this.waiting = [];

@@ -113,7 +113,7 @@ export function App(): JSX.Element {
       <footer>
         <Connection connection={surrounding.connection} />
         {session && request && (
-          <Approval requests={session.pending} request={request} choices={view.choices} keys={surrounding.keys} places={surrounding.places} onFront={setFront} />
+          <Approval requests={session.pending} request={request} choices={view.choices} keys={surrounding.keys} places={surrounding.places} onFront={setFront} away={surrounding.connection.phase !== "connected"} />
         )}
         {session && !record && <Queue queue={session.queue} paused={session.session.status === "idle"} />}
         {session && !record && <PlanStrip session={session} />}

@@ -109,7 +109,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
     onSent();
   };
   const send = (how: "answer" | "queue" | "steer" = "queue"): void => {
-    if (ready) submit(text.trim(), files, how);
+    if (ready && !(away && how === "answer")) submit(text.trim(), files, how);
   };
   return (
     <form
@@ -127,6 +127,8 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
       {problem && (
         <p class="refused" role="alert">
           <Icon name="warning" />
+  // An answer waits here until somebody takes it.
+  const away = answers && phase !== "connected";
           <span>{visibleLine(problem)}</span>
         </p>
       )}
@@ -204,8 +206,8 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
           type="submit"
           class="round send"
           aria-label={t("Send")}
-          title={answers ? t("Reject the request with this text (Enter)") : busy ? t("Send when the running turn ends (Enter)") : t("Send (Enter)")}
-          disabled={!ready}
+          title={away ? t("Not connected: answer when Goalwright is back") : answers ? t("Reject the request with this text (Enter)") : busy ? t("Send when the running turn ends (Enter)") : t("Send (Enter)")}
+          disabled={!ready || away}
         >
           <Icon name="send" />
         </button>

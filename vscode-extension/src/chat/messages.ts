@@ -102,14 +102,15 @@ export type ToWebview =
   | { type: "insert"; text: string }
   | { type: "restore"; text: string; attachments: Attachment[] }
   | { type: "attach"; attachments: Attachment[]; mention?: string }
-  | { type: "completions"; id: number; rows: readonly Completion[] };
+  | { type: "unattached"; mention: string; reason: string }
+  | { type: "completions"; id: number; rows: readonly Completion[]; nothing: string };
 
 export type FromWebview =
   | { type: "ready" }
   | { type: "written"; written: Written }
   | { type: "prompt"; text: string; attachments: Attachment[]; steer?: boolean }
   | { type: "complete"; id: number; sign: "@" | "/"; query: string; begins: boolean }
-  | { type: "mention"; key: string; text: string }
+  | { type: "mention"; key: string; text: string; written?: boolean }
   | { type: "includeActive"; on: boolean }
   | { type: "openChip"; name: string }
   | { type: "pickFiles" }

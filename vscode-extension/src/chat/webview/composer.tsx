@@ -1,12 +1,14 @@
 import type { JSX, RefObject } from "preact";
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { promptsOf } from "../../composer/text";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { namedIn, promptsOf, withoutMention } from "../../composer/text";
 import type { PermissionRequest } from "../../protocol.gen";
+import type { ToWebview } from "../messages";
 import { contentsOf, pathsOf } from "./attach";
 import { Chips } from "./chips";
 import { useCompletions } from "./completion";
 import { draftOf, post, saveDraft, type Chip, type Draft } from "./host";
 import { Icon } from "./icons";
+import { NoticeLine } from "./message";
 import { AgentButton, ModeButton } from "./mode";
 import { isBusy, type ViewState } from "./store";
 import { visibleLine } from "./visible";
@@ -27,6 +29,10 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
   const id = view.session?.session.trace.traceId ?? "";
   const [{ text, files }, setDraft] = useState<Draft>(() => draftOf(id));
   const [problem, setProblem] = useState("");
+  /** Why a mention came to nothing. */
+  const [note, setNote] = useState("");
+  /** Mentions in the text that the host was asked to attach. */
+  const asked = useRef(new Set<string>());
   /** Which of the earlier prompts is in the field; -1: none. */
   const [browsed, setBrowsed] = useState(-1);
   const owner = useRef(id);
@@ -44,6 +50,16 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
     } else setDraft(draftOf(id));
     setBrowsed(-1);
   }, [id, version]);
+  useEffect(() => {
+    const onMessage = ({ data }: MessageEvent<ToWebview>): void => {
+      if (data.type !== "unattached") return;
+      const now = draftOf(id);
+      put({ ...now, text: withoutMention(now.text, data.mention) });
+      setNote(data.reason);
+    };
+    window.addEventListener("message", onMessage);
+    return () => window.removeEventListener("message", onMessage);
+  }, [id]);
   const busy = isBusy(view);
   const { phase } = view.surrounding.connection;
   const model = view.session?.session.model || view.surrounding.model;
@@ -67,17 +83,29 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
     return true;
   };
   const change = (value: string): void => {
+    setNote("");
+    for (const mention of asked.current) if (!value.includes(mention)) asked.current.delete(mention);
     put({ text: value, files: files.filter(({ mention }) => mention === undefined || value.includes(mention)) });
   };
   const remove = (index: number): void => {
     const mention = files[index]?.mention;
-    put({ text: mention === undefined ? text : text.replace(mention, "").replace(/^ /, ""), files: files.filter((_, at) => at !== index) });
+    put({ text: mention === undefined ? text : withoutMention(text, mention), files: files.filter((_, at) => at !== index) });
   };
   const completions = useCompletions(field, (value, { mention, insert, send: sends }) => {
     if (sends && value.trim() === insert.trim()) return submit(insert.trim(), files);
     change(value);
-    if (mention !== undefined) post({ type: "mention", key: mention, text: insert.trim() });
+    if (mention === undefined) return;
+    asked.current.add(insert.trim());
+    post({ type: "mention", key: mention, text: insert.trim() });
   });
+  /** Attaches what the text names in full; a word at the caret may not be complete. */
+  const attachNamed = (value: string, caret: number): void => {
+    for (const { mention, key, end } of namedIn(value)) {
+      if (end === caret || asked.current.has(mention) || files.some((file) => file.mention === mention)) continue;
+      asked.current.add(mention);
+      post({ type: "mention", key, text: mention, written: true });
+    }
+  };
   /** Up and Down in an empty field go through the earlier prompts of the session. True when there is one. */
   const browse = (event: KeyboardEvent): boolean => {
     const { selectionStart, value } = event.currentTarget as HTMLTextAreaElement;
@@ -99,11 +127,17 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
   }, [text, field]);
   // Files are no answer to a request.
   const answers = request !== undefined && files.length === 0;
+  // An answer waits here until somebody takes it.
+  const away = answers && phase !== "connected";
   const submit = (prompt: string, attached: readonly Chip[], how: "answer" | "queue" | "steer" = "queue"): void => {
     const attachments = attached.map(({ mention: _, ...file }) => file);
     if (how === "answer" && answers) post({ type: "reply", requestId: request.requestId, answer: { reply: "reject", feedback: prompt } });
     else post({ type: "prompt", text: prompt, attachments, ...(how === "steer" && busy ? { steer: true } : {}) });
     put({ text: "", files: [] });
+    asked.current.clear();
+    // Rows for what was typed may still be on their way.
+    completions.close();
+    setNote("");
     setBrowsed(-1);
     field.current?.focus();
     onSent();
@@ -127,11 +161,10 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
       {problem && (
         <p class="refused" role="alert">
           <Icon name="warning" />
-  // An answer waits here until somebody takes it.
-  const away = answers && phase !== "connected";
           <span>{visibleLine(problem)}</span>
         </p>
       )}
+      {note && <NoticeLine level="info" text={note} />}
       {completions.list}
       <textarea
         ref={field}
@@ -145,7 +178,9 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
         placeholder={answers ? t("Say what to do instead… (Alt+Enter queues)") : busy ? t("Add to the queue…") : t("Describe a task… @ for context, / for commands")}
         value={text}
         onInput={(event) => {
-          change(event.currentTarget.value);
+          const { value, selectionStart } = event.currentTarget;
+          change(value);
+          attachNamed(value, event.inputType === "insertFromPaste" ? -1 : selectionStart);
           setBrowsed(-1);
           completions.look();
         }}

@@ -116,7 +116,7 @@ export function App(): JSX.Element {
           <Approval requests={session.pending} request={request} choices={view.choices} keys={surrounding.keys} places={surrounding.places} onFront={setFront} away={surrounding.connection.phase !== "connected"} />
         )}
         {session && !record && <Queue queue={session.queue} paused={session.session.status === "idle"} />}
-        {session && !record && <PlanStrip session={session} />}
+        {session && !record && <PlanStrip session={session} changes={view.changes} />}
         {session?.meter && !record && <MeterPanel meter={session.meter} tree={session.goalTree} />}
         {surrounding.restricted && <Restricted />}
         {record ? <RecordBar record={record} /> : <Composer view={view} request={request && !isBudget(request) ? request : undefined} field={field} version={version} onSent={toEnd} />}

@@ -1588,6 +1588,11 @@ export interface QueuedPrompt {
   planner: PromptPlanner | null;
   /** Kept with the prompt, so that a crash while it waits loses none. */
   attachments: FilePart[];
+  /**
+   * The user stopped the turn that it waited for, or the daemon did not live to begin it: it is sent when the user
+   * says so, and not with other prompts.
+   */
+  held: boolean;
 }
 
 /** Why one thing that a call would do is allowed, asked about or denied. */
@@ -1668,7 +1673,7 @@ export interface Score {
   durationMs: Count;
 }
 
-/** Stop the running turn. `hold_queue`: what is queued waits for `goalwright/queue/send` or the next prompt. */
+/** Stop the running turn. `hold_queue`: what is queued waits for `goalwright/queue/send`. */
 export interface SessionCancelParams {
   sessionId: string;
   holdQueue?: boolean;

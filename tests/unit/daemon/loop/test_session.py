@@ -758,7 +758,10 @@ async def test_a_stop_that_holds_the_queue_sends_nothing_until_the_user_says_so(
         assert session.queued() == ()
 
 
-async def test_a_held_queue_goes_on_behind_the_next_prompt(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ended", [True, False], ids=["after the stop", "while it stops"])
+async def test_a_held_queue_waits_for_the_users_word_whatever_else_is_said(
+    tmp_path: Path, ended: bool
+) -> None:
     hold = Hold()
     async with daemon(tmp_path, [hold, "x"], "three", "two") as bench:
         session = bench.session()
@@ -767,9 +770,16 @@ async def test_a_held_queue_goes_on_behind_the_next_prompt(tmp_path: Path) -> No
         second = prompted(session, "second")
         await until(session.queued)
         session.cancel(hold_queue=True)
+        if ended:
+            await finish(first)
+            await session.rest()
         third = prompted(session, "third")
-        for turn in (first, third, second):
-            await finish(turn)
+        await finish(third)
+        await session.rest()
+        assert [(prompt.text, prompt.held) for prompt in session.queued()] == [("second", True)]
+        assert session.state.queue == session.queued()
+        session.send_queue()
+        await finish(second)
         said = [message.text() for message in session.state.messages if message.role == "user"]
         assert said == ["first", "third", "second"]
 

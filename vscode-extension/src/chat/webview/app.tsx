@@ -115,7 +115,7 @@ export function App(): JSX.Element {
         {session && request && (
           <Approval requests={session.pending} request={request} choices={view.choices} keys={surrounding.keys} places={surrounding.places} onFront={setFront} />
         )}
-        {session && !record && <Queue queue={session.queue} paused={session.session.status === "idle"} />}
+        {session && !record && <Queue queue={session.queue} idle={session.session.status === "idle"} />}
         {session && !record && <PlanStrip session={session} />}
         {session?.meter && !record && <MeterPanel meter={session.meter} tree={session.goalTree} />}
         {surrounding.restricted && <Restricted />}

@@ -6,17 +6,19 @@ import { editOf, post, saveEdit } from "./host";
 import { Icon } from "./icons";
 import { t } from "../../l10n";
 
-/** Prompts that wait for the running turn to end, or `paused` for the user to send them. */
-export function Queue({ queue, paused }: { queue: readonly QueuedPrompt[]; paused: boolean }): JSX.Element | null {
+/** Prompts that wait for the running turn to end, or for the user to send them: when nothing runs, all of them. */
+export function Queue({ queue, idle }: { queue: readonly QueuedPrompt[]; idle: boolean }): JSX.Element | null {
   if (queue.length === 0) return null;
+  const held = idle ? queue : queue.filter((prompt) => prompt.held);
+  const next = queue.filter((prompt) => !held.includes(prompt));
   const discard = (): void => {
-    for (const { promptId } of queue) post({ type: "editQueue", promptId, text: null });
+    for (const { promptId } of held) post({ type: "editQueue", promptId, text: null });
   };
   return (
     <section class="queue" aria-label={t("Queue")}>
-      {paused && (
+      {held.length > 0 && (
         <div class="buttons" role="status">
-          <span>{t("{0} queued", queue.length)}</span>
+          <span>{t("{0} queued", held.length)}</span>
           <button type="button" class="primary" aria-label={t("Send what is queued")} onClick={() => post({ type: "sendQueue" })}>
             {t("Send")}
           </button>
@@ -26,14 +28,15 @@ export function Queue({ queue, paused }: { queue: readonly QueuedPrompt[]; pause
         </div>
       )}
       <ul aria-label={t("Waiting prompts")}>
-        {queue.map((prompt, index) => (
-          <Waiting key={prompt.promptId} prompt={prompt} place={index + 1} />
+        {[...held, ...next].map((prompt) => (
+          <Waiting key={prompt.promptId} prompt={prompt} place={next.indexOf(prompt) + 1} />
         ))}
       </ul>
     </section>
   );
 }
 
+/** `place`: its number among those that follow by themselves, from 1; 0: it waits for the user. */
 function Waiting({ prompt, place }: { prompt: QueuedPrompt; place: number }): JSX.Element {
   const { promptId } = prompt;
   const [draft, setDraft] = useState(() => editOf(promptId));
@@ -91,7 +94,7 @@ function Waiting({ prompt, place }: { prompt: QueuedPrompt; place: number }): JS
   }
   return (
     <li>
-      <span class="dim">{prompt.steer ? t("Next step") : place === 1 ? t("Next") : `${place}.`}</span>
+      {place > 0 && <span class="dim">{prompt.steer ? t("Next step") : place === 1 ? t("Next") : `${place}.`}</span>}
       <span class="queued-text" dir="auto">{handedLine(prompt.text) ?? prompt.text}</span>
       <button type="button" class="symbol" aria-label={t("Edit")} title={t("Edit")} onClick={() => hold(true)}>
         <Icon name="edit" />

@@ -9,10 +9,24 @@ test("a prompt that is being edited takes the focus once, not with each word of 
   Object.assign(globalThis, { document: page, acquireVsCodeApi: () => ({ postMessage: () => undefined }) });
   const { saveEdit } = await import("../../src/chat/webview/host");
   const { Queue } = await import("../../src/chat/webview/queue");
-  const prompt = { promptId: "p1", text: "old", steer: false, planner: null, attachments: [] } as unknown as QueuedPrompt;
+  const prompt = { promptId: "p1", text: "old", steer: false, planner: null, attachments: [], held: false } as unknown as QueuedPrompt;
   saveEdit("p1", "half a thought");
-  const draw = (): void => render(h(Queue, { queue: [prompt], paused: false }), page.body as unknown as Element);
+  const draw = (): void => render(h(Queue, { queue: [prompt], idle: false }), page.body as unknown as Element);
   for (let n = 0; n < 3; n++) draw();
   assert.equal(page.body.all("textarea").length, 1);
   assert.deepEqual(page.focused, ["textarea"]);
+});
+
+test("what a stop held has the buttons, also while another turn runs, and the rest follows by itself", async () => {
+  const page = new FakePage();
+  Object.assign(globalThis, { document: page, acquireVsCodeApi: () => ({ postMessage: () => undefined }) });
+  const { Queue } = await import("../../src/chat/webview/queue");
+  const prompt = (promptId: string, held: boolean): QueuedPrompt => ({ promptId, text: promptId, steer: false, planner: null, attachments: [], held });
+  const draw = (queue: QueuedPrompt[], idle: boolean): string => {
+    render(h(Queue, { queue, idle }), page.body as unknown as Element);
+    return page.body.all("span").map((span) => span.childNodes.map((node) => node.data).join("")).join("|");
+  };
+  assert.match(draw([prompt("later", false), prompt("stopped", true)], false), /^1 queued\|stopped\|.*Next\|later/);
+  assert.doesNotMatch(draw([prompt("later", false)], false), /queued/);
+  assert.match(draw([prompt("later", false)], true), /^1 queued\|later/);
 });

@@ -1,16 +1,26 @@
 import type { JSX, RefObject } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { promptsOf } from "../../composer/text";
+import { emptyAnswers, isQuestion, withWords } from "../../permission/asked";
+import type { Answer } from "../../permission/grants";
 import type { PermissionRequest } from "../../protocol.gen";
 import { contentsOf, pathsOf } from "./attach";
 import { Chips } from "./chips";
 import { useCompletions } from "./completion";
-import { draftOf, post, saveDraft, type Chip, type Draft } from "./host";
+import { answerOf, draftOf, post, saveAnswer, saveDraft, type Chip, type Draft } from "./host";
 import { Icon } from "./icons";
 import { AgentButton, ModeButton } from "./mode";
 import { isBusy, type ViewState } from "./store";
 import { visibleLine } from "./visible";
 import { t } from "../../l10n";
+
+/** What a text says to a request: a question is answered by it, anything else is to be done in another way. */
+function answerTo(request: PermissionRequest, text: string): Answer {
+  if (!isQuestion(request)) return { reply: "reject", feedback: text };
+  const begun = answerOf(request).answers ?? emptyAnswers(request.questions);
+  saveAnswer(request, undefined);
+  return { reply: "once", answers: withWords(begun, text) };
+}
 
 interface ComposerProps {
   view: ViewState;
@@ -99,9 +109,10 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
   }, [text, field]);
   // Files are no answer to a request.
   const answers = request !== undefined && files.length === 0;
+  const asked = answers && isQuestion(request);
   const submit = (prompt: string, attached: readonly Chip[], how: "answer" | "queue" | "steer" = "queue"): void => {
     const attachments = attached.map(({ mention: _, ...file }) => file);
-    if (how === "answer" && answers) post({ type: "reply", requestId: request.requestId, answer: { reply: "reject", feedback: prompt } });
+    if (how === "answer" && answers) post({ type: "reply", requestId: request.requestId, answer: answerTo(request, prompt) });
     else post({ type: "prompt", text: prompt, attachments, ...(how === "steer" && busy ? { steer: true } : {}) });
     put({ text: "", files: [] });
     setBrowsed(-1);
@@ -140,7 +151,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
         rows={1}
         dir="auto"
         aria-label={t("Message Goalwright")}
-        placeholder={answers ? t("Say what to do instead… (Alt+Enter queues)") : busy ? t("Add to the queue…") : t("Describe a task… @ for context, / for commands")}
+        placeholder={asked ? t("Answer in your own words… (Alt+Enter queues)") : answers ? t("Say what to do instead… (Alt+Enter queues)") : busy ? t("Add to the queue…") : t("Describe a task… @ for context, / for commands")}
         value={text}
         onInput={(event) => {
           change(event.currentTarget.value);
@@ -204,7 +215,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
           type="submit"
           class="round send"
           aria-label={t("Send")}
-          title={answers ? t("Reject the request with this text (Enter)") : busy ? t("Send when the running turn ends (Enter)") : t("Send (Enter)")}
+          title={asked ? t("Send as the answer (Enter)") : answers ? t("Reject the request with this text (Enter)") : busy ? t("Send when the running turn ends (Enter)") : t("Send (Enter)")}
           disabled={!ready}
         >
           <Icon name="send" />

@@ -13,6 +13,7 @@ from playwright.async_api import expect
 
 from daemon.demo import PROMPT
 from tests.e2e.conftest import OpenVSCode
+from tests.e2e.vscode.accessibility import assert_accessible
 from tests.e2e.vscode.task import passes
 from tests.fakes.model_replies import Reply
 from tests.fakes.model_server import ModelServer
@@ -102,6 +103,7 @@ async def test_a_python_that_is_not_there_is_named_with_the_buttons_that_help(
         alert = window.chat.get_by_role("alert")
         await expect(alert).to_contain_text("/nowhere/python")
         await expect(window.button("Choose Python…", alert)).to_be_visible()
+        await assert_accessible(window)
 
 
 PASTE = """(field, files) => {

@@ -14,6 +14,7 @@ from playwright.async_api import expect
 from daemon.demo import PROMPT, copy_workspace
 from tests.e2e.conftest import TEST_SETTINGS, OpenVSCode, WithModel
 from tests.e2e.shown_texts import zh
+from tests.e2e.vscode.accessibility import assert_accessible
 from tests.e2e.vscode.server import write_settings
 from tests.e2e.vscode.task import passes
 from tests.fakes.model_replies import Reply
@@ -100,6 +101,7 @@ async def test_without_the_daemon_the_chat_offers_to_install_it_and_then_works(
         alert = window.chat.get_by_role("alert")
         await expect(alert).to_contain_text("/nowhere/python")
         await expect(window.button("Choose Python…", alert)).to_be_visible()
+        await assert_accessible(window)
 
         write_settings(scratch / "vscode", "", {**TEST_SETTINGS, **base})
         await expect(alert).to_contain_text("a small background service")

@@ -10,6 +10,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.e2e.conftest import WithModel
+from tests.e2e.vscode.accessibility import assert_accessible
 from tests.e2e.vscode.parcels import RATES, make_parcels
 from tests.fakes.model_replies import Call, Reply
 from tests.fakes.waiting import until
@@ -97,6 +98,7 @@ async def test_the_transcript_says_how_commands_ended_and_what_was_rejected_also
         await rejected.get_by_role("button", expanded=False).first.click()
         await expect(rejected).to_contain_text("LOCAL = 1")
         await window.pictures("transcript")
+        await assert_accessible(window)
 
         await window.say("And now?")
         error = window.chat.get_by_text(re.compile("bad key"))
@@ -130,6 +132,7 @@ async def test_a_session_in_the_background_that_needs_the_user_is_seen_and_stop_
         recent = window.chat.get_by_role("region", name="Recent sessions")
         await expect(recent).to_contain_text("needs approval")
         await window.pictures("attention")
+        await assert_accessible(window)
 
         # A key answers nothing that is out of sight.
         await window.page.keyboard.press("Shift+Alt+Y")

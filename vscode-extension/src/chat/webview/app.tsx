@@ -129,12 +129,15 @@ export function App(): JSX.Element {
 /** A draft with what the host has for it. */
 function changed(draft: Draft, message: Extract<ToWebview, { type: "insert" | "restore" | "attach" }>): Draft {
   const { text, files } = draft;
-  if (message.type === "insert") return { files, text: text && !/\s$/.test(text) ? `${text} ${message.text}` : text + message.text };
-  if (message.type === "restore") return { text: [message.text, text].filter(Boolean).join("\n\n"), files: [...message.attachments, ...files] };
+  if (message.type === "insert") return { ...draft, text: text && !/\s$/.test(text) ? `${text} ${message.text}` : text + message.text };
+  if (message.type === "restore") {
+    const { instead = draft.instead } = message;
+    return { text: [message.text, text].filter(Boolean).join("\n\n"), files: [...message.attachments, ...files], ...(instead === undefined ? {} : { instead }) };
+  }
   const { mention } = message;
   // The words that asked for it were deleted or sent meanwhile.
   if (mention !== undefined && !text.includes(mention)) return draft;
-  return { text, files: [...files, ...message.attachments.map((file) => ({ ...file, ...(mention === undefined ? {} : { mention }) }))] };
+  return { ...draft, files: [...files, ...message.attachments.map((file) => ({ ...file, ...(mention === undefined ? {} : { mention }) }))] };
 }
 
 function Header({ view }: { view: ViewState }): JSX.Element {

@@ -35,14 +35,15 @@ interface ComposerProps {
 
 export function Composer({ view, request, field, version, onSent }: ComposerProps): JSX.Element {
   const id = view.session?.session.trace.traceId ?? "";
-  const [{ text, files }, setDraft] = useState<Draft>(() => draftOf(id));
+  const [draft, setDraft] = useState<Draft>(() => draftOf(id));
+  const { text, files, instead } = draft;
   const [problem, setProblem] = useState("");
   /** Which of the earlier prompts is in the field; -1: none. */
   const [browsed, setBrowsed] = useState(-1);
   const owner = useRef(id);
-  const put = (draft: Draft): void => {
-    saveDraft(id, draft);
-    setDraft(draft);
+  const put = (next: Draft): void => {
+    saveDraft(id, next);
+    setDraft(next);
   };
   useLayoutEffect(() => {
     const before = owner.current;
@@ -50,7 +51,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
     if (before === "" && id !== "" && view.outbox.length > 0) {
       // The prompt that began the session is on its way: what was typed since belongs to the session.
       saveDraft("", { text: "", files: [] });
-      put({ text, files });
+      put(draft);
     } else setDraft(draftOf(id));
     setBrowsed(-1);
   }, [id, version]);
@@ -65,7 +66,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
     const contents = [...(given?.files ?? [])];
     if (paths.length === 0 && contents.length === 0) return false;
     setProblem("");
-    if (paths.length > 0) put({ text, files: [...files, ...paths] });
+    if (paths.length > 0) put({ ...draft, files: [...files, ...paths] });
     else
       void contentsOf(contents).then(
         (read) => {
@@ -77,11 +78,11 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
     return true;
   };
   const change = (value: string): void => {
-    put({ text: value, files: files.filter(({ mention }) => mention === undefined || value.includes(mention)) });
+    put({ ...draft, text: value, files: files.filter(({ mention }) => mention === undefined || value.includes(mention)) });
   };
   const remove = (index: number): void => {
     const mention = files[index]?.mention;
-    put({ text: mention === undefined ? text : text.replace(mention, "").replace(/^ /, ""), files: files.filter((_, at) => at !== index) });
+    put({ ...draft, text: mention === undefined ? text : text.replace(mention, "").replace(/^ /, ""), files: files.filter((_, at) => at !== index) });
   };
   const completions = useCompletions(field, (value, { mention, insert, send: sends }) => {
     if (sends && value.trim() === insert.trim()) return submit(insert.trim(), files);
@@ -107,13 +108,16 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
     element.style.height = "auto";
     element.style.height = `${element.scrollHeight + 2}px`;
   }, [text, field]);
-  // Files are no answer to a request.
-  const answers = request !== undefined && files.length === 0;
+  const answers = request !== undefined && instead === undefined;
   const asked = answers && isQuestion(request);
   const submit = (prompt: string, attached: readonly Chip[], how: "answer" | "queue" | "steer" = "queue"): void => {
     const attachments = attached.map(({ mention: _, ...file }) => file);
-    if (how === "answer" && answers) post({ type: "reply", requestId: request.requestId, answer: answerTo(request, prompt) });
-    else post({ type: "prompt", text: prompt, attachments, ...(how === "steer" && busy ? { steer: true } : {}) });
+    if (how === "answer" && answers) {
+      const names = attached.map(({ name, mention }) => mention ?? name).join(", ");
+      post({ type: "reply", requestId: request.requestId, answer: answerTo(request, prompt || names) });
+      // An answer is words alone: what it speaks of follows it.
+      if (attachments.length > 0) post({ type: "prompt", text: names, attachments, steer: true });
+    } else post({ type: "prompt", text: prompt, attachments, ...(instead === undefined ? {} : { instead }), ...(how === "steer" && busy ? { steer: true } : {}) });
     put({ text: "", files: [] });
     setBrowsed(-1);
     field.current?.focus();
@@ -134,6 +138,15 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
         send("answer");
       }}
     >
+      {instead !== undefined && (
+        <div class="instead" role="status">
+          <Icon name="edit" />
+          <span>{t("Editing an earlier message. What followed it stays in the session as it was; this one goes on without it.")}</span>
+          <button type="button" onClick={() => put({ text: "", files: [] })}>
+            {t("Cancel")}
+          </button>
+        </div>
+      )}
       <Chips files={files} active={view.surrounding.active} onRemove={remove} />
       {problem && (
         <p class="refused" role="alert">

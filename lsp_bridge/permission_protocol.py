@@ -161,6 +161,13 @@ class JobKillParams(Model):
     job_id: str
 
 
+class CommandStopParams(Model):
+    """Stop a command that the turn waits for; the turn goes on with what the command came to."""
+
+    session_id: str
+    tool_call_id: str
+
+
 class JobResult(Model):
     """The job as it is now."""
 

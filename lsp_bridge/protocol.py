@@ -81,6 +81,7 @@ from lsp_bridge.model_protocol import ModelProvider as ModelProvider
 from lsp_bridge.model_protocol import ModelTestParams as ModelTestParams
 from lsp_bridge.model_protocol import ModelTestResult as ModelTestResult
 from lsp_bridge.model_protocol import OfferedModel as OfferedModel
+from lsp_bridge.permission_protocol import CommandStopParams as CommandStopParams
 from lsp_bridge.permission_protocol import JobInfo as JobInfo
 from lsp_bridge.permission_protocol import JobKillParams as JobKillParams
 from lsp_bridge.permission_protocol import JobListResult as JobListResult
@@ -484,6 +485,7 @@ REQUESTS: dict[str, tuple[type[Model], type[Model]]] = {
     "goalwright/model/commitMessage": (CommitMessageParams, CommitMessageResult),
     "goalwright/job/list": (PermissionListParams, JobListResult),
     "goalwright/job/kill": (JobKillParams, JobResult),
+    "goalwright/command/stop": (CommandStopParams, CanceledResult),
     "goalwright/api/open": (ApiOpenParams, ApiOpenResult),
     "goalwright/trace/messages": (TraceMessagesParams, TraceMessagesResult),
     "goalwright/trace/rebuild": (TraceRebuildParams, TraceRebuildResult),

@@ -176,8 +176,9 @@ async def test_plan_calls_are_a_checklist_reads_one_row_and_code_goes_to_the_edi
         Reply(tool_calls=(job,)),
         Reply(text=ANSWER),
         run(TICKS),
+        Reply(text="I go on without them."),
     ]
-    async with with_model(replies) as (_, window):
+    async with with_model(replies) as (model, window):
         page, chat = window.page, window.chat
         await window.open_file("rates.py")
         await window.show_chat()
@@ -243,5 +244,9 @@ async def test_plan_calls_are_a_checklist_reads_one_row_and_code_goes_to_the_edi
         await window.button("Stop job job_1").click()
         await expect(window.tool("bash", "stopped")).to_be_visible()
         await window.pictures("transcript-jobs", ("hc-dark", "light", "dark"))
-        await window.button("Stop").click()
+        # One command is stopped, and the turn goes on with what it had said.
+        await window.button("Stop this command").click()
         await expect(window.tool("bash", "stopped")).to_have_count(2)
+        await expect(window.answers().last).to_contain_text("I go on without them.")
+        assert "Stopped by the user after" in str(model.requests[-1].json)
+        assert "tick 3" in str(model.requests[-1].json)

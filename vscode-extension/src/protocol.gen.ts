@@ -446,6 +446,12 @@ export interface Choice {
   undone: boolean;
 }
 
+/** Stop a command that the turn waits for; the turn goes on with what the command came to. */
+export interface CommandStopParams {
+  sessionId: string;
+  toolCallId: string;
+}
+
 /** Have a model write the message of a commit. */
 export interface CommitMessageParams {
   model: string;
@@ -2289,6 +2295,7 @@ export interface Requests {
   "goalwright/model/commitMessage": { params: CommitMessageParams; result: CommitMessageResult };
   "goalwright/job/list": { params: PermissionListParams; result: JobListResult };
   "goalwright/job/kill": { params: JobKillParams; result: JobResult };
+  "goalwright/command/stop": { params: CommandStopParams; result: CanceledResult };
   "goalwright/api/open": { params: ApiOpenParams; result: ApiOpenResult };
   "goalwright/trace/messages": { params: TraceMessagesParams; result: TraceMessagesResult };
   "goalwright/trace/rebuild": { params: TraceRebuildParams; result: TraceRebuildResult };

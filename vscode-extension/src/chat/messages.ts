@@ -109,6 +109,7 @@ export type ToWebview =
 export type FromWebview =
   | { type: "ready" }
   | { type: "written"; written: Written }
+  | { type: "stopCommand"; callId: string }
   | { type: "prompt"; text: string; attachments: Attachment[]; steer?: boolean; instead?: string }
   | { type: "complete"; id: number; sign: "@" | "/"; query: string; begins: boolean }
   | { type: "mention"; key: string; text: string }

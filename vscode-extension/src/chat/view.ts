@@ -320,6 +320,9 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         return insertAtCursor(message.text);
       case "terminal":
         return openInTerminal(message.text);
+      case "stopCommand":
+        await this.parts.daemon.request("goalwright/command/stop", { sessionId: sessions.sessionId ?? "", toolCallId: message.callId });
+        return;
       case "stopJob":
         await this.parts.daemon.request("goalwright/job/kill", { sessionId: message.sessionId, jobId: message.jobId });
         return;

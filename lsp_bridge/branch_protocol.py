@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from typing import Literal
 
-from daemon.model.base import Wire
+from daemon.model.base import Model
 from daemon.model.branches import BranchMeta, SubagentMeta
 from daemon.model.messages import StopReason
 from daemon.model.permissions import FileDiff
 from lsp_bridge.session_protocol import SessionInfo
 
 
-class ExploreListParams(Wire):
+class ExploreListParams(Model):
     """The explorations of a session: all, or the one that its goal ``exploreStartId`` began."""
 
     session_id: str
     explore_start_id: str | None = None
 
 
-class Exploration(Wire):
+class Exploration(Model):
     """One exploration with its branches, as seed 000's API lists them."""
 
     explore_start_id: str
@@ -37,21 +37,21 @@ class Exploration(Wire):
     branches: tuple[BranchMeta, ...]
 
 
-class ExploreListResult(Wire):
+class ExploreListResult(Model):
     """Oldest first. ``subagents``: those that this session started itself."""
 
     explorations: tuple[Exploration, ...]
     subagents: tuple[SubagentMeta, ...] = ()
 
 
-class BranchParams(Wire):
+class BranchParams(Model):
     """A request about one branch, by its id (``A``)."""
 
     session_id: str
     branch_id: str
 
 
-class BranchFilesResult(Wire):
+class BranchFilesResult(Model):
     """What a branch that has ended changed, in the order of the paths; of very many files the first ones."""
 
     files: tuple[FileDiff, ...]
@@ -59,7 +59,7 @@ class BranchFilesResult(Wire):
     """Files that git ignores: they count as no change, and are taken over only by name."""
 
 
-class BranchContentParams(Wire):
+class BranchContentParams(Model):
     """The full text of both sides of a file that a branch changed, for a diff editor."""
 
     session_id: str
@@ -68,7 +68,7 @@ class BranchContentParams(Wire):
     """As in ``FileDiff.path``."""
 
 
-class BranchContentResult(Wire):
+class BranchContentResult(Model):
     """``base``: where the branch began; ``branch``: what it made of it. ``null``: the file does not exist there."""
 
     base: str | None
@@ -76,7 +76,7 @@ class BranchContentResult(Wire):
     binary: bool = False
 
 
-class ExploreSelectParams(Wire):
+class ExploreSelectParams(Model):
     """The person's choice: a branch (``["A"]``), or files and folders of several (``["A:src/a.py", "B:docs"]``).
 
     What is to be written is asked about first, as every change is; the answer comes when that is decided.
@@ -86,7 +86,7 @@ class ExploreSelectParams(Wire):
     choice: tuple[str, ...]
 
 
-class ExploreSelectResult(Wire):
+class ExploreSelectResult(Model):
     """What came of it, in words. Not ``applied``: the person rejected the change. What cannot be merged without a guess
     is an error (HISTORY_CONFLICT) that shows both sides, and changes nothing."""
 
@@ -95,7 +95,7 @@ class ExploreSelectResult(Wire):
     detail: str = ""
 
 
-class ExploreLeaveParams(Wire):
+class ExploreLeaveParams(Model):
     """The person does not choose: the model is to, or ``none`` of the branches is wanted."""
 
     session_id: str
@@ -104,13 +104,13 @@ class ExploreLeaveParams(Wire):
     none: bool = False
 
 
-class ExploreLeaveResult(Wire):
+class ExploreLeaveResult(Model):
     """``left`` is false when no exploration waited for the person."""
 
     left: bool
 
 
-class BranchPatchResult(Wire):
+class BranchPatchResult(Model):
     """All that the branch changed, as ``git apply`` takes it; contents of binary files are in it."""
 
     patch: str
@@ -118,13 +118,13 @@ class BranchPatchResult(Wire):
     """The patch is no UTF-8 text, so it comes in base64."""
 
 
-class AgentListParams(Wire):
+class AgentListParams(Model):
     """``sessionId``: the agents are those of its folder either way; it says which one is at work."""
 
     session_id: str | None = None
 
 
-class AgentInfo(Wire):
+class AgentInfo(Model):
     """An agent profile."""
 
     name: str
@@ -143,28 +143,28 @@ class AgentInfo(Wire):
     """Other agents may give it tasks."""
 
 
-class AgentListResult(Wire):
+class AgentListResult(Model):
     """Shipped ones first, then the person's own. ``problems``: files that are no agents, in words."""
 
     agents: tuple[AgentInfo, ...]
     problems: tuple[str, ...] = ()
 
 
-class PlanReplanParams(Wire):
+class PlanReplanParams(Model):
     """Plan again from here. ``reason``: what is wrong with the plan, in the person's words."""
 
     session_id: str
     reason: str = ""
 
 
-class PlanReplanResult(Wire):
+class PlanReplanResult(Model):
     """The plan was made, or why it was not. Comes when that is so; a turn that runs goes on by it."""
 
     stop_reason: StopReason
     detail: str = ""
 
 
-class PlanBuildParams(Wire):
+class PlanBuildParams(Model):
     """The person hands the plan of a planning session over to the agent that builds."""
 
     session_id: str
@@ -172,7 +172,7 @@ class PlanBuildParams(Wire):
     """Begin to build at once; else the client sends ``PlanBuildResult.prompt`` itself."""
 
 
-class PlanBuildResult(Wire):
+class PlanBuildResult(Model):
     """The session, whose agent builds from now on, and with which prompt that begins."""
 
     session: SessionInfo

@@ -10,14 +10,14 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from daemon.model.base import Model, Wire
+from daemon.model.base import Model
 
 EDITOR_DIAGNOSTICS = "goalwright/editor/diagnostics"
 
 Freshness = Literal["fresh", "pending", "uncovered"]
 
 
-class EditorFile(Wire):
+class EditorFile(Model):
     """A file whose problems are asked for."""
 
     uri: str
@@ -26,7 +26,7 @@ class EditorFile(Wire):
     mark. The editor waits until its document has this text. Null: whatever it has."""
 
 
-class EditorDiagnosticsParams(Wire):
+class EditorDiagnosticsParams(Model):
     """Ask for problems.
 
     Without ``since`` (a baseline) the editor answers at once with what it knows. With it, the editor waits for what its
@@ -44,7 +44,7 @@ class EditorDiagnosticsParams(Wire):
     waited for shortly only. For finding out, when nobody waits for the answer."""
 
 
-class EditorFileDiagnostics(Wire):
+class EditorFileDiagnostics(Model):
     """What the editor knows of one file.
 
     ``fresh``: it is about the asked text (for a baseline: about the text that the editor has now, and said after that
@@ -62,7 +62,7 @@ class EditorFileDiagnostics(Wire):
     Null: the editor does not know that baseline any more, or there was none."""
 
 
-class EditorDiagnosticsResult(Wire):
+class EditorDiagnosticsResult(Model):
     """The files asked about, and others whose problems changed since ``since``."""
 
     generation: int

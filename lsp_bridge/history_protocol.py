@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from daemon.model.base import Wire
+from daemon.model.base import Model
 from daemon.model.permissions import FileDiff
 
 
-class HistoryFile(Wire):
+class HistoryFile(Model):
     """One file of a change the agent made. ``undoable`` is false when its old content is not known."""
 
     path: str
@@ -19,7 +19,7 @@ class HistoryFile(Wire):
     undoable: bool = True
 
 
-class HistoryChange(Wire):
+class HistoryChange(Model):
     """What one tool call changed. A change that was ``undone`` can be redone."""
 
     change_id: str
@@ -33,7 +33,7 @@ class HistoryChange(Wire):
     files: tuple[HistoryFile, ...]
 
 
-class HistoryResult(Wire):
+class HistoryResult(Model):
     """The session's changes of files, oldest first; ``undo`` and ``redo`` are the ids that would be next."""
 
     changes: tuple[HistoryChange, ...]
@@ -41,7 +41,7 @@ class HistoryResult(Wire):
     redo: str | None = None
 
 
-class HistoryStepParams(Wire):
+class HistoryStepParams(Model):
     """Undo or redo one change: ``change_id``, or the one that is next. The person's own edits stay."""
 
     session_id: str
@@ -50,7 +50,7 @@ class HistoryStepParams(Wire):
     """Only say what would happen."""
 
 
-class HistoryRestoreParams(Wire):
+class HistoryRestoreParams(Model):
     """Undo all changes made since a message (it included), or those of a goal and the goals below it.
 
     Exactly one of ``message_id`` and ``goal_id``.
@@ -64,7 +64,7 @@ class HistoryRestoreParams(Wire):
     """Answer with the texts of the files, too."""
 
 
-class HistoryOutcome(Wire):
+class HistoryOutcome(Model):
     """What was changed on disk (or would be). Conflicts are errors (HISTORY_CONFLICT) and change nothing."""
 
     target: str

@@ -9,16 +9,16 @@ from datetime import datetime
 
 from pydantic import Field
 
-from daemon.model.base import Wire
+from daemon.model.base import Model
 
 
-class TraceRebuildParams(Wire):
+class TraceRebuildParams(Model):
     """Make messages, plan and metadata of a trace anew from its event log. Refused while it is open."""
 
     trace_id: str
 
 
-class RebuiltSession(Wire):
+class RebuiltSession(Model):
     """What was found of one session: the main line, a branch or a sub-agent."""
 
     session_id: str
@@ -33,7 +33,7 @@ class RebuiltSession(Wire):
     """It could not be rebuilt."""
 
 
-class TraceRebuildResult(Wire):
+class TraceRebuildResult(Model):
     """The main line first."""
 
     trace_id: str
@@ -42,7 +42,7 @@ class TraceRebuildResult(Wire):
     """One of them could not be rebuilt."""
 
 
-class TraceImportParams(Wire):
+class TraceImportParams(Model):
     """Take in an archive of a trace."""
 
     archive: str
@@ -51,7 +51,7 @@ class TraceImportParams(Wire):
     """Most megabytes unpacked; null: 1024."""
 
 
-class TraceImportResult(Wire):
+class TraceImportResult(Model):
     """What came. The trace counts as foreign: it can be read, and nothing in it acts in the person's name."""
 
     trace_id: str
@@ -66,7 +66,7 @@ class TraceImportResult(Wire):
     """Branches and sub-agents whose log could not be read, and why."""
 
 
-class TracePruneParams(Wire):
+class TracePruneParams(Model):
     """Delete old traces. Null: as the settings say."""
 
     keep_days: float | None = Field(default=None, gt=0)
@@ -75,7 +75,7 @@ class TracePruneParams(Wire):
     dry_run: bool = False
 
 
-class PrunedTrace(Wire):
+class PrunedTrace(Model):
     """One that was deleted, or would be."""
 
     trace_id: str
@@ -87,7 +87,7 @@ class PrunedTrace(Wire):
     reason: str
 
 
-class TracePruneResult(Wire):
+class TracePruneResult(Model):
     """Oldest first."""
 
     deleted: tuple[PrunedTrace, ...]
@@ -102,20 +102,20 @@ class TracePruneResult(Wire):
     dry_run: bool = False
 
 
-class SessionDeleteParams(Wire):
+class SessionDeleteParams(Model):
     """Delete a session with its branches and sub-agents. One that is at work is refused."""
 
     session_id: str
 
 
-class SessionSearchParams(Wire):
+class SessionSearchParams(Model):
     """Search the stored sessions by title and messages."""
 
     query: str
     limit: int = Field(default=50, ge=1, le=200)
 
 
-class SessionHit(Wire):
+class SessionHit(Model):
     """A session that was found."""
 
     session_id: str
@@ -123,20 +123,20 @@ class SessionHit(Wire):
     """The place in a message, in one line; empty: the title alone has it."""
 
 
-class SessionSearchResult(Wire):
+class SessionSearchResult(Model):
     """Newest session first."""
 
     hits: tuple[SessionHit, ...]
 
 
-class TraceExportParams(Wire):
+class TraceExportParams(Model):
     """Write the archive of a session to ``archive``, an absolute path; a file that is there is replaced."""
 
     session_id: str
     archive: str
 
 
-class TraceExportResult(Wire):
+class TraceExportResult(Model):
     """What was written."""
 
     archive: str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from daemon.model.base import Wire
+from daemon.model.base import Model
 
 
-class ModelListParams(Wire):
+class ModelListParams(Model):
     """Ask for providers and their models. ``env``: provider variables over those of this client, e.g. a key that the
     user has just entered; they are used for this answer alone."""
 
@@ -16,7 +16,7 @@ class ModelListParams(Wire):
     env: dict[str, str] = Field(default_factory=dict, repr=False)
 
 
-class OfferedModel(Wire):
+class OfferedModel(Model):
     """A model that can be chosen. Prices: US dollars for a million tokens; null: not known."""
 
     model: str
@@ -25,7 +25,7 @@ class OfferedModel(Wire):
     output_price: float | None = None
 
 
-class ModelProvider(Wire):
+class ModelProvider(Model):
     """A provider, and what it offers."""
 
     id: str
@@ -47,20 +47,20 @@ class ModelProvider(Wire):
     """``auth``, ``network`` …"""
 
 
-class ModelListResult(Wire):
+class ModelListResult(Model):
     """Providers in the order in which they are shown."""
 
     providers: tuple[ModelProvider, ...]
 
 
-class ModelTestParams(Wire):
+class ModelTestParams(Model):
     """Have a model answer one word. ``env``: as in ``ModelListParams``."""
 
     model: str
     env: dict[str, str] = Field(default_factory=dict, repr=False)
 
 
-class ModelTestResult(Wire):
+class ModelTestResult(Model):
     """How that went. ``error``: why there was no answer, in words; then the other numbers are what is known of it."""
 
     window: int
@@ -72,19 +72,19 @@ class ModelTestResult(Wire):
     """``no_key``, ``auth``, ``bad_request``, ``network`` …"""
 
 
-class ModelCheckParams(Wire):
+class ModelCheckParams(Model):
     """Compare a model's name with what its provider lists."""
 
     model: str
 
 
-class ModelCheckResult(Wire):
+class ModelCheckResult(Model):
     """``problem``: what is wrong with the name, in words; empty when nothing is, as far as anybody can tell."""
 
     problem: str = ""
 
 
-class CommitMessageParams(Wire):
+class CommitMessageParams(Model):
     """Have a model write the message of a commit."""
 
     model: str
@@ -94,7 +94,7 @@ class CommitMessageParams(Wire):
     """Subjects of earlier commits, newest first: the message is written like them."""
 
 
-class CommitMessageResult(Wire):
+class CommitMessageResult(Model):
     """``error``: why there is no message, in words."""
 
     message: str = ""

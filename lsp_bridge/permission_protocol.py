@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from daemon.model.base import Wire
+from daemon.model.base import Model
 from daemon.model.permissions import (
     Action,
     FileAnswer,
@@ -22,13 +22,13 @@ from daemon.model.permissions import (
 )
 
 
-class PermissionListParams(Wire):
+class PermissionListParams(Model):
     """Pending requests of one session or of all."""
 
     session_id: str | None = None
 
 
-class PermissionListResult(Wire):
+class PermissionListResult(Model):
     """Oldest first."""
 
     requests: tuple[PermissionRequest, ...]
@@ -37,7 +37,7 @@ class PermissionListResult(Wire):
     to whom it is shown, and whoever sent the prompt of the turn. Nobody: whoever asks may answer."""
 
 
-class PermissionContentParams(Wire):
+class PermissionContentParams(Model):
     """The full text of both sides of a proposed change, for a diff editor."""
 
     request_id: str
@@ -45,7 +45,7 @@ class PermissionContentParams(Wire):
     """As in ``FileDiff.path``."""
 
 
-class PermissionContentResult(Wire):
+class PermissionContentResult(Model):
     """``null`` on a side: the file does not exist there. ``binary``: no text to show."""
 
     before: str | None
@@ -53,20 +53,20 @@ class PermissionContentResult(Wire):
     binary: bool = False
 
 
-class PermissionPreviewParams(Wire):
+class PermissionPreviewParams(Model):
     """Ask what would be written if a request were accepted with these answers."""
 
     request_id: str
     files: tuple[FileAnswer, ...]
 
 
-class PermissionPreviewResult(Wire):
+class PermissionPreviewResult(Model):
     """The files that would be written, with their diffs."""
 
     files: tuple[FileDiff, ...]
 
 
-class PermissionReplyParams(Wire):
+class PermissionReplyParams(Model):
     """The person's answer. ``feedback`` with ``reject`` lets the turn go on with it."""
 
     request_id: str
@@ -82,20 +82,20 @@ class PermissionReplyParams(Wire):
     """With ``once``: one for each of the request's questions, in their order."""
 
 
-class PermissionReplyResult(Wire):
+class PermissionReplyResult(Model):
     """``accepted`` is false when somebody else was first; ``by`` says who."""
 
     accepted: bool
     by: str = ""
 
 
-class PermissionRulesParams(Wire):
+class PermissionRulesParams(Model):
     """``session_id``: with what was granted in this session, and its agent's limits."""
 
     session_id: str | None = None
 
 
-class PermissionRulesResult(Wire):
+class PermissionRulesResult(Model):
     """What holds now. ``grants``: what the person granted, which can be taken back; ``rules``: all others, weak to
     strong."""
 
@@ -107,7 +107,7 @@ class PermissionRulesResult(Wire):
     """What does not count, or keeps anything from being done, in words: damaged files, settings that are none."""
 
 
-class PermissionForgetParams(Wire):
+class PermissionForgetParams(Model):
     """Take grants back."""
 
     grant_ids: tuple[str, ...]
@@ -115,13 +115,13 @@ class PermissionForgetParams(Wire):
     """For grants of the session."""
 
 
-class PermissionForgetResult(Wire):
+class PermissionForgetResult(Model):
     """Those that were there."""
 
     forgotten: tuple[StoredGrant, ...]
 
 
-class PermissionExplainParams(Wire):
+class PermissionExplainParams(Model):
     """What would happen, and why: for a path (``permission`` read, edit, …) or a command line (``bash``)."""
 
     permission: str
@@ -129,7 +129,7 @@ class PermissionExplainParams(Wire):
     session_id: str | None = None
 
 
-class PermissionExplainResult(Wire):
+class PermissionExplainResult(Model):
     """``reasons``: each thing that would be done, the strictest first."""
 
     action: Action
@@ -137,7 +137,7 @@ class PermissionExplainResult(Wire):
     warnings: tuple[str, ...] = ()
 
 
-class JobInfo(Wire):
+class JobInfo(Model):
     """A command in the background. ``exit_code`` is null while it runs."""
 
     job_id: str
@@ -148,20 +148,27 @@ class JobInfo(Wire):
     output_file: str | None = None
 
 
-class JobListResult(Wire):
+class JobListResult(Model):
     """Oldest first; those that ended lately are in it."""
 
     jobs: tuple[JobInfo, ...]
 
 
-class JobKillParams(Wire):
+class JobKillParams(Model):
     """Stop a background command with all its processes."""
 
     session_id: str
     job_id: str
 
 
-class JobResult(Wire):
+class CommandStopParams(Model):
+    """Stop a command that the turn waits for; the turn goes on with what the command came to."""
+
+    session_id: str
+    tool_call_id: str
+
+
+class JobResult(Model):
     """The job as it is now."""
 
     job: JobInfo

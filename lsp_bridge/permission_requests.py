@@ -83,6 +83,7 @@ class PermissionRequests:
             "goalwright/permission/explain": self.explain,
             "goalwright/job/list": self.jobs,
             "goalwright/job/kill": self.kill,
+            "goalwright/command/stop": self.stop,
         }
 
     # -- what waits --
@@ -219,6 +220,11 @@ class PermissionRequests:
             sessions = [await self._core.session(params.session_id)]
         found = [_job(session, job) for session in sessions for job in session.jobs.all()]
         return p.JobListResult(jobs=tuple(sorted(found, key=lambda job: job.started_at)))
+
+    async def stop(self, params: p.CommandStopParams) -> p.CanceledResult:
+        """Stop one command; the turn goes on."""
+        session = await self._core.session(params.session_id)
+        return p.CanceledResult(canceled=session.commands.stop(params.tool_call_id))
 
     async def kill(self, params: p.JobKillParams) -> p.JobResult:
         """Stop one with all its processes."""

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from daemon.model.base import Wire
+from daemon.model.base import Model
 from daemon.model.messages import Part
 from daemon.model.meters import Meter
 from daemon.model.permissions import FileDiff
 
 
-class GoalAddParams(Wire):
+class GoalAddParams(Model):
     """A goal the person adds: under ``parent_id`` (None: at the top), before the sibling ``before_id`` (None: last)."""
 
     session_id: str
@@ -23,7 +23,7 @@ class GoalAddParams(Wire):
     before_id: str | None = None
 
 
-class GoalRenameParams(Wire):
+class GoalRenameParams(Model):
     """Another description for a goal that is not finished."""
 
     session_id: str
@@ -31,7 +31,7 @@ class GoalRenameParams(Wire):
     description: str
 
 
-class GoalMoveParams(Wire):
+class GoalMoveParams(Model):
     """Put a goal under another parent, or elsewhere among its siblings; ``before_id`` None: last."""
 
     session_id: str
@@ -40,14 +40,14 @@ class GoalMoveParams(Wire):
     before_id: str | None = None
 
 
-class GoalParams(Wire):
+class GoalParams(Model):
     """A request about one goal, by its id (not its display number)."""
 
     session_id: str
     goal_id: str
 
 
-class GoalDoneParams(Wire):
+class GoalDoneParams(Model):
     """The person calls a goal reached; the summary replaces its details in what the model sees."""
 
     session_id: str
@@ -55,7 +55,7 @@ class GoalDoneParams(Wire):
     summary: str
 
 
-class GoalAbandonParams(Wire):
+class GoalAbandonParams(Model):
     """The person gives a goal up. ``revert_files`` also takes back what was changed for it (or HISTORY_CONFLICT)."""
 
     session_id: str
@@ -66,7 +66,7 @@ class GoalAbandonParams(Wire):
     """Only say which files would be taken back."""
 
 
-class GoalResult(Wire):
+class GoalResult(Model):
     """What was done. The plan itself goes to everybody by events: a large one must not travel with each click."""
 
     goal_id: str
@@ -79,7 +79,7 @@ class GoalResult(Wire):
     """What was taken back on disk."""
 
 
-class ContextPart(Wire):
+class ContextPart(Model):
     """A layer of the next request, or the messages of one goal, with its share of the tokens (estimated)."""
 
     layer: Literal["system", "tools", "messages", "plan"]
@@ -89,7 +89,7 @@ class ContextPart(Wire):
     tokens: int
 
 
-class ContextMessage(Wire):
+class ContextMessage(Model):
     """A message as the model would get it."""
 
     role: Literal["user", "assistant", "tool"]
@@ -100,7 +100,7 @@ class ContextMessage(Wire):
     content: tuple[Part, ...]
 
 
-class ContextTool(Wire):
+class ContextTool(Model):
     """A tool as offered to the model."""
 
     name: str
@@ -108,7 +108,7 @@ class ContextTool(Wire):
     input_schema: dict[str, Any]
 
 
-class ContextResult(Wire):
+class ContextResult(Model):
     """Exactly what the model would be sent now, if the person said nothing more."""
 
     model: str
@@ -122,14 +122,14 @@ class ContextResult(Wire):
     meter: Meter
 
 
-class SessionCompactParams(Wire):
+class SessionCompactParams(Model):
     """Compact the context now. ``instructions``: what to keep, in the person's words."""
 
     session_id: str
     instructions: str = ""
 
 
-class CompactResult(Wire):
+class CompactResult(Model):
     """Estimated tokens of the next request before and after. ``detail`` says what was done, or why nothing was."""
 
     before: int
@@ -137,7 +137,7 @@ class CompactResult(Wire):
     detail: str = ""
 
 
-class SessionHandoverParams(Wire):
+class SessionHandoverParams(Model):
     """Begin a session of ``agent`` that takes over from another one (source: seed 001, init ↔ execute)."""
 
     session_id: str

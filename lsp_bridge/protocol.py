@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from daemon.model.base import Model, Wire
+from daemon.model.base import Model
 from daemon.model.branches import BranchMeta, SubagentMeta
 from daemon.model.events import Delta, Event
 from daemon.model.goals import GoalTree
@@ -81,6 +81,7 @@ from lsp_bridge.model_protocol import ModelProvider as ModelProvider
 from lsp_bridge.model_protocol import ModelTestParams as ModelTestParams
 from lsp_bridge.model_protocol import ModelTestResult as ModelTestResult
 from lsp_bridge.model_protocol import OfferedModel as OfferedModel
+from lsp_bridge.permission_protocol import CommandStopParams as CommandStopParams
 from lsp_bridge.permission_protocol import JobInfo as JobInfo
 from lsp_bridge.permission_protocol import JobKillParams as JobKillParams
 from lsp_bridge.permission_protocol import JobListResult as JobListResult
@@ -120,11 +121,11 @@ from lsp_bridge.trace_protocol import TraceMessagesParams as TraceMessagesParams
 from lsp_bridge.trace_protocol import TraceMessagesResult as TraceMessagesResult
 
 
-class Empty(Wire):
+class Empty(Model):
     """No params, or nothing to say."""
 
 
-class InitializationOptions(Wire):
+class InitializationOptions(Model):
     """What a client may put into ``initializationOptions`` of LSP's ``initialize``."""
 
     protocol_version: int = PROTOCOL_VERSION
@@ -151,7 +152,7 @@ class InitializationOptions(Wire):
     """Provider variables of the client's environment; used for its prompts, kept in memory only."""
 
 
-class SessionNewParams(Wire):
+class SessionNewParams(Model):
     """Begin a session. ``model`` is ``provider/model``; for it and for ``mode`` the configuration has defaults."""
 
     model: str | None = None
@@ -159,7 +160,7 @@ class SessionNewParams(Wire):
     mode: Mode | None = None
 
 
-class SessionForkParams(Wire):
+class SessionForkParams(Model):
     """Begin a session with the conversation of another one, which stays as it is. Files stay as they are, too."""
 
     session_id: str
@@ -167,13 +168,13 @@ class SessionForkParams(Wire):
     """A message of the user (its id or its number): the fork has what was said before it. Null: all of it."""
 
 
-class SessionResult(Wire):
+class SessionResult(Model):
     """The session a request was about."""
 
     session: SessionInfo
 
 
-class SessionListParams(Wire):
+class SessionListParams(Model):
     """Newest first."""
 
     limit: int = Field(default=50, ge=1, le=1000)
@@ -181,7 +182,7 @@ class SessionListParams(Wire):
     """``trace_id`` after which to go on, for the next page."""
 
 
-class SessionListResult(Wire):
+class SessionListResult(Model):
     """``more``: there are older ones."""
 
     sessions: tuple[SessionInfo, ...]
@@ -192,14 +193,14 @@ class SessionListResult(Wire):
     """On the first page: the user's own session that was prompted last, whatever the clocks said."""
 
 
-class UnreadableSession(Wire):
+class UnreadableSession(Model):
     """What is stored of it is damaged, or of a newer version; ``why``, in words."""
 
     session_id: str
     why: str
 
 
-class SessionLoadParams(Wire):
+class SessionLoadParams(Model):
     """Open a session and subscribe this connection to its updates."""
 
     session_id: str
@@ -207,7 +208,7 @@ class SessionLoadParams(Wire):
     """How many of the newest messages to return."""
 
 
-class SessionLoadResult(Wire):
+class SessionLoadResult(Model):
     """The state of a session up to ``last_event_id``; updates that follow have higher ids."""
 
     session: SessionInfo
@@ -239,14 +240,14 @@ class SessionLoadResult(Wire):
     """The user has started a compaction that has not ended."""
 
 
-class CallUnderWay(Wire):
+class CallUnderWay(Model):
     """A tool call at work. ``output``: the end of what it has written so far."""
 
     tool_call_id: str
     output: str = ""
 
 
-class Told(Wire):
+class Told(Model):
     """An event that a transcript shows as a line: how a turn stopped, a notice, an undo, a change of the plan."""
 
     after: int
@@ -254,14 +255,14 @@ class Told(Wire):
     event: Event
 
 
-class Streaming(Wire):
+class Streaming(Model):
     """Parts of an unfinished message: complete ones, and the text so far of the one that grows."""
 
     message_id: str
     parts: tuple[Part, ...]
 
 
-class SessionMessagesParams(Wire):
+class SessionMessagesParams(Model):
     """Older messages, for scrolling back: those with a ``sequence`` below ``before``."""
 
     session_id: str
@@ -269,7 +270,7 @@ class SessionMessagesParams(Wire):
     limit: int = Field(default=100, ge=1, le=1000)
 
 
-class SessionMessagesResult(Wire):
+class SessionMessagesResult(Model):
     """Oldest first."""
 
     messages: tuple[Message, ...]
@@ -278,20 +279,20 @@ class SessionMessagesResult(Wire):
     """What a transcript tells among ``messages``, in order."""
 
 
-class SessionEventsParams(Wire):
+class SessionEventsParams(Model):
     """Events after the last one seen, after a reconnect. Subscribes the connection too."""
 
     session_id: str
     after_event_id: int = Field(ge=0)
 
 
-class SessionEventsResult(Wire):
+class SessionEventsResult(Model):
     """In order."""
 
     events: tuple[Event, ...]
 
 
-class SessionPromptParams(Wire):
+class SessionPromptParams(Model):
     """A prompt. The answer comes when the turn that works on it has ended."""
 
     session_id: str
@@ -307,7 +308,7 @@ class SessionPromptParams(Wire):
     """How this prompt is planned; null: by the setting."""
 
 
-class SessionPromptResult(Wire):
+class SessionPromptResult(Model):
     """How the turn ended. ``detail`` has words for ``error``; ``removed``: taken from the queue unseen."""
 
     prompt_id: str
@@ -316,26 +317,26 @@ class SessionPromptResult(Wire):
     removed: bool = False
 
 
-class SessionParams(Wire):
+class SessionParams(Model):
     """A request about one session."""
 
     session_id: str
 
 
-class SessionCancelParams(Wire):
-    """Stop the running turn. ``hold_queue``: what is queued waits for ``goalwright/queue/send`` or the next prompt."""
+class SessionCancelParams(Model):
+    """Stop the running turn. ``hold_queue``: what is queued waits for ``goalwright/queue/send``."""
 
     session_id: str
     hold_queue: bool = False
 
 
-class CanceledResult(Wire):
+class CanceledResult(Model):
     """``canceled`` is false when nothing was running."""
 
     canceled: bool
 
 
-class QueueEditParams(Wire):
+class QueueEditParams(Model):
     """Change the text of a waiting prompt; ``text`` null removes it. Or ``hold`` it while the user edits it: it is not
     sent until its text comes, or ``hold`` is false."""
 
@@ -345,7 +346,7 @@ class QueueEditParams(Wire):
     hold: bool | None = None
 
 
-class SessionSetParams(Wire):
+class SessionSetParams(Model):
     """Change title, model, limits, mode or agent of a session; null leaves it."""
 
     session_id: str
@@ -357,7 +358,7 @@ class SessionSetParams(Wire):
     """The name of the agent that goes on with the session. Not while a turn is under way."""
 
 
-class ActiveSession(Wire):
+class ActiveSession(Model):
     """A session with a turn under way, or with a question that waits."""
 
     session_id: str
@@ -368,7 +369,7 @@ class ActiveSession(Wire):
     """It needs the user: a question, or a choice among branches."""
 
 
-class SessionsActivity(Wire):
+class SessionsActivity(Model):
     """What all sessions of the daemon do, as a whole: sent to clients with a chat whenever it changes."""
 
     active: tuple[ActiveSession, ...]
@@ -379,7 +380,7 @@ class SessionsActivity(Wire):
     stop_reason: StopReason | None = None
 
 
-class DaemonStatus(Wire):
+class DaemonStatus(Model):
     """What the daemon is and does."""
 
     version: str
@@ -409,21 +410,21 @@ class DaemonStatus(Wire):
     active: tuple[ActiveSession, ...] = ()
 
 
-class SessionUpdate(Wire):
+class SessionUpdate(Model):
     """Notification ``goalwright/session/update``: a stored event."""
 
     session_id: str
     event: Event
 
 
-class SessionMeter(Wire):
+class SessionMeter(Model):
     """Notification ``goalwright/session/meter``: the numbers changed; may be dropped, the next one has all."""
 
     session_id: str
     meter: Meter
 
 
-class SessionDelta(Wire):
+class SessionDelta(Model):
     """Notification ``goalwright/session/delta``: a piece of something growing; may be dropped."""
 
     session_id: str
@@ -484,6 +485,7 @@ REQUESTS: dict[str, tuple[type[Model], type[Model]]] = {
     "goalwright/model/commitMessage": (CommitMessageParams, CommitMessageResult),
     "goalwright/job/list": (PermissionListParams, JobListResult),
     "goalwright/job/kill": (JobKillParams, JobResult),
+    "goalwright/command/stop": (CommandStopParams, CanceledResult),
     "goalwright/api/open": (ApiOpenParams, ApiOpenResult),
     "goalwright/trace/messages": (TraceMessagesParams, TraceMessagesResult),
     "goalwright/trace/rebuild": (TraceRebuildParams, TraceRebuildResult),

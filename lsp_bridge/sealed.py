@@ -34,6 +34,7 @@ CHANGES = frozenset(
         "goalwright/plan/replan",
         "goalwright/plan/build",
         "goalwright/job/kill",
+        "goalwright/command/stop",
     }
 )
 """Requests that change the session they name."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from daemon.model.base import Wire
+from daemon.model.base import Model
 from daemon.model.permissions import Mode, Trust
 from daemon.model.traces import BranchTrace, SessionStatus, Trace
 
 
-class SessionInfo(Wire):
+class SessionInfo(Model):
     """A session in a list."""
 
     trace: BranchTrace | Trace

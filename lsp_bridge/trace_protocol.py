@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from daemon.model.base import Wire
+from daemon.model.base import Model
 from daemon.model.messages import Message
 
 
-class ApiOpenParams(Wire):
+class ApiOpenParams(Model):
     """Open the trace API (REST, WebSocket, web page) of this workspace, if it is not open yet."""
 
     port: int | None = Field(default=None, ge=0, le=65535)
     """On 127.0.0.1; 0: any free one; null: as the setting ``apiPort`` says."""
 
 
-class ApiOpenResult(Wire):
+class ApiOpenResult(Model):
     """Where it is. Each request needs the token: ``Authorization: Bearer …`` or ``?token=…``."""
 
     url: str
@@ -28,7 +28,7 @@ class ApiOpenResult(Wire):
     """The web page's address, with the token."""
 
 
-class TraceMessagesParams(Wire):
+class TraceMessagesParams(Model):
     """Messages of a session, newest page first, e.g. those of one goal: the work that an edge of the graph stands for.
 
     Nothing is opened for it and nobody is subscribed.
@@ -50,7 +50,7 @@ class TraceMessagesParams(Wire):
     limit: int = Field(default=50, ge=1, le=500)
 
 
-class TraceMessagesResult(Wire):
+class TraceMessagesResult(Model):
     """What was found, oldest first."""
 
     messages: tuple[Message, ...]

@@ -214,11 +214,12 @@ def _check_base(name: str, digest: str | None, seen: str | None, where: str = ""
         return
     if seen is None:
         raise ToolError(
-            f"{name} exists and you have not read it in this session. Read it first, then change it."
+            f"{name} exists and you have not read it in this session. Read it first, then change it.",
+            told=t("The agent had not read the file."),
         )
     if seen != digest:
         message = f"{name} has changed {where}since you read it. Nothing was written: read it again, then change it."
-        raise ToolError(message)
+        raise ToolError(message, told=t("The file has changed since the agent read it."))
 
 
 async def apply_changes(plan: Sequence[FileChange], ctx: ToolContext) -> ChangeOutcome:
@@ -316,7 +317,10 @@ def _check_plan(plan: Sequence[FileChange], names: Mapping[Path, str]) -> None:
         raise ToolError("The same file is changed twice in one go.")
     for change in plan:
         if change.before == change.after and change.mode is None:
-            raise ToolError(f"{names[change.path]} would stay as it is: nothing to change.")
+            raise ToolError(
+                f"{names[change.path]} would stay as it is: nothing to change.",
+                told=t("The file is already as the agent wanted it."),
+            )
 
 
 def _proposed(proposal: Sequence[ProposedFile]) -> dict[str, object]:

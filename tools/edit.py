@@ -8,6 +8,7 @@ from pydantic import Field
 
 from tools.base import FileChange, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.change import apply_changes, on_base
+from tools.localization import t
 from tools.match import find_edit
 from tools.paths import Target, did_you_mean, resolve
 from tools.text import Text, decode, readings, splice_bytes
@@ -53,7 +54,10 @@ def _plan(before: bytes | None, args: EditInput, target: Target) -> _Planned:
         if args.old_string:
             names = [] if target.outside else did_you_mean(target.path)
             hint = f" Did you mean: {', '.join(names)}?" if names else ""
-            raise ToolError(f"{name} does not exist.{hint} To create it, send an empty old_string.")
+            raise ToolError(
+                f"{name} does not exist.{hint} To create it, send an empty old_string.",
+                told=t("The file does not exist."),
+            )
         return _Planned(Text("", "utf-8").encode(args.new_string))
     if len(before) > MAX_FILE_BYTES:
         raise ToolError(

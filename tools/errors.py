@@ -6,7 +6,14 @@ from collections.abc import Mapping
 
 
 class ToolError(Exception):
-    """An expected failure, in words the model can act on. It becomes a tool result with ``is_error``."""
+    """An expected failure, in words the model can act on. It becomes a tool result with ``is_error``.
+
+    ``told``: the same for the user, in a sentence, where the message only makes sense to the model.
+    """
+
+    def __init__(self, message: str, *, told: str = "") -> None:
+        super().__init__(message)
+        self.told = told
 
 
 class PermissionDenied(Exception):

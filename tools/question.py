@@ -169,7 +169,8 @@ def _answered(questions: Sequence[Question], answers: Sequence[Answered]) -> Too
             for question, answer in zip(questions, answers, strict=True)
         ]
     }
-    title = "; ".join(one_line(words, 120) for words in said if words)
+    # Words that answer several questions are shown once.
+    title = "; ".join(one_line(words, 120) for words in dict.fromkeys(said) if words)
     return ToolResult("The user answered:\n" + "\n".join(lines), short(title, 160), metadata)
 
 

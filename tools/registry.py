@@ -92,7 +92,10 @@ async def run_tool(tool: AnyTool, input_json: str, ctx: ToolContext) -> ToolResu
         return await tool.run(arguments, ctx)
     except ToolError as error:
         # The model reads English, whatever language the user reads.
-        return ToolResult(english(error), title=head(str(error).split("\n", 1)[0], 160), is_error=True)
+        told = {"told": str(error.told)} if error.told else {}
+        return ToolResult(
+            english(error), title=head(str(error).split("\n", 1)[0], 160), metadata=told, is_error=True
+        )
     except (PermissionDenied, asyncio.CancelledError):
         raise
     except Exception as error:

@@ -29,6 +29,7 @@ from daemon.loop.notes import JOB_ENDED, JOB_KILLED, job_lost, job_notice
 from daemon.loop.services import Services
 from daemon.loop.state import SessionState
 from daemon.loop.step import Received
+from daemon.loop.stoppable import StoppableCalls
 from daemon.loop.unattended import RunLimits
 from daemon.model.branches import branch_of, root_of
 from daemon.model.events import (
@@ -110,6 +111,7 @@ class LiveSession:
         """Of the folder; what the client says that prompted last."""
         self.live_output: dict[str, str] = {}
         """The end of what commands under way and background jobs have written, by tool call id."""
+        self.commands = StoppableCalls()
         self.jobs = SessionJobs(
             services.trace_folder(self.session_id) / "output",
             services.now,

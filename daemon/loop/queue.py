@@ -28,8 +28,17 @@ class Waiting:
     result: asyncio.Future[TurnResult]
     restored: bool = False
     """Left by a crash: nobody waits for the result."""
-    held: bool = False
-    """The user edits it: it is not taken meanwhile."""
+    edited: bool = False
+    """The user is at it: it is not taken meanwhile."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether a turn may take it."""
+        return not self.edited and not self.prompt.held
+
+    def hold(self, held: bool) -> None:
+        """Let it wait for the user's word, or no longer."""
+        self.prompt = self.prompt.model_copy(update={"held": held, "steer": self.prompt.steer and not held})
 
     def settle(self, stop: StopReason, detail: str = "", *, removed: bool = False) -> None:
         """Tell the sender, once."""
@@ -46,7 +55,7 @@ class PromptQueue:
 
     def __bool__(self) -> bool:
         """Whether there is one to take."""
-        return not all(waiting.held for waiting in self._waiting)
+        return any(waiting.ready for waiting in self._waiting)
 
     def prompts(self) -> tuple[QueuedPrompt, ...]:
         """What waits, in order."""
@@ -59,8 +68,8 @@ class PromptQueue:
         return waiting
 
     def take(self) -> Waiting:
-        """The next one that nobody edits. Raises StopIteration when there is none."""
-        waiting = next(waiting for waiting in self._waiting if not waiting.held)
+        """The next one that is ready. Raises StopIteration when there is none."""
+        waiting = next(waiting for waiting in self._waiting if waiting.ready)
         self._waiting.remove(waiting)
         return waiting
 
@@ -77,21 +86,28 @@ class PromptQueue:
                     waiting.settle("canceled", removed=True)
                 else:
                     waiting.prompt = waiting.prompt.model_copy(update={"text": text})
-                    waiting.held = False
+                    waiting.edited = False
                 return True
         return False
 
-    def hold(self, prompt_id: str, held: bool) -> bool:
-        """Hold a prompt back, or no longer. False when it does not wait (any more)."""
+    def being_edited(self, prompt_id: str, edited: bool) -> bool:
+        """Hold a prompt back while it is edited, or no longer. False when it does not wait (any more)."""
         for waiting in self._waiting:
             if waiting.prompt.prompt_id == prompt_id:
-                waiting.held = held
+                waiting.edited = edited
                 return True
         return False
+
+    def hold(self, held: bool) -> bool:
+        """Hold all that waits until the user says so, or no longer. False when that changes nothing."""
+        others = [waiting for waiting in self._waiting if waiting.prompt.held != held]
+        for waiting in others:
+            waiting.hold(held)
+        return bool(others)
 
     def steer(self) -> list[Waiting]:
         """Take what is to be delivered between two steps; it ends with the running turn, see ``settle_steered``."""
-        steered = [waiting for waiting in self._waiting if waiting.prompt.steer and not waiting.held]
+        steered = [waiting for waiting in self._waiting if waiting.prompt.steer and waiting.ready]
         self._waiting = [waiting for waiting in self._waiting if waiting not in steered]
         self._steered += steered
         return steered
@@ -109,12 +125,10 @@ class PromptQueue:
         self._steered.clear()
 
     def restore(self, prompts: Sequence[QueuedPrompt]) -> None:
-        """After a crash: what waited still waits, and runs after the person's next prompt."""
+        """After a crash: what waited still waits, for the user's word."""
         loop = asyncio.get_running_loop()
-        self._waiting = [
-            Waiting(prompt.model_copy(update={"steer": False}), loop.create_future(), restored=True)
-            for prompt in prompts
-        ]
+        self._waiting = [Waiting(prompt, loop.create_future(), restored=True) for prompt in prompts]
+        self.hold(True)
 
     def clear(self, detail: str) -> None:
         """Tell all senders that nothing will come; what a crash left stays for the next start."""

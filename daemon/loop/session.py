@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import uuid
 from collections.abc import Sequence
@@ -86,10 +87,6 @@ class Session(LiveSession):
         self._stopping_jobs: asyncio.Task[None] | None = None
         self.last_result: TurnResult | None = None
         """Of the newest turn that worked on a prompt; one that hooks refused was never worked on."""
-        self.holds_queue = False
-        """The user stopped the turn, and what waits with it."""
-        self._edited: set[str] = set()
-        """Waiting prompts that the user has begun to edit."""
         self.wish: Wish | None = None
         """For another plan; the turn under way takes it between two steps."""
 
@@ -148,8 +145,6 @@ class Session(LiveSession):
             attachments=attachments,
         )
         if self.running:
-            if self._canceling:
-                self.holds_queue = False
             # What is sent after a stop is not what the stop holds back: it goes on with this.
             waiting = self._queue.add(prompt, first=self._canceling)
             try:
@@ -158,8 +153,7 @@ class Session(LiveSession):
                 self._queue.drop(waiting)
                 raise
         else:
-            # Before what a crash or a stop left waiting: the user has the word.
-            self.holds_queue = False
+            # Without what a crash or a stop left waiting.
             waiting = self._queue.add(prompt, first=True)
             self._worker = asyncio.create_task(self._work(), name=f"session {self.session_id}")
         return await asyncio.shield(waiting.result)
@@ -192,43 +186,39 @@ class Session(LiveSession):
         if not self._queue.edit(prompt_id, text):
             return False
         self._queue_changed()
-        if text is not None:
-            self._send_released()
+        self._take_up()
         return True
 
     def hold_queued(self, prompt_id: str, held: bool) -> bool:
         """Hold a waiting prompt back while it is edited, or no longer. False when it is not waiting (any more)."""
-        if not self._queue.hold(prompt_id, held):
+        if not self._queue.being_edited(prompt_id, held):
             return False
-        if held and self.running:
-            self._edited.add(prompt_id)
-        elif not held:
-            self._send_released()
+        self._take_up()
         return True
 
-    def _send_released(self) -> None:
-        """Go on with the queue when only an edited prompt kept it waiting, and not the user."""
-        if self._edited and not self.holds_queue:
-            self.send_queue()
-        self._edited.clear()
-
     def send_queue(self) -> None:
-        """Work on what waits, now; after a stop or a crash it waits for this or for the next prompt."""
+        """Work on what waits, now; after a stop or a crash it waits for this."""
         self.check_sealed()
-        self.holds_queue = False
+        if self._queue.hold(False):
+            self._queue_changed()
+        self._take_up()
+
+    def _take_up(self) -> None:
         if not self.running and not self._closing and self._queue:
             self._worker = asyncio.create_task(self._work(), name=f"session {self.session_id}")
 
     def cancel(self, *, hold_queue: bool = False) -> bool:
         """Stop the running turn; what was received so far is kept. False when nothing runs.
 
-        ``hold_queue``: what waits is not worked on until ``send_queue`` or the next prompt.
+        ``hold_queue``: what waits now is not worked on until ``send_queue``.
         """
         if self._compaction is not None:
             return self._compaction.cancel()
         if not self.running:
             return False
-        self.holds_queue = self.holds_queue or hold_queue
+        if hold_queue and self._queue.hold(True):
+            with contextlib.suppress(StoreError):  # it stops all the same
+                self._queue_changed()
         if not self._canceling:  # a second cancel must not interrupt the cleaning up of the first
             self._canceling = True
             if self._turn is not None:  # else it is about to start, and will see that it must not
@@ -314,7 +304,7 @@ class Session(LiveSession):
         self._queue.refuse_steered(prompt_id, reason)
 
     def restore_queue(self, queue: Sequence[QueuedPrompt]) -> None:
-        """After a crash: what waited still waits, and runs after the person's next prompt."""
+        """After a crash: what waited still waits, for the user's word."""
         self._queue.restore(queue)
 
     def queue_stored(self) -> None:
@@ -344,7 +334,7 @@ class Session(LiveSession):
         return True
 
     async def _work(self, resumed: Waiting | None = None) -> None:
-        while (resumed or (self._queue and not self.holds_queue)) and not self._closing:
+        while (resumed or self._queue) and not self._closing:
             self._failure = ""
             goes_on = resumed is not None
             waiting, resumed = resumed or self._queue.take(), None

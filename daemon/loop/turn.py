@@ -71,6 +71,7 @@ from daemon.provider.base import (
 from tools.base import ToolContext, ToolResult
 from tools.diagnostics_text import describe_late
 from tools.localization import t
+from tools.registry import AnyTool
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -504,13 +505,11 @@ class Turn:
                 is_error=True,
                 metadata={"denied": True, "rule": True, "mode": self._session.mode},
             )
-        result: ToolResult
-        if self._session.hooks.around(call.name):
-            result = await self._session.hooks.run_tool(
-                call, lambda changed: self._services.run_tool(tool, changed.input, context)
-            )
+        work = self._with_hooks(tool, call, context)
+        if call.name == "bash":
+            result = await self._session.commands.run(call.id, work, self.stopped)
         else:
-            result = await self._services.run_tool(tool, call.input, context)
+            result = await work
         if (goal_id := goal_of_step(call.id)) is not None:
             self._driver.step_ended(goal_id, result)
         files = files_at_work(call.name, result)
@@ -525,6 +524,14 @@ class Turn:
         if found and not trusted:
             self._session.tell_of_trust()
         return with_instructions(result, found, trusted=trusted)
+
+    async def _with_hooks(self, tool: AnyTool, call: ToolCallPart, context: ToolContext) -> ToolResult:
+        run_tool = self._services.run_tool
+        if not self._session.hooks.around(call.name):
+            return await run_tool(tool, call.input, context)
+        return await self._session.hooks.run_tool(
+            call, lambda changed: run_tool(tool, changed.input, context)
+        )
 
     def _why_not(self, permission: str) -> str:
         rule = self._session.rules.decide(permission, "")

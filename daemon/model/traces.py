@@ -59,6 +59,9 @@ class QueuedPrompt(Model):
     """None: as the settings say. A prompt that is steered is planned like the turn it comes to."""
     attachments: tuple[FilePart, ...] = ()
     """Kept with the prompt, so that a crash while it waits loses none."""
+    held: bool = False
+    """The user stopped the turn that it waited for, or the daemon did not live to begin it: it is sent when the user
+    says so, and not with other prompts."""
 
 
 class Budget(Model):

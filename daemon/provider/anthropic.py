@@ -154,7 +154,9 @@ def _error(error: Exception, access: Access, request: ModelRequest) -> Exception
     base_url = access.base_url
     if isinstance(error, TimeoutError):
         return errors.no_answer(base_url, t("try again, or check the network."), timed_out=True)
-    if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ClientResponseError):
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return errors.malformed(errors.host_of(base_url), t("it ended before it was finished"))
+    if isinstance(error, aiohttp.ClientResponseError):
         return errors.malformed(errors.host_of(base_url), errors.redact(str(error), request.env))
     if isinstance(error, aiohttp.ClientError | OSError):
         how = (

@@ -46,9 +46,7 @@ class Access:
         found: dict[str, str | None] = dict.fromkeys((KEY, TOKEN, PROFILE))
         name = next((name for name in found if env.get(name, "").strip()), None)
         if name is None:
-            raise ProviderError(
-                "no_key", t("No key for Anthropic: set {key} or choose another model.", key=KEY)
-            )
+            raise errors.no_key("Anthropic", KEY)
         found[name] = env[name].strip()
         return cls(base_url, found[KEY], found[TOKEN], found[PROFILE])
 

@@ -158,6 +158,18 @@ def no_answer(base_url: str, hint: str, *, timed_out: bool = False) -> ProviderE
     return ProviderError("network", f"{what}: {hint}", retryable=True)
 
 
+def no_key(provider: str, variable: str) -> ProviderError:
+    """The ProviderError for a call to a provider of which the client has no key."""
+    return ProviderError(
+        "no_key",
+        t(
+            "No key for {provider}: connect it in VS Code, set {variable}, or choose another model.",
+            provider=provider,
+            variable=variable,
+        ),
+    )
+
+
 def checked_url(url: str, variable: str) -> str:
     """``url`` without a slash at its end. Raises ProviderError when no call can be made to it.
 

@@ -283,14 +283,7 @@ def target_for(family: str, request: ModelRequest) -> _Target:
     if base_url is not None:
         base_url = errors.checked_url(base_url, f"{stem}_API_BASE")
     if key is None and base_url is None and prefix not in _KEYLESS:
-        raise ProviderError(
-            "no_key",
-            t(
-                "No key for {prefix}: set {key_name} or choose another model.",
-                prefix=prefix,
-                key_name=key_name,
-            ),
-        )
+        raise errors.no_key(prefix, key_name)
     return _Target(request.model, base_url, key, key_name, options=_effort(request.thinking_tokens))
 
 
@@ -303,7 +296,7 @@ def _openai(model: str, env: Mapping[str, str], thinking_tokens: int) -> _Target
         # models that would send litellm to an address that imitations of the API lack.
         return _own_server(model, own, variable, key, "OPENAI_API_KEY")
     if key is None:
-        raise ProviderError("no_key", t("No key for OpenAI: set OPENAI_API_KEY or choose another model."))
+        raise errors.no_key("OpenAI", "OPENAI_API_KEY")
     return _Target(f"openai/{model}", OPENAI_URL, key, "OPENAI_API_KEY", options=_effort(thinking_tokens))
 
 

@@ -81,7 +81,7 @@ async def test_an_unknown_provider_is_not_asked_for_the_key_of() -> None:
     error = await failure(LiteLLMProvider(), request(model="groq/some-model"))
     assert (error.kind, str(error)) == (
         "no_key",
-        "No key for groq: set GROQ_API_KEY or choose another model.",
+        "No key for groq: connect it in VS Code, set GROQ_API_KEY, or choose another model.",
     )
 
 

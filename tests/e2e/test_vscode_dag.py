@@ -12,6 +12,7 @@ from playwright.async_api import Locator, expect
 
 from tests.e2e.conftest import Configure, WithModel
 from tests.e2e.vscode import journey, ways
+from tests.e2e.vscode.accessibility import assert_graph_accessible
 from tests.e2e.vscode.window import Window
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
@@ -118,6 +119,7 @@ async def test_the_graph_grows_with_the_session_and_tells_the_work_of_each_edge(
         await window.command("View: Toggle Secondary Side Bar Visibility")
         await window.grow_goals(330)
         await window.pictures("graph")
+        await assert_graph_accessible(window)
         await window.reload()
         await expect(window.node(re.compile("^5 Tell the person"))).to_be_visible()
         await window.graph.get_by_role("button", name="Collapse all").click()
@@ -208,6 +210,7 @@ async def test_a_large_plan_is_read_level_by_level_searched_and_saved(
         await expect(first).to_have_attribute("aria-selected", "true")
         await expect(first).to_have_class(re.compile(r"\bmatch\b"))
         await window.pictures("graph-search")
+        await assert_graph_accessible(window)
         await search.press("Escape")
         await expect(first).to_be_focused()
         await window.page.keyboard.press("Escape")

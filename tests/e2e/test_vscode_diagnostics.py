@@ -75,11 +75,13 @@ def nothing_started(scratch: Path) -> None:
     assert not started.exists(), started.read_text()
 
 
-async def test_another_extensions_problems_reach_the_model_fresh_and_without_a_server(
+async def test_what_other_extensions_and_vs_code_itself_say_reaches_the_model_without_a_server(
     open_vscode: OpenVSCode, workspace: Path, scratch: Path, tripwires: Mapping[str, str]
 ) -> None:
+    assert TSDK.is_dir(), "run `make language-servers` (`make test` does)"
     shown, hidden = workspace / "a.bad", workspace / "b.bad"
-    replies = [
+    source, data = workspace / "sum.ts", workspace / "data.json"
+    of_another = [
         read(shown),
         edit(shown, "and another", "a BAD one"),
         edit(shown, "a BAD one", "a better one"),
@@ -89,11 +91,25 @@ async def test_another_extensions_problems_reach_the_model_fresh_and_without_a_s
         edit(hidden, "BAD", "not open"),
         Reply(text=DONE),
     ]
+    of_its_own = [
+        read(source),
+        read(data),
+        # Clean as before, three times: TypeScript's extension tells nobody.
+        edit(source, "2 * n", "n * 2"),
+        edit(source, "n * 2", "n + n"),
+        edit(source, "n + n", "2 * n"),
+        edit(source, "return 2 * n", 'return "many"'),
+        edit(source, 'return "many"', "return 2 * n"),
+        edit(data, '"x"', '"x",'),
+        edit(data, '"x",', '"y"'),
+        Reply(text=DONE),
+    ]
     (scratch / "vscode").mkdir()
     VSCodeServer(scratch / "vscode", workspace, sys.executable).install(make_vsix(scratch))
+    settings = {**BY_ITSELF, "typescript.tsdk": str(TSDK)}
     async with (
-        ModelServer(replies) as model,
-        open_vscode({**environment(model), **tripwires}, settings=BY_ITSELF) as window,
+        ModelServer([*of_another, *of_its_own]) as model,
+        open_vscode({**environment(model), **tripwires}, settings=settings) as window,
     ):
         await window.open_file("a.bad")
         await window.show_chat()
@@ -112,35 +128,10 @@ async def test_another_extensions_problems_reach_the_model_fresh_and_without_a_s
         # The file that the agent worked on beside was never shown.
         await expect(window.tab("b.bad")).to_have_count(0)
         assert shown.read_text() == "one good thing\nthe best one\n"
-    looks = (scratch / "looks.log").read_text().splitlines()
-    assert {"a.bad 0", "a.bad 1", "b.bad 0", "b.bad 1"} == set(looks)
-    nothing_started(scratch)
+        looks = (scratch / "looks.log").read_text().splitlines()
+        assert {"a.bad 0", "a.bad 1", "b.bad 0", "b.bad 1"} == set(looks)
 
-
-async def test_what_vs_code_itself_says_of_typescript_and_json_counts_even_when_it_is_silent(
-    open_vscode: OpenVSCode, workspace: Path, scratch: Path, tripwires: Mapping[str, str]
-) -> None:
-    assert TSDK.is_dir(), "run `make language-servers` (`make test` does)"
-    source, data = workspace / "sum.ts", workspace / "data.json"
-    replies = [
-        read(source),
-        read(data),
-        # Clean as before, three times: TypeScript's extension tells nobody.
-        edit(source, "2 * n", "n * 2"),
-        edit(source, "n * 2", "n + n"),
-        edit(source, "n + n", "2 * n"),
-        edit(source, "return 2 * n", 'return "many"'),
-        edit(source, 'return "many"', "return 2 * n"),
-        edit(data, '"x"', '"x",'),
-        edit(data, '"x",', '"y"'),
-        Reply(text=DONE),
-    ]
-    async with (
-        ModelServer(replies) as model,
-        open_vscode(
-            {**environment(model), **tripwires}, settings={**BY_ITSELF, "typescript.tsdk": str(TSDK)}
-        ) as window,
-    ):
+        await window.command("Goalwright: New Session")
         await window.open_file("data.json")
         await window.open_file("broken.ts")
         # TypeScript takes seconds to start; a real model would, too.
@@ -149,11 +140,12 @@ async def test_what_vs_code_itself_says_of_typescript_and_json_counts_even_when_
         await window.say("Try it in other ways.")
         await expect(window.answers().last).to_contain_text(DONE)
 
+        first = len(of_another)
         for number in (2, 3, 4):
-            assert CLEAN in result(model, number), result(model, number)
-        assert "is not assignable to type 'number'" in result(model, 5), result(model, 5)
-        assert CLEAN in result(model, 6), result(model, 6)
-        assert "Trailing comma" in result(model, 7), result(model, 7)
-        assert CLEAN in result(model, 8), result(model, 8)
+            assert CLEAN in result(model, first + number), result(model, first + number)
+        assert "is not assignable to type 'number'" in result(model, first + 5), result(model, first + 5)
+        assert CLEAN in result(model, first + 6), result(model, first + 6)
+        assert "Trailing comma" in result(model, first + 7), result(model, first + 7)
+        assert CLEAN in result(model, first + 8), result(model, first + 8)
         await expect(window.tab("sum.ts")).to_have_count(0)
     nothing_started(scratch)

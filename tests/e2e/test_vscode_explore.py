@@ -12,6 +12,7 @@ from playwright.async_api import Locator, expect
 
 from tests.e2e.conftest import Configure, WithModel
 from tests.e2e.vscode import ways
+from tests.e2e.vscode.accessibility import assert_accessible
 from tests.e2e.vscode.window import Window
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
@@ -57,6 +58,7 @@ async def test_branches_are_approved_in_any_order_compared_and_one_is_used(
         await expect(window.tab("Branch A · cart.py — proposed by Goalwright")).to_be_visible()
         row = await window.goal(re.compile("^Branch A: Whole cents.*waiting for approval"))
         await expect(row).to_be_visible()
+        await assert_accessible(window)
 
         # They are answered in another order than they came in.
         await bring_forward(window, "C")
@@ -97,12 +99,14 @@ async def test_branches_are_approved_in_any_order_compared_and_one_is_used(
         await window.grow_goals(260)
         await expect(await window.goal(re.compile("^Branch C"))).to_be_visible()
         await window.pictures("explore")
+        await assert_accessible(window)
 
         # The record of a branch is read in the chat, and left again.
         await window.button("Open conversation of branch B").click()
         await expect(window.chat.get_by_role("heading", level=1)).to_contain_text("Branch B")
         await expect(window.answers().last).to_contain_text("one import more")
         await expect(window.composer).to_be_hidden()
+        await assert_accessible(window)
         await window.button("Back to the session").first.click()
         await expect(window.composer).to_be_visible()
 
@@ -142,6 +146,7 @@ async def test_goalwright_waits_for_the_persons_choice_and_a_conflict_is_told(
         refused = window.chat.get_by_role("alert").filter(has_text="min(discount, 100)")
         await expect(refused).to_be_visible()
         await window.pictures("conflict")
+        await assert_accessible(window)
         assert cart.read_text() == mine
 
         # Without it, the same branch is used, and the model goes on with that.
@@ -196,6 +201,7 @@ async def test_a_sub_agent_shows_what_it_does_and_its_record_can_be_read(
                 await expect(running).to_contain_text("waiting for approval")
                 await expect(running).to_contain_text("write found.txt")
                 await window.pictures("task")
+                await assert_accessible(window)
             if await accept.count():
                 await accept.click()
                 await expect(window.approval).to_be_hidden()

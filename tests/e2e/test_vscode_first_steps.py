@@ -11,17 +11,26 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
-from daemon.demo import PROMPT
-from tests.e2e.conftest import OpenVSCode
+from daemon.demo import PROMPT, copy_workspace
+from tests.e2e.conftest import TEST_SETTINGS, OpenVSCode, WithModel
+from tests.e2e.shown_texts import zh
+from tests.e2e.vscode.accessibility import assert_accessible
+from tests.e2e.vscode.server import write_settings
 from tests.e2e.vscode.task import passes
 from tests.fakes.model_replies import Reply
-from tests.fakes.model_server import ModelServer
 
 pytestmark = pytest.mark.timeout(300)
 
 
-async def test_without_a_key_the_demo_mends_the_sample_workspace(
-    open_vscode: OpenVSCode, workspace: Path
+@pytest.fixture
+def workspace(ground: Path) -> Path:
+    """The sample workspace."""
+    copy_workspace(ground)
+    return ground
+
+
+async def test_without_a_key_the_demo_mends_the_sample_workspace_and_a_setting_makes_it_chinese(
+    open_vscode: OpenVSCode, workspace: Path, scratch: Path
 ) -> None:
     cart = workspace / "shop" / "cart.py"
     before = cart.read_text()
@@ -49,39 +58,55 @@ async def test_without_a_key_the_demo_mends_the_sample_workspace(
         await expect(window.answers().last).to_contain_text("All three tests pass.")
         await expect(await window.goal(re.compile("^3 .*, completed"))).to_be_visible()
         await expect(window.answers().last).not_to_have_attribute("aria-busy", "true")
+
+        chinese = {**TEST_SETTINGS, "goalwright.language": "zh-CN"}
+        write_settings(scratch / "vscode", sys.executable, chinese)
+        toast = window.notification("speaks the new language after a reload")
+        await toast.get_by_role("button", name="Reload Window").click()
+        await expect(window.chat.get_by_role("textbox", name=zh("Message Goalwright"))).to_be_visible()
+        assert await window.chat.locator("html").get_attribute("lang") == "zh-CN"
+        await window.command("Goalwright: Show Graph")
+        await expect(window.graph.get_by_role("checkbox", name="跟随")).to_be_visible()
     assert cart.read_text() != before
     assert passes(workspace, "-m", "unittest", "-q")
 
 
+@pytest.mark.asyncio(loop_scope="session")
 async def test_a_wrong_key_is_told_in_the_chat_and_the_session_lives_on(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
-    async with ModelServer([Reply(text="Now it works.")], api_key="the-right-key") as model:
-        env = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "a-wrong-key"}
-        async with open_vscode(env) as window:
-            await window.show_chat()
-            await window.say("Hello?")
-            await expect(window.chat.get_by_role("alert")).to_contain_text(re.compile("key", re.IGNORECASE))
-            await expect(window.button("Change Key…")).to_be_visible()
-            await expect(window.button("Change Model…")).to_be_visible()
-            await expect(window.button("Stop")).to_be_hidden()
-            await expect(window.composer).to_be_editable()
+    refused = Reply(status=401, error_type="authentication_error", error_message="invalid x-api-key")
+    async with with_model([refused, Reply(text="Now it works.")]) as (_model, window):
+        await window.show_chat()
+        await window.say("Hello?")
+        await expect(window.chat.get_by_role("alert")).to_contain_text(re.compile("key", re.IGNORECASE))
+        await expect(window.button("Change Key…")).to_be_visible()
+        await expect(window.button("Change Model…")).to_be_visible()
+        await expect(window.button("Stop")).to_be_hidden()
+        await window.say("And now?")
+        await expect(window.answers().last).to_contain_text("Now it works.")
 
 
 async def test_without_the_daemon_the_chat_offers_to_install_it_and_then_works(
-    open_vscode: OpenVSCode,
+    open_vscode: OpenVSCode, scratch: Path
 ) -> None:
     # What a person has who installed only the extension. Package sources and caches are this machine's.
     names = ("PIP_FIND_LINKS", "PIP_INDEX_URL", "PIP_CERT", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
     env = {name: os.environ[name] for name in names if name in os.environ}
     # "0" is pip's way to say that nothing is compiled ahead: half of the time, for modules that few tests import.
     env |= {"PIP_CACHE_DIR": pip_cache(), "PIP_NO_COMPILE": "0"}
-    async with open_vscode(env, python="", settings={"goalwright.basePython": sys.executable}) as window:
+    base = {"goalwright.basePython": sys.executable}
+    async with open_vscode(env, python="/nowhere/python", settings=base) as window:
         await window.show_chat()
-        offer = window.chat.get_by_role("alert")
-        await expect(offer).to_contain_text("a small background service")
+        alert = window.chat.get_by_role("alert")
+        await expect(alert).to_contain_text("/nowhere/python")
+        await expect(window.button("Choose Python…", alert)).to_be_visible()
+        await assert_accessible(window)
+
+        write_settings(scratch / "vscode", "", {**TEST_SETTINGS, **base})
+        await expect(alert).to_contain_text("a small background service")
         await window.pictures("not-installed")
-        await window.button("Install Goalwright", offer).click()
+        await window.button("Install Goalwright", alert).click()
 
         await expect(window.chat.get_by_text("DEMO", exact=True)).to_be_visible(timeout=200_000)
         await window.say(PROMPT)
@@ -92,16 +117,6 @@ def pip_cache() -> str:
     """Where this machine's pip keeps the packages that `make` has just installed."""
     command = [sys.executable, "-m", "pip", "cache", "dir"]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
-
-
-async def test_a_python_that_is_not_there_is_named_with_the_buttons_that_help(
-    open_vscode: OpenVSCode,
-) -> None:
-    async with open_vscode(python="/nowhere/python") as window:
-        await window.show_chat()
-        alert = window.chat.get_by_role("alert")
-        await expect(alert).to_contain_text("/nowhere/python")
-        await expect(window.button("Choose Python…", alert)).to_be_visible()
 
 
 PASTE = """(field, files) => {
@@ -118,13 +133,11 @@ DROP = """(field, uri) => {
 DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
+@pytest.mark.asyncio(loop_scope="session")
 async def test_images_and_files_are_attached_to_a_prompt_and_what_cannot_be_comes_back_with_its_reason(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
-    async with (
-        ModelServer([Reply(text="I see a dot.")]) as model,
-        open_vscode({"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "a-key-for-tests"}) as window,
-    ):
+    async with with_model([Reply(text="I see a dot.")]) as (model, window):
         await window.show_chat()
         await window.widen_chat(120)
         await window.composer.evaluate(PASTE, [["lib.bin", "application/octet-stream", "AAECAAECAAECAAEC"]])

@@ -12,6 +12,7 @@ from playwright.async_api import Locator, expect
 
 from tests.e2e.conftest import Configure, WithModel
 from tests.e2e.vscode import task
+from tests.e2e.vscode.accessibility import assert_accessible
 from tests.e2e.vscode.parcels import ASKED, PROPOSED, RATES, SET, make_parcels, set_rates
 from tests.e2e.vscode.window import Window
 from tests.fakes.model_replies import Reply
@@ -260,6 +261,7 @@ async def test_the_meter_tells_what_the_context_holds_and_it_is_shown_and_compac
         await window.unfold(numbers(window))
         await expect(window.chat.locator(".meter-details")).to_contain_text("window · auto-compacts at")
         await window.pictures("meter")
+        await assert_accessible(window)
 
         await window.button("Show what the model sees").click()
         await expect(window.tab("Context of Read the log.md")).to_be_visible()
@@ -280,6 +282,7 @@ async def test_the_meter_tells_what_the_context_holds_and_it_is_shown_and_compac
         await window.button("Carried over word for word").click()
         await expect(window.chat.locator(".compaction .io")).to_contain_text("Read the log.")
         await window.pictures("compacted")
+        await assert_accessible(window)
 
         await window.say(GO_ON)
         await expect(window.answers().last).to_contain_text(GOING)
@@ -322,6 +325,7 @@ async def test_a_cost_is_warned_of_and_a_budget_stops_the_run_with_a_question(
         await window.say("Say two.")
         await expect(question).to_contain_text("This session has used")
         await window.pictures("budget")
+        await assert_accessible(window)
         await window.button("Continue", question).click()
         await expect(window.answers().last).to_contain_text("Two.")
         await expect(window.button("Stop")).to_be_hidden()

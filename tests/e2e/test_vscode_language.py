@@ -1,8 +1,7 @@
-"""VS Code in Chinese: by its display language, and by the setting."""
+"""VS Code in Chinese, by its display language. (By the setting: ``test_vscode_first_steps``.)"""
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
@@ -10,22 +9,10 @@ from playwright.async_api import expect
 
 from daemon.demo import PROMPT
 from tests.e2e.conftest import OpenVSCode
-from tests.e2e.shown_texts import english_names
+from tests.e2e.shown_texts import MANIFEST, english_names, zh
 from tests.e2e.vscode.install import ROOT
 
 pytestmark = pytest.mark.timeout(300)
-
-EXTENSION = ROOT / "vscode-extension"
-BUNDLE: dict[str, str] = json.loads((EXTENSION / "l10n/bundle.l10n.zh-cn.json").read_text("utf-8"))
-MANIFEST: dict[str, str] = json.loads((EXTENSION / "package.nls.zh-cn.json").read_text("utf-8"))
-
-
-def zh(text: str, *values: str) -> str:
-    """A text of the extension in Chinese."""
-    translated = BUNDLE[text]
-    for at, value in enumerate(values):
-        translated = translated.replace(f"{{{at}}}", value)
-    return translated
 
 
 async def test_in_a_chinese_vs_code_chat_commands_and_goals_are_chinese(open_vscode: OpenVSCode) -> None:
@@ -57,12 +44,3 @@ async def test_in_a_chinese_vs_code_chat_commands_and_goals_are_chinese(open_vsc
         theirs += ", .only-spoken [aria-relevant] p"
         assert await english_names(window.chat.locator("#app"), except_for=theirs) == []
         await window.screenshot(ROOT / ".build/screenshots/chinese-dark.png")
-
-
-async def test_the_setting_makes_the_chat_chinese_in_an_english_vs_code(open_vscode: OpenVSCode) -> None:
-    async with open_vscode(settings={"goalwright.language": "zh-CN"}) as window:
-        await window.command("Goalwright: Focus on Chat View")
-        await expect(window.chat.get_by_role("textbox", name=zh("Message Goalwright"))).to_be_visible()
-        assert await window.chat.locator("html").get_attribute("lang") == "zh-CN"
-        await window.command("Goalwright: Show Graph")
-        await expect(window.graph.get_by_role("button", name="打开聊天")).to_be_visible()

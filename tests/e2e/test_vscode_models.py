@@ -9,6 +9,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.e2e.conftest import MODELS, OpenVSCode
+from tests.e2e.vscode.accessibility import assert_accessible
 from tests.e2e.vscode.flows import connect, switch_model
 from tests.e2e.vscode.hand import Hand
 from tests.fakes.model_server import ModelServer
@@ -41,6 +42,7 @@ async def test_a_pasted_key_connects_and_another_model_is_two_clicks_away(
             )
             await expect(window.button("The test for discount codes fails. Make it pass.")).to_be_visible()
             await window.pictures("connect")
+            await assert_accessible(window)
 
             # Outside of the sample the demo can do nothing, and below its answer the way on stands again.
             (workspace / "shop" / "cart.py").unlink()

@@ -266,7 +266,13 @@ async def test_a_question_of_the_model_is_answered_by_options_and_own_words_and_
         },
         {"question": "Which countries come first?", "options": ["DE", "FR", "PL"], "multiple": True},
     ]
-    replies = [task.call("question", questions=questions), Reply(text=DONE)]
+    later = [{"question": "Which database?", "options": ["SQLite", "Postgres"]}]
+    replies = [
+        task.call("question", questions=questions),
+        Reply(text=DONE),
+        task.call("question", questions=later),
+        Reply(text="MySQL it is."),
+    ]
     async with with_model(replies) as (model, window):
         await window.show_chat()
         await window.widen_chat(120)
@@ -294,3 +300,11 @@ async def test_a_question_of_the_model_is_answered_by_options_and_own_words_and_
         sent = model.requests[1].json
         assert "In a database" in str(sent)
         assert "DE, PL. and Austria soon" in str(sent)
+
+        # What is typed below, as in any chat, is the answer.
+        await window.say("Then choose a database.")
+        await expect(card).to_contain_text("Which database?")
+        await window.say("Use MySQL, neither of these.")
+        await expect(window.answers().last).to_contain_text("MySQL it is.")
+        await expect(window.tool("question", "done").last).to_contain_text("Use MySQL, neither of these.")
+        assert "Answer: Use MySQL, neither of these." in str(model.requests[3].json)

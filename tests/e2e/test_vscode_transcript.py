@@ -10,6 +10,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.e2e.conftest import WithModel
+from tests.e2e.vscode.accessibility import assert_accessible
 from tests.e2e.vscode.parcels import RATES, make_parcels
 from tests.fakes.model_replies import Call, Reply
 from tests.fakes.waiting import until
@@ -97,6 +98,7 @@ async def test_the_transcript_says_how_commands_ended_and_what_was_rejected_also
         await rejected.get_by_role("button", expanded=False).first.click()
         await expect(rejected).to_contain_text("LOCAL = 1")
         await window.pictures("transcript")
+        await assert_accessible(window)
 
         await window.say("And now?")
         error = window.chat.get_by_text(re.compile("bad key"))
@@ -130,6 +132,7 @@ async def test_a_session_in_the_background_that_needs_the_user_is_seen_and_stop_
         recent = window.chat.get_by_role("region", name="Recent sessions")
         await expect(recent).to_contain_text("needs approval")
         await window.pictures("attention")
+        await assert_accessible(window)
 
         # A key answers nothing that is out of sight.
         await window.page.keyboard.press("Shift+Alt+Y")
@@ -180,8 +183,9 @@ async def test_plan_calls_are_a_checklist_reads_one_row_and_code_goes_to_the_edi
         Reply(tool_calls=(job,)),
         Reply(text=ANSWER),
         run(TICKS),
+        Reply(text="I go on without them."),
     ]
-    async with with_model(replies) as (_, window):
+    async with with_model(replies) as (model, window):
         page, chat = window.page, window.chat
         await window.open_file("rates.py")
         await window.show_chat()
@@ -247,5 +251,9 @@ async def test_plan_calls_are_a_checklist_reads_one_row_and_code_goes_to_the_edi
         await window.button("Stop job job_1").click()
         await expect(window.tool("bash", "stopped")).to_be_visible()
         await window.pictures("transcript-jobs", ("hc-dark", "light", "dark"))
-        await window.button("Stop").click()
+        # One command is stopped, and the turn goes on with what it had said.
+        await window.button("Stop this command").click()
         await expect(window.tool("bash", "stopped")).to_have_count(2)
+        await expect(window.answers().last).to_contain_text("I go on without them.")
+        assert "Stopped by the user after" in str(model.requests[-1].json)
+        assert "tick 3" in str(model.requests[-1].json)

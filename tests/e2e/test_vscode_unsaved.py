@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
-from tests.e2e.conftest import OpenVSCode, WithModel
+from tests.e2e.conftest import WithModel
 from tests.e2e.vscode import task
-from tests.e2e.vscode.parcels import RATES, SET, environment, make_parcels, read
+from tests.e2e.vscode.parcels import RATES, SET, make_parcels, read
 from tests.fakes.model_replies import Reply
-from tests.fakes.model_server import ModelServer
 from tests.fakes.waiting import until
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
@@ -144,11 +143,11 @@ async def test_a_file_that_the_person_renames_is_still_known_to_the_model(
 
 
 async def test_a_window_that_is_closed_while_an_edit_waits_leaves_the_file_whole(
-    open_vscode: OpenVSCode, workspace: Path
+    with_model: WithModel, workspace: Path
 ) -> None:
     rates = workspace / "rates.py"
     replies = [read(rates), task.call("edit", file_path=str(rates), **EDIT), Reply(text=SET)]
-    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+    async with with_model(replies) as (_model, window):
         await window.show_chat()
         await window.widen_chat(120)
         await window.open_file("rates.py")

@@ -7,17 +7,25 @@ from collections.abc import Sequence
 from typing import Literal
 
 from tools.base import ToolError
+from tools.localization import noted, t
 from tools.matching.nearest import nearest_region
 from tools.text import to_lf
 
 MatchProblem = Literal["identical", "empty", "ambiguous", "absent", "already_applied", "unclear"]
+_UNFIT = noted("The edit does not fit the file.")
+_TOLD: dict[MatchProblem, str] = {
+    "identical": noted("The file is already as the agent wanted it."),
+    "already_applied": noted("The file is already as the agent wanted it."),
+    "absent": noted("The text to replace is not in the file."),
+    "ambiguous": noted("The text to replace is in several places of the file."),
+}
 
 
 class MatchError(ToolError):
     """Why the edit has no place. ``lines`` are the candidates' or the nearest place's line numbers."""
 
     def __init__(self, kind: MatchProblem, message: str, lines: Sequence[int] = ()) -> None:
-        super().__init__(message)
+        super().__init__(message, told=t(_TOLD.get(kind, _UNFIT)))
         self.kind: MatchProblem = kind
         self.lines = tuple(lines)
 

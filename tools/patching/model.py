@@ -8,6 +8,7 @@ from typing import Literal
 
 from tools.base import ToolError
 from tools.cutting import short
+from tools.localization import t
 
 Kind = Literal[" ", "-", "+"]
 Style = Literal["exact", "pair", "weak"]
@@ -19,6 +20,9 @@ MAX_FILES = 2_000
 
 class PatchError(ToolError):
     """A patch that cannot be read or has no certain place, in words the model can act on."""
+
+    def __init__(self, message: str, *, told: str = "") -> None:
+        super().__init__(message, told=told or t("The patch does not fit the files."))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tools.base import FileChange, ToolError
 from tools.cutting import head
+from tools.localization import t
 from tools.patching.find import FileLines
 from tools.patching.model import FilePatch, Hunk, PatchError, added_text
 from tools.patching.names import Step
@@ -136,7 +137,7 @@ class _Planner:
         try:
             after, notes = apply_hunks(data, step.file, self.fuzz)
         except ToolError as error:
-            raise PatchError(f"{step.name}: {error}") from error
+            raise PatchError(f"{step.name}: {error}", told=error.told) from error
         self.notes += [f"{step.name}: {note}" for note in notes]
         return after
 
@@ -175,7 +176,10 @@ def plan_changes(
         planner.take(step)
     changes = planner.changes()
     if not changes:
-        raise PatchError("The patch changes nothing: the files stay as they are.")
+        raise PatchError(
+            "The patch changes nothing: the files stay as they are.",
+            told=t("The file is already as the agent wanted it."),
+        )
     notes = planner.notes[:_MAX_NOTES]
     if len(planner.notes) > _MAX_NOTES:
         notes.append(f"… and {len(planner.notes) - _MAX_NOTES} more hunks differed.")

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tools.base import FileChange, Files, ToolError
+from tools.localization import t
 from tools.open_files import OpenFile
 from tools.text import Text, decode
 from tools.writing import atomic
@@ -113,7 +114,8 @@ def _of_unsaved(change: FileChange, open_file: OpenFile, name: str) -> Buffered:
     if change.after is None or change.before is None or change.mode is not None:
         raise ToolError(
             f"{name} has unsaved changes in the editor. Nothing was changed: ask the person to save or discard "
-            "them, then read the file again."
+            "them, then read the file again.",
+            told=t("The file has unsaved changes in the editor. Save or discard them."),
         )
     on_disk: bytes | None = None
     try:
@@ -123,7 +125,8 @@ def _of_unsaved(change: FileChange, open_file: OpenFile, name: str) -> Buffered:
         same = False
     if not same:
         raise ToolError(
-            f"{name} changed in the editor meanwhile. Nothing was written: read it again and redo the change."
+            f"{name} changed in the editor meanwhile. Nothing was written: read it again and redo the change.",
+            told=t("The file has changed since the agent read it."),
         )
     codec = decode(change.before).codec
     return Buffered(change, open_file.text, decode(change.after, codec).text, on_disk)

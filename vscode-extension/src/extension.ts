@@ -34,7 +34,7 @@ export function activate(context: vscode.ExtensionContext): void {
   const log = vscode.window.createOutputChannel("Goalwright", { log: true });
   const bundle = vscode.Uri.joinPath(context.extensionUri, "bundled").fsPath;
   const installation = new Installation(bundle, context.globalStorageUri.fsPath);
-  const keys = new ProviderKeys(context.secrets, (text) => log.warn(text));
+  const keys = new ProviderKeys(context.secrets, context.globalState, (text) => log.warn(text));
   const problems = new EditorProblems();
   const daemon = new Daemon({
     output: log,
@@ -92,6 +92,7 @@ export function activate(context: vscode.ExtensionContext): void {
     watchSurroundings(parts),
   );
   welcome(context, chat);
+  models.tellLost().catch((error: unknown) => log.warn(String(error)));
 }
 
 /** The first time ever: a view in the secondary side bar is empty until it is opened, and nobody would find it. */

@@ -446,6 +446,12 @@ export interface Choice {
   undone: boolean;
 }
 
+/** Stop a command that the turn waits for; the turn goes on with what the command came to. */
+export interface CommandStopParams {
+  sessionId: string;
+  toolCallId: string;
+}
+
 /** Have a model write the message of a commit. */
 export interface CommitMessageParams {
   model: string;
@@ -1588,6 +1594,11 @@ export interface QueuedPrompt {
   planner: PromptPlanner | null;
   /** Kept with the prompt, so that a crash while it waits loses none. */
   attachments: FilePart[];
+  /**
+   * The user stopped the turn that it waited for, or the daemon did not live to begin it: it is sent when the user
+   * says so, and not with other prompts.
+   */
+  held: boolean;
 }
 
 /** Why one thing that a call would do is allowed, asked about or denied. */
@@ -1668,7 +1679,7 @@ export interface Score {
   durationMs: Count;
 }
 
-/** Stop the running turn. `hold_queue`: what is queued waits for `goalwright/queue/send` or the next prompt. */
+/** Stop the running turn. `hold_queue`: what is queued waits for `goalwright/queue/send`. */
 export interface SessionCancelParams {
   sessionId: string;
   holdQueue?: boolean;
@@ -2284,6 +2295,7 @@ export interface Requests {
   "goalwright/model/commitMessage": { params: CommitMessageParams; result: CommitMessageResult };
   "goalwright/job/list": { params: PermissionListParams; result: JobListResult };
   "goalwright/job/kill": { params: JobKillParams; result: JobResult };
+  "goalwright/command/stop": { params: CommandStopParams; result: CanceledResult };
   "goalwright/api/open": { params: ApiOpenParams; result: ApiOpenResult };
   "goalwright/trace/messages": { params: TraceMessagesParams; result: TraceMessagesResult };
   "goalwright/trace/rebuild": { params: TraceRebuildParams; result: TraceRebuildResult };

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { emptyAnswers, isAnswered, isQuestion, withOption } from "../src/permission/asked";
+import { emptyAnswers, isAnswered, isQuestion, withOption, withWords } from "../src/permission/asked";
 import type { Question } from "../src/protocol.gen";
 import { request } from "./fakes/protocol";
 
@@ -30,4 +30,12 @@ test("there is something to send as soon as one question is answered", () => {
   assert.equal(isAnswered([{ chosen: [], text: " " }]), false);
   assert.equal(isAnswered([{ chosen: [], text: "" }, { chosen: [], text: "x" }]), true);
   assert.equal(isAnswered([{ chosen: ["a"], text: "" }]), true);
+});
+
+test("a text from the composer answers what has no answer yet, else it goes to the last answer", () => {
+  const empty = { chosen: [], text: "" };
+  assert.deepEqual(withWords([empty], "MySQL"), [{ chosen: [], text: "MySQL" }]);
+  const begun = [{ chosen: ["a"], text: "" }, empty];
+  assert.deepEqual(withWords(begun, "soon"), [{ chosen: ["a"], text: "" }, { chosen: [], text: "soon" }]);
+  assert.deepEqual(withWords([{ chosen: ["a"], text: "but" }], "not now"), [{ chosen: ["a"], text: "but not now" }]);
 });

@@ -51,6 +51,7 @@ test("a command is a word behind a slash; paths and sentences about them are pro
   assert.deepEqual(slash("plan", "a cache", []), { kind: "prompt", text: "@plan a cache" });
   assert.deepEqual(slash("compact", "", []), { kind: "command", command: "compact", words: "" });
   assert.deepEqual(commandRows("mo", []).map(({ label, send }) => [label, send]), [["/model", true], ["/mode", true]]);
+  assert.deepEqual(commandRows("mode", []).map(({ label }) => label), ["/mode", "/model"], "Enter takes what was typed in full");
   assert.equal(new Set(builtIns().map(({ name }) => name)).size, builtIns().length);
 });
 

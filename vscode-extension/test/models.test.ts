@@ -23,6 +23,11 @@ function provider(over: Partial<ModelProvider> = {}): ModelProvider {
 }
 const ready = provider({ connected: true, models: [OPUS, SONNET], default: SONNET.model });
 
+function makeMemory() {
+  const kept = new Map<string, unknown>();
+  return { get: <T>(key: string, otherwise?: T) => (kept.get(key) ?? otherwise) as T, update: async (key: string, value: unknown) => void kept.set(key, value) };
+}
+
 /** The commands over a daemon that answers as it is told, and notes what it was asked. */
 function make({ lists = [ready], tests = [{}], inSession = false, problem = "" }: { lists?: ModelProvider[]; tests?: object[]; inSession?: boolean; problem?: string } = {}) {
   const asked: [string, Record<string, unknown>][] = [];
@@ -38,9 +43,8 @@ function make({ lists = [ready], tests = [{}], inSession = false, problem = "" }
   const state = inSession ? fromLoad(loaded({ session: session() })) : undefined;
   const sessions = { state, ensure: () => Promise.resolve("s1") } as unknown as SessionController;
   const secrets = new FakeSecrets();
-  const keys = new ProviderKeys(secrets as never, () => undefined);
-  const kept = new Map<string, unknown>();
-  const memory = { get: (key: string, otherwise: unknown) => kept.get(key) ?? otherwise, update: async (key: string, value: unknown) => void kept.set(key, value) };
+  const memory = makeMemory();
+  const keys = new ProviderKeys(secrets as never, memory, () => undefined);
   return { asked, secrets, keys, commands: new ModelCommands({ daemon, sessions, keys, memory: memory as never }) };
 }
 
@@ -186,18 +190,38 @@ test("thinking is a choice of levels", async () => {
 test("keys survive, are forgotten one by one, and what is damaged is none", async () => {
   const secrets = new FakeSecrets();
   const logged: string[] = [];
-  const first = new ProviderKeys(secrets as never, () => undefined);
+  const memory = makeMemory();
+  const first = new ProviderKeys(secrets as never, memory, () => undefined);
   await first.set({ ANTHROPIC_API_KEY: KEY, OPENAI_API_KEY: "sk-other" });
   await first.set({ OPENAI_API_KEY: undefined });
-  const second = new ProviderKeys(secrets as never, () => undefined);
+  const second = new ProviderKeys(secrets as never, memory, () => undefined);
   await second.ready;
+  assert.equal(second.lost, false);
   assert.deepEqual(second.variables, { ANTHROPIC_API_KEY: KEY });
   for (const key of secrets.values.keys()) secrets.values.set(key, "{");
-  const third = new ProviderKeys(secrets as never, (text) => void logged.push(text));
+  const third = new ProviderKeys(secrets as never, memory, (text) => void logged.push(text));
   await third.ready;
   assert.deepEqual(third.variables, {});
   assert.equal(logged.length, 1);
   assert.ok(!logged[0]!.includes(KEY));
+});
+
+test("a window that lost the keys says so, until one is entered, and one that never had any says nothing", async () => {
+  const memory = makeMemory();
+  const keysOf = (): ProviderKeys => new ProviderKeys(new FakeSecrets() as never, memory, () => undefined);
+  const first = keysOf();
+  await first.ready;
+  assert.equal(first.lost, false);
+  await first.set({ ANTHROPIC_API_KEY: KEY });
+  const loadedAgain = keysOf();
+  await loadedAgain.ready;
+  assert.equal(loadedAgain.lost, true);
+  await loadedAgain.set({ ANTHROPIC_API_KEY: KEY });
+  assert.equal(loadedAgain.lost, false);
+  await loadedAgain.set({ ANTHROPIC_API_KEY: undefined });
+  const emptied = keysOf();
+  await emptied.ready;
+  assert.equal(emptied.lost, false, "what was forgotten on purpose is not lost");
 });
 
 test("facts, keys and addresses in words", () => {

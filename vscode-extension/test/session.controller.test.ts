@@ -96,7 +96,7 @@ test("a prompt waits for the end of the running turn, or for its next step when 
 
 test("a prompt that is being edited is held back by the next daemon, too, until its text comes", async () => {
   const { daemon, sessions } = make();
-  daemon.answers["session/load"] = () => loaded({ session: named("s1"), queue: [{ promptId: "p1", text: "old", steer: false, planner: null, attachments: [] }] });
+  daemon.answers["session/load"] = () => loaded({ session: named("s1"), queue: [{ promptId: "p1", text: "old", steer: false, planner: null, attachments: [], held: false }] });
   await sessions.open("s1");
   await sessions.holdQueued("p1", true);
   const holds = (): unknown[] => daemon.asked.filter(([name]) => name === "queue/edit").map(([, params]) => params["hold"]);
@@ -163,7 +163,7 @@ test("a prompt leaves the outbox when its turn starts, or when it waits in the q
   assert.ok(one && two);
   daemon.tell(event(1, "turn_started", { promptId: one }));
   assert.deepEqual(sessions.outbox.map(({ text: value }) => value), ["two"]);
-  daemon.tell(event(2, "queue_changed", { queue: [{ promptId: two, text: "two", steer: false, planner: null, attachments: [] }] }));
+  daemon.tell(event(2, "queue_changed", { queue: [{ promptId: two, text: "two", steer: false, planner: null, attachments: [], held: false }] }));
   assert.deepEqual(sessions.outbox, []);
 });
 

@@ -27,7 +27,7 @@ test("an answer is said paragraph by paragraph, each once, and never word by wor
   const words = answer.split(/(?<=\s)/).map((word) => delta(word));
   const stored = event(9, "message_added", { message: message("assistant", 2, [text(answer)]), affectedGoals: [] });
   const { said, times } = listen([...words, stored]);
-  assert.deepEqual(said, ["I read the file.", "Code, 3 lines.", "- One - Two"]);
+  assert.deepEqual(said, ["I read the file.", "Code, 3 lines.", "One; Two"]);
   assert.ok(times <= 3, `${times} announcements`);
 });
 
@@ -53,7 +53,13 @@ test("an answer that begins with a link is said once it is whole", () => {
   const answer = "[rates.py](rates.py) is ready.\n\nIt has a test.";
   const stored = event(9, "message_added", { message: message("assistant", 2, [text(answer)]), affectedGoals: [] });
   const { said } = listen([delta("[rates.py](rates.py) is ready.\n\n"), delta("It has a test."), stored]);
-  assert.deepEqual(said, ["[rates.py](rates.py) is ready.", "It has a test."]);
+  assert.deepEqual(said, ["rates.py is ready.", "It has a test."]);
+});
+
+test("the signs of Markdown are not said, and names keep their underscores", () => {
+  const answer = "Set ANTHROPIC_API_KEY, __now__.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- [x] done\n- [ ] open\n\n$$a^2$$\n\n";
+  const { said } = listen([delta(answer), event(9, "message_added", { message: message("assistant", 2, [text(answer)]), affectedGoals: [] })]);
+  assert.deepEqual(said, ["Set ANTHROPIC_API_KEY, now .", "a b 1 2", "Done: done; To do: open", "a^2"]);
 });
 
 test("old lines are forgotten", () => {

@@ -196,3 +196,9 @@ async def assert_accessible(window: Window, widths: Sequence[int] = WIDTHS) -> N
     """Nothing is wrong with the chat as it is now, in any theme and width."""
     found = await problems(window, await chat_frame(window)) + await cut_off(window, widths)
     assert found == [], "\n".join(found)
+
+
+async def assert_graph_accessible(window: Window) -> None:
+    """Fail if axe finds a problem in the graph as it is now, in any theme."""
+    found = await problems(window, await graph_frame(window), "--vscode-editor-background")
+    assert found == [], "\n".join(found)

@@ -154,6 +154,7 @@ MORE: dict[str, dict[str, Any]] = {
     "explore/select": {"choice": ["A"]},
     "explore/remove": {"branchId": "A"},
     "job/kill": {"jobId": "job1"},
+    "command/stop": {"toolCallId": "c1"},
 }
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import codecs
+import json
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tools.base import PermissionAsk, PermissionDenied, ToolError, ToolResult
 from tools.edit import MAX_FILE_BYTES, EditInput, EditTool
 from tools.match import MAX_REPLACEMENTS
 from tools.read import ReadInput, ReadTool
+from tools.registry import run_tool
 from tools.write import WriteInput, WriteTool
 
 
@@ -258,3 +260,40 @@ async def test_a_name_with_a_line_end_is_shown_on_one_line(ctx: FakeToolContext)
     result = await write(ctx, "a\nEdit applied: b", "x\n")
     assert result.content.split("\n")[0] == "Edit applied: a\\nEdit applied: b (+1 -0, new file)"
     assert "\n" not in ctx.permission.asks[0].title + result.title
+
+
+@pytest.mark.parametrize(
+    ("content", "old", "told"),
+    [
+        (b"x = 1\n", "y = 1", "The text to replace is not in the file."),
+        (b"x = 1\nx = 1\n", "x = 1", "The text to replace is in several places of the file."),
+        (b"x = 2\n", "x = 2", "The file is already as the agent wanted it."),
+        (None, "x = 1", "The file does not exist."),
+    ],
+)
+async def test_the_user_is_told_the_real_reason_for_what_was_not_changed(
+    ctx: FakeToolContext, content: bytes | None, old: str, told: str
+) -> None:
+    if content is not None:
+        put(ctx, "a.py", content)
+    args = {"file_path": "a.py", "old_string": old, "new_string": "x = 2"}
+    result = await run_tool(EditTool(), json.dumps(args), ctx)
+    assert result.is_error
+    assert result.metadata["told"] == told
+
+
+async def test_the_user_is_told_that_a_file_was_not_read_or_has_changed_or_stays_as_it_is(
+    ctx: FakeToolContext,
+) -> None:
+    path = ctx.workspace / "a.py"
+    path.write_text("x = 1\n")
+
+    async def told(content: str) -> object:
+        arguments = json.dumps({"file_path": "a.py", "content": content})
+        return (await run_tool(WriteTool(), arguments, ctx)).metadata["told"]
+
+    assert await told("x = 2\n") == "The agent had not read the file."
+    await ReadTool().run(ReadInput(file_path="a.py"), ctx)
+    assert await told("x = 1\n") == "The file is already as the agent wanted it."
+    path.write_text("x = 3\n")
+    assert await told("x = 2\n") == "The file has changed since the agent read it."

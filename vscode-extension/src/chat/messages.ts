@@ -49,6 +49,8 @@ export type Chip = Attachment & { mention?: string };
 export interface Draft {
   text: string;
   files: Chip[];
+  /** The earlier message that it is to take the place of, by its id. */
+  instead?: string;
 }
 
 /** What the user has written in the page and not sent. */
@@ -100,7 +102,7 @@ export type ToWebview =
   | { type: "focus" }
   | { type: "showGoal"; goalId: string }
   | { type: "insert"; text: string }
-  | { type: "restore"; text: string; attachments: Attachment[] }
+  | { type: "restore"; text: string; attachments: Attachment[]; instead?: string }
   | { type: "attach"; attachments: Attachment[]; mention?: string }
   | { type: "unattached"; mention: string; reason: string }
   | { type: "completions"; id: number; rows: readonly Completion[]; nothing: string };
@@ -108,7 +110,8 @@ export type ToWebview =
 export type FromWebview =
   | { type: "ready" }
   | { type: "written"; written: Written }
-  | { type: "prompt"; text: string; attachments: Attachment[]; steer?: boolean }
+  | { type: "stopCommand"; callId: string }
+  | { type: "prompt"; text: string; attachments: Attachment[]; steer?: boolean; instead?: string }
   | { type: "complete"; id: number; sign: "@" | "/"; query: string; begins: boolean }
   | { type: "mention"; key: string; text: string; written?: boolean }
   | { type: "includeActive"; on: boolean }

@@ -205,6 +205,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       case "written":
         return void (await this.parts.memory.update(WRITTEN, message.written));
       case "prompt":
+        if (message.instead !== undefined) return this.resend(message.instead, message.text, message.attachments);
         return this.prompt(message.text, message.attachments, message.steer ? "steer" : "queue");
       case "complete":
         return this.post({ type: "completions", id: message.id, ...(await this.composer.complete(message.sign, message.query, message.begins)) });
@@ -261,12 +262,13 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       case "fork":
         return this.forkBefore(message.messageId, message.text, message.attachments);
       case "retry": {
-        const last = lastPrompt(sessions.state?.items ?? []);
+        // A second click comes before the page has seen the first.
+        const last = this.atRest ? lastPrompt(sessions.state?.items ?? []) : undefined;
         if (last) await sessions.prompt(last.text, last.attachments);
         return;
       }
       case "continue":
-        return sessions.prompt(t("Continue where you stopped."));
+        return this.atRest ? sessions.prompt(t("Continue where you stopped.")) : undefined;
       case "editQueue":
         return sessions.editQueue(message.promptId, message.text);
       case "earlier": {
@@ -328,6 +330,9 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         return insertAtCursor(message.text);
       case "terminal":
         return openInTerminal(message.text);
+      case "stopCommand":
+        await this.parts.daemon.request("goalwright/command/stop", { sessionId: sessions.sessionId ?? "", toolCallId: message.callId });
+        return;
       case "stopJob":
         await this.parts.daemon.request("goalwright/job/kill", { sessionId: message.sessionId, jobId: message.jobId });
         return;
@@ -352,11 +357,33 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     await this.parts.sessions.prompt(meant.text, [...meant.attachments, ...open], whenBusy);
   }
 
-  /** Puts an earlier message into the composer, with or without taking back what changed since. */
+  private get atRest(): boolean {
+    const { state, outbox } = this.parts.sessions;
+    return state?.session.status === "idle" && outbox.length === 0;
+  }
+
+  /** Puts an earlier message into the composer, to be sent in its place. */
   private async editAgain(messageId: string, text: string, attachments: Attachment[]): Promise<void> {
-    if (!(await revertOrKeep(this.parts.history, messageId))) return;
-    this.post({ type: "restore", text, attachments: attachments.filter(({ mediaType }) => mediaType !== OPEN_FILE) });
+    // What somebody else began cannot be forked: there the message is sent once more.
+    const instead = this.parts.sessions.state?.session.foreign ? {} : { instead: messageId };
+    this.post({ type: "restore", text, attachments: attachments.filter(({ mediaType }) => mediaType !== OPEN_FILE), ...instead });
     await this.focus();
+  }
+
+  /** Goes on from before an earlier message with another one; the session keeps what followed it, and the old files if wanted. */
+  private async resend(messageId: string, text: string, attachments: Attachment[]): Promise<void> {
+    const { sessions, history } = this.parts;
+    try {
+      if (sessions.state && sessions.state.session.status !== "idle") await sessions.cancel();
+      if (await revertOrKeep(history, messageId)) {
+        await sessions.fork(messageId);
+        return await this.prompt(text, attachments, "queue");
+      }
+    } catch (error) {
+      this.post({ type: "restore", text, attachments, instead: messageId });
+      throw error;
+    }
+    this.post({ type: "restore", text, attachments, instead: messageId });
   }
 
   /** Begins a session with what was said before a message, which goes into its composer. */

@@ -73,7 +73,9 @@ export function commandRows(query: string, own: readonly OwnPrompt[]): Completio
   const lower = query.toLowerCase();
   const shipped = builtIns().map(({ name, detail, prompt }): Completion => ({ kind: "command", label: `/${name}`, detail, insert: `/${name} `, ...(prompt ? {} : { send: true }) }));
   const theirs = own.map(({ name, description, text }): Completion => ({ kind: "prompt", label: `/${name}`, detail: description, insert: `/${name} `, ...(text.includes("$ARGUMENTS") ? {} : { send: true }) }));
-  return [...shipped, ...theirs].filter(({ label }) => label.slice(1).startsWith(lower));
+  const fitting = [...shipped, ...theirs].filter(({ label }) => label.slice(1).startsWith(lower));
+  // Enter takes the first: a name that was typed in full, not a longer one.
+  return fitting.sort((one, other) => Number(other.label.length === lower.length + 1) - Number(one.label.length === lower.length + 1));
 }
 
 export type Slash =

@@ -44,6 +44,16 @@ export class ModelCommands {
     }
   }
 
+  /** Says so when this window has lost the keys that were entered: else the next prompt fails for no visible reason. */
+  async tellLost(): Promise<void> {
+    const { keys } = this.parts;
+    await keys.ready;
+    if (!keys.lost) return;
+    const again = t("Connect a Model…");
+    const lost = t("This window of VS Code does not keep keys: the one you entered is gone. Enter it again, or set it in the environment that VS Code starts in.");
+    if ((await vscode.window.showWarningMessage(lost, again)) === again) await this.connect();
+  }
+
   /** Chooses the model of the session on display, or of new ones when there is none. */
   async choose(): Promise<void> {
     const { sessions, daemon } = this.parts;

@@ -2,6 +2,8 @@ import * as vscode from "vscode";
 
 /** The entry in the secret storage: all variables as one JSON object. */
 const ENTRY = "goalwright.providers";
+/** In the memory of all windows: there is such an entry. */
+const KEPT = "goalwright.keysKept";
 
 export type Variables = Readonly<Record<string, string>>;
 
@@ -11,6 +13,8 @@ export type Variables = Readonly<Record<string, string>>;
  */
 export class ProviderKeys implements vscode.Disposable {
   private values: Variables = {};
+  /** VS Code has lost what was entered: some windows in a browser keep secrets only until they are loaded again. */
+  lost = false;
   private readonly changed = new vscode.EventEmitter<void>();
   /** Also when another window changed them. */
   readonly onDidChange = this.changed.event;
@@ -20,6 +24,7 @@ export class ProviderKeys implements vscode.Disposable {
 
   constructor(
     private readonly secrets: vscode.SecretStorage,
+    private readonly memory: Pick<vscode.Memento, "get" | "update">,
     private readonly log: (text: string) => void,
   ) {
     this.ready = this.read();
@@ -37,6 +42,8 @@ export class ProviderKeys implements vscode.Disposable {
     await this.ready;
     const next = Object.fromEntries(Object.entries({ ...this.values, ...changes }).filter((entry): entry is [string, string] => !!entry[1]));
     await this.secrets.store(ENTRY, JSON.stringify(next));
+    await this.memory.update(KEPT, Object.keys(next).length > 0);
+    this.lost = false;
     this.take(next);
   }
 
@@ -47,7 +54,9 @@ export class ProviderKeys implements vscode.Disposable {
 
   private async read(): Promise<void> {
     try {
-      const stored: unknown = JSON.parse((await this.secrets.get(ENTRY)) ?? "{}");
+      const entry = await this.secrets.get(ENTRY);
+      this.lost = entry === undefined && this.memory.get<boolean>(KEPT, false);
+      const stored: unknown = JSON.parse(entry ?? "{}");
       const entries = Object.entries(stored && typeof stored === "object" ? stored : {});
       this.take(Object.fromEntries(entries.filter((entry): entry is [string, string] => typeof entry[1] === "string")));
     } catch (error) {

@@ -21,3 +21,10 @@ export function withOption({ options, multiple }: Question, answer: QuestionAnsw
 export function isAnswered(answers: readonly QuestionAnswer[]): boolean {
   return answers.some(({ chosen, text }) => chosen.length > 0 || text.trim() !== "");
 }
+
+/** The answers with a text that was not written for one of the questions: it answers all that have no answer yet. */
+export function withWords(answers: readonly QuestionAnswer[], text: string): QuestionAnswer[] {
+  const open = answers.filter((answer) => !isAnswered([answer]));
+  const meant = open.length > 0 ? open : answers.slice(-1);
+  return answers.map((answer) => (meant.includes(answer) ? { ...answer, text: [answer.text.trim(), text].filter(Boolean).join(" ") } : answer));
+}

@@ -26,8 +26,8 @@ const NOT_CHANGED = new Set(["edit", "write", "patch"]);
 
 /** Why a call failed: the agent is told the details, and goes on. */
 export function failureWords(name: string, metadata: ToolResultPart["metadata"]): string {
-  if (NOT_CHANGED.has(name) && metadata["diff"] === undefined) return t("Nothing was changed: the edit does not fit. The agent sees the reason.");
-  return "";
+  if (!NOT_CHANGED.has(name) || metadata["diff"] !== undefined) return "";
+  return t("Nothing was changed. {0}", said(metadata["told"]) ?? t("The agent sees the reason."));
 }
 
 function said(value: unknown): string | undefined {

@@ -86,9 +86,24 @@ function linesOf(id: string, text: string, from: number, to: number): Line[] {
     .slice(from, to)
     .replace(/^[ \t]*(\x60{3}|~{3})[^\n]*\n([\s\S]*?)(?:\n[ \t]*\1[ \t]*$|$(?![\s\S]))/gm, (_, __, code: string) => codeWords(code.split("\n").length))
     .split(/\n\s*\n/)
-    .map((paragraph) => paragraph.replace(/[*_\x60#|>]+/g, " ").replace(/\s+/g, " ").trim())
+    .map(spokenWords)
     .filter(Boolean)
     .map((line, index) => ({ key: `${id}-${from}-${index}`, text: line }));
+}
+
+/** A paragraph without the signs of Markdown; underscores within names stay. */
+function spokenWords(paragraph: string): string {
+  return paragraph
+    .replace(/^[ \t]*\|?[ \t]*:?-{3,}.*$/gm, " ")
+    .replace(/!?\[([^\]]*)\]\([^)]*\)/g, "$1")
+    .replace(/^([ \t]*[-*+][ \t]+)\[([ xX])\]/gm, (_, mark: string, done: string) => mark + (done === " " ? t("To do:") : t("Done:")))
+    .replace(/^[ \t]*[-*+][ \t]+/, "")
+    .replace(/\n[ \t]*[-*+][ \t]+/g, "; ")
+    .replace(/\$\$|\\[()[\]]/g, " ")
+    .replace(/(?<!\w)_+|_+(?!\w)/g, " ")
+    .replace(/[*\x60#|>]+/g, " ")
+    .replace(/\s+/g, " ")
+    .trim();
 }
 
 function codeWords(count: number): string {

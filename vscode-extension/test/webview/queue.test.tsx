@@ -11,9 +11,9 @@ test("a prompt that is being edited takes the focus once, not with each word of 
   Object.assign(globalThis, { document: page, acquireVsCodeApi: () => ({ postMessage: (message: { type: string }) => posted.push(message) }) });
   const { saveEdit } = await import("../../src/chat/webview/host");
   const { Queue } = await import("../../src/chat/webview/queue");
-  const prompt = { promptId: "p1", text: "old", steer: false, planner: null, attachments: [] } as unknown as QueuedPrompt;
+  const prompt = { promptId: "p1", text: "old", steer: false, planner: null, attachments: [], held: false } as unknown as QueuedPrompt;
   saveEdit("p1", "half a thought");
-  const draw = (): void => render(h(Queue, { queue: [prompt], paused: false }), page.body as unknown as Element);
+  const draw = (): void => render(h(Queue, { queue: [prompt], idle: false }), page.body as unknown as Element);
   for (let n = 0; n < 3; n++) draw();
   assert.equal(page.body.all("textarea").length, 1);
   assert.deepEqual(page.focused, ["textarea"]);
@@ -25,12 +25,26 @@ test("Send saves a prompt that is being edited first, and the edit's own button 
   const { Queue } = await import("../../src/chat/webview/queue");
   Object.assign(globalThis, { document: page });
   posted.length = 0;
-  const prompt = { promptId: "p2", text: "old", steer: false, planner: null, attachments: [] } as unknown as QueuedPrompt;
+  const prompt = { promptId: "p2", text: "old", steer: false, planner: null, attachments: [], held: false } as unknown as QueuedPrompt;
   saveEdit("p2", "new");
-  render(h(Queue, { queue: [prompt], paused: true }), page.body as unknown as Element);
+  render(h(Queue, { queue: [prompt], idle: true }), page.body as unknown as Element);
   const buttons = page.body.all("button");
   assert.deepEqual(buttons.map(words), ["Send", "Discard", "Save", "Cancel"]);
   click(buttons[0]);
   const told = posted.filter(({ type }) => type === "editQueue" || type === "sendQueue");
   assert.deepEqual(told, [{ type: "editQueue", promptId: "p2", text: "new" }, { type: "sendQueue" }]);
+});
+
+test("what a stop held has the buttons, also while another turn runs, and the rest follows by itself", async () => {
+  const page = new FakePage();
+  Object.assign(globalThis, { document: page, acquireVsCodeApi: () => ({ postMessage: () => undefined }) });
+  const { Queue } = await import("../../src/chat/webview/queue");
+  const prompt = (promptId: string, held: boolean): QueuedPrompt => ({ promptId, text: promptId, steer: false, planner: null, attachments: [], held });
+  const draw = (queue: QueuedPrompt[], idle: boolean): string => {
+    render(h(Queue, { queue, idle }), page.body as unknown as Element);
+    return page.body.all("span").map((span) => span.childNodes.map((node) => node.data).join("")).join("|");
+  };
+  assert.match(draw([prompt("later", false), prompt("stopped", true)], false), /^1 queued\|stopped\|.*Next\|later/);
+  assert.doesNotMatch(draw([prompt("later", false)], false), /queued/);
+  assert.match(draw([prompt("later", false)], true), /^1 queued\|later/);
 });

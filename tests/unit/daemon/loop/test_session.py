@@ -687,6 +687,24 @@ async def test_cancel_in_a_command_kills_it_with_its_children(tmp_path: Path) ->
         await session.prompt("go on")
 
 
+async def test_one_command_is_stopped_and_the_turn_goes_on_with_what_it_said(tmp_path: Path) -> None:
+    step = [Call("bash", {"command": "echo started; sleep 300"}), Call("ls", {"path": "."})]
+    async with daemon(tmp_path, step, "Without it, then.") as bench:
+        session = bench.session(settings={**ALLOW_ALL, "sandbox": "off"})
+        turn = prompted(session, "run")
+        await until(lambda: "started" in bench.text("tool_output"))
+        call = session.state.messages[-1].tool_calls()[0]
+        assert session.commands.stop(call.id)
+        assert (await finish(turn)).stop == "end_turn"
+        ran, listed = results(session.state.messages)
+        assert ran.content.startswith("Stopped by the user after")
+        assert "started" in ran.content
+        assert (ran.is_error, ran.metadata["canceled"]) == (True, True)
+        assert not listed.is_error
+        assert not session.commands.stop(call.id)
+        assert not session.commands.stop("unknown")
+
+
 def dead(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
@@ -758,7 +776,10 @@ async def test_a_stop_that_holds_the_queue_sends_nothing_until_the_user_says_so(
         assert session.queued() == ()
 
 
-async def test_a_held_queue_goes_on_behind_the_next_prompt(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ended", [True, False], ids=["after the stop", "while it stops"])
+async def test_a_held_queue_waits_for_the_users_word_whatever_else_is_said(
+    tmp_path: Path, ended: bool
+) -> None:
     hold = Hold()
     async with daemon(tmp_path, [hold, "x"], "three", "two") as bench:
         session = bench.session()
@@ -767,9 +788,16 @@ async def test_a_held_queue_goes_on_behind_the_next_prompt(tmp_path: Path) -> No
         second = prompted(session, "second")
         await until(session.queued)
         session.cancel(hold_queue=True)
+        if ended:
+            await finish(first)
+            await session.rest()
         third = prompted(session, "third")
-        for turn in (first, third, second):
-            await finish(turn)
+        await finish(third)
+        await session.rest()
+        assert [(prompt.text, prompt.held) for prompt in session.queued()] == [("second", True)]
+        assert session.state.queue == session.queued()
+        session.send_queue()
+        await finish(second)
         said = [message.text() for message in session.state.messages if message.role == "user"]
         assert said == ["first", "third", "second"]
 

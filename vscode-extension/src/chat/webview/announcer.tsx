@@ -32,5 +32,7 @@ export function Announcer({ session, shown }: { session: SessionState | null; sh
 
 function requestWords(request: PermissionRequest): string {
   const kind = isQuestion(request) ? t("Question") : isBudget(request) ? t("Budget reached") : t("Approval needed");
-  return visibleLine([`${kind}: ${requestTitle(request)}`, ...request.questions.map(({ text }) => text), ...request.warnings].join(". "));
+  // The title of a question is the question.
+  const asked = request.questions.length > 1 ? request.questions.map(({ text }) => text) : [];
+  return visibleLine([`${kind}: ${requestTitle(request)}`, ...asked, ...request.warnings].join(". "));
 }

@@ -58,7 +58,7 @@ export function Head({ request, count, position }: Pick<CardProps, "request" | "
       <Icon name="waiting" />
       <h2>{visibleLine(headline(request))}</h2>
       {branchId && (
-        <span class="chip branch" title={t("Asked by a branch or sub-agent of this session")}>
+        <span class="chip asker" title={t("Asked by a branch or sub-agent of this session")}>
           <span class="only-spoken">{`${t("asked by")} `}</span>
           {visibleLine(askerName(branchId))}
         </span>

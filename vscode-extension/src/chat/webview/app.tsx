@@ -115,7 +115,7 @@ export function App(): JSX.Element {
         {session && request && (
           <Approval requests={session.pending} request={request} choices={view.choices} keys={surrounding.keys} places={surrounding.places} onFront={setFront} away={surrounding.connection.phase !== "connected"} />
         )}
-        {session && !record && <Queue queue={session.queue} paused={session.session.status === "idle"} />}
+        {session && !record && <Queue queue={session.queue} idle={session.session.status === "idle"} />}
         {session && !record && <PlanStrip session={session} changes={view.changes} />}
         {session?.meter && !record && <MeterPanel meter={session.meter} tree={session.goalTree} />}
         {surrounding.restricted && <Restricted />}
@@ -129,12 +129,15 @@ export function App(): JSX.Element {
 /** A draft with what the host has for it. */
 function changed(draft: Draft, message: Extract<ToWebview, { type: "insert" | "restore" | "attach" }>): Draft {
   const { text, files } = draft;
-  if (message.type === "insert") return { files, text: text && !/\s$/.test(text) ? `${text} ${message.text}` : text + message.text };
-  if (message.type === "restore") return { text: [message.text, text].filter(Boolean).join("\n\n"), files: [...message.attachments, ...files] };
+  if (message.type === "insert") return { ...draft, text: text && !/\s$/.test(text) ? `${text} ${message.text}` : text + message.text };
+  if (message.type === "restore") {
+    const { instead = draft.instead } = message;
+    return { text: [message.text, text].filter(Boolean).join("\n\n"), files: [...message.attachments, ...files], ...(instead === undefined ? {} : { instead }) };
+  }
   const { mention } = message;
   // The words that asked for it were deleted or sent meanwhile.
   if (mention !== undefined && !text.includes(mention)) return draft;
-  return { text, files: [...files, ...message.attachments.map((file) => ({ ...file, ...(mention === undefined ? {} : { mention }) }))] };
+  return { ...draft, files: [...files, ...message.attachments.map((file) => ({ ...file, ...(mention === undefined ? {} : { mention }) }))] };
 }
 
 function Header({ view }: { view: ViewState }): JSX.Element {

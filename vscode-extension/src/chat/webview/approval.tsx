@@ -67,7 +67,7 @@ function Inbox({ requests, front, show }: { requests: readonly PermissionRequest
       {requests.map((request) => (
         <li key={request.requestId}>
           <button type="button" aria-pressed={request.requestId === front} onClick={() => show(request.requestId)}>
-            {request.branchId && <span class="chip branch">{visibleLine(askerName(request.branchId))}</span>}
+            {request.branchId && <span class="chip asker">{visibleLine(askerName(request.branchId))}</span>}
             <span class="inbox-title" dir="auto" title={visibleLine(request.title)}>
               {visibleLine(request.title)}
             </span>

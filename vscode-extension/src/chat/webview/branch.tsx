@@ -104,10 +104,10 @@ function File({ sessionId, exploreStartId, branchId, file }: FileProps): JSX.Ele
       <button
         type="button"
         class="quiet"
-        aria-label={t("Use {0} of branch {1}", visibleLine(path), branchId)}
+        aria-label={t("Use file {0} of branch {1}", visibleLine(path), branchId)}
         onClick={() => post({ type: "useBranch", sessionId, exploreStartId, choice: [fileChoiceOf(branchId, path)] })}
       >
-        {t("Use this file")}
+        {t("Use file")}
       </button>
     </li>
   );
@@ -128,7 +128,7 @@ function Actions({ sessionId, view: { branch, state } }: { sessionId: string; vi
             aria-label={t("Use branch {0}", id)}
             onClick={() => post({ type: "useBranch", sessionId, exploreStartId, choice: [id] })}
           >
-            {t("Use this branch")}
+            {t("Use branch")}
           </button>
         </>
       )}

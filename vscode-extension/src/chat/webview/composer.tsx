@@ -1,18 +1,28 @@
 import type { JSX, RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { namedIn, promptsOf, withoutMention } from "../../composer/text";
+import { emptyAnswers, isQuestion, withWords } from "../../permission/asked";
+import type { Answer } from "../../permission/grants";
 import type { PermissionRequest } from "../../protocol.gen";
 import type { ToWebview } from "../messages";
 import { contentsOf, pathsOf } from "./attach";
 import { Chips } from "./chips";
 import { useCompletions } from "./completion";
-import { draftOf, post, saveDraft, type Chip, type Draft } from "./host";
+import { answerOf, draftOf, post, saveAnswer, saveDraft, type Chip, type Draft } from "./host";
 import { Icon } from "./icons";
 import { NoticeLine } from "./message";
 import { AgentButton, ModeButton } from "./mode";
 import { isBusy, type ViewState } from "./store";
 import { visibleLine } from "./visible";
 import { t } from "../../l10n";
+
+/** What a text says to a request: a question is answered by it, anything else is to be done in another way. */
+function answerTo(request: PermissionRequest, text: string): Answer {
+  if (!isQuestion(request)) return { reply: "reject", feedback: text };
+  const begun = answerOf(request).answers ?? emptyAnswers(request.questions);
+  saveAnswer(request, undefined);
+  return { reply: "once", answers: withWords(begun, text) };
+}
 
 interface ComposerProps {
   view: ViewState;
@@ -27,18 +37,19 @@ interface ComposerProps {
 
 export function Composer({ view, request, field, version, onSent }: ComposerProps): JSX.Element {
   const id = view.session?.session.trace.traceId ?? "";
-  const [{ text, files }, setDraft] = useState<Draft>(() => draftOf(id));
+  const [draft, setDraft] = useState<Draft>(() => draftOf(id));
+  const { text, files, instead } = draft;
   const [problem, setProblem] = useState("");
   /** Why a mention came to nothing. */
   const [note, setNote] = useState("");
   /** Mentions in the text that the host was asked to attach. */
-  const asked = useRef(new Set<string>());
+  const named = useRef(new Set<string>());
   /** Which of the earlier prompts is in the field; -1: none. */
   const [browsed, setBrowsed] = useState(-1);
   const owner = useRef(id);
-  const put = (draft: Draft): void => {
-    saveDraft(id, draft);
-    setDraft(draft);
+  const put = (next: Draft): void => {
+    saveDraft(id, next);
+    setDraft(next);
   };
   useLayoutEffect(() => {
     const before = owner.current;
@@ -46,7 +57,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
     if (before === "" && id !== "" && view.outbox.length > 0) {
       // The prompt that began the session is on its way: what was typed since belongs to the session.
       saveDraft("", { text: "", files: [] });
-      put({ text, files });
+      put(draft);
     } else setDraft(draftOf(id));
     setBrowsed(-1);
   }, [id, version]);
@@ -71,7 +82,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
     const contents = [...(given?.files ?? [])];
     if (paths.length === 0 && contents.length === 0) return false;
     setProblem("");
-    if (paths.length > 0) put({ text, files: [...files, ...paths] });
+    if (paths.length > 0) put({ ...draft, files: [...files, ...paths] });
     else
       void contentsOf(contents).then(
         (read) => {
@@ -84,25 +95,25 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
   };
   const change = (value: string): void => {
     setNote("");
-    for (const mention of asked.current) if (!value.includes(mention)) asked.current.delete(mention);
-    put({ text: value, files: files.filter(({ mention }) => mention === undefined || value.includes(mention)) });
+    for (const mention of named.current) if (!value.includes(mention)) named.current.delete(mention);
+    put({ ...draft, text: value, files: files.filter(({ mention }) => mention === undefined || value.includes(mention)) });
   };
   const remove = (index: number): void => {
     const mention = files[index]?.mention;
-    put({ text: mention === undefined ? text : withoutMention(text, mention), files: files.filter((_, at) => at !== index) });
+    put({ ...draft, text: mention === undefined ? text : withoutMention(text, mention), files: files.filter((_, at) => at !== index) });
   };
   const completions = useCompletions(field, (value, { mention, insert, send: sends }) => {
     if (sends && value.trim() === insert.trim()) return submit(insert.trim(), files);
     change(value);
     if (mention === undefined) return;
-    asked.current.add(insert.trim());
+    named.current.add(insert.trim());
     post({ type: "mention", key: mention, text: insert.trim() });
   });
   /** Attaches what the text names in full; a word at the caret may not be complete. */
   const attachNamed = (value: string, caret: number): void => {
     for (const { mention, key, end } of namedIn(value)) {
-      if (end === caret || asked.current.has(mention) || files.some((file) => file.mention === mention)) continue;
-      asked.current.add(mention);
+      if (end === caret || named.current.has(mention) || files.some((file) => file.mention === mention)) continue;
+      named.current.add(mention);
       post({ type: "mention", key, text: mention, written: true });
     }
   };
@@ -125,16 +136,20 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
     element.style.height = "auto";
     element.style.height = `${element.scrollHeight + 2}px`;
   }, [text, field]);
-  // Files are no answer to a request.
-  const answers = request !== undefined && files.length === 0;
+  const answers = request !== undefined && instead === undefined;
+  const asked = answers && isQuestion(request);
   // An answer waits here until somebody takes it.
   const away = answers && phase !== "connected";
   const submit = (prompt: string, attached: readonly Chip[], how: "answer" | "queue" | "steer" = "queue"): void => {
     const attachments = attached.map(({ mention: _, ...file }) => file);
-    if (how === "answer" && answers) post({ type: "reply", requestId: request.requestId, answer: { reply: "reject", feedback: prompt } });
-    else post({ type: "prompt", text: prompt, attachments, ...(how === "steer" && busy ? { steer: true } : {}) });
+    if (how === "answer" && answers) {
+      const names = attached.map(({ name, mention }) => mention ?? name).join(", ");
+      post({ type: "reply", requestId: request.requestId, answer: answerTo(request, prompt || names) });
+      // An answer is words alone: what it speaks of follows it.
+      if (attachments.length > 0) post({ type: "prompt", text: names, attachments, steer: true });
+    } else post({ type: "prompt", text: prompt, attachments, ...(instead === undefined ? {} : { instead }), ...(how === "steer" && busy ? { steer: true } : {}) });
     put({ text: "", files: [] });
-    asked.current.clear();
+    named.current.clear();
     // Rows for what was typed may still be on their way.
     completions.close();
     setNote("");
@@ -157,6 +172,15 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
         send("answer");
       }}
     >
+      {instead !== undefined && (
+        <div class="instead" role="status">
+          <Icon name="edit" />
+          <span>{t("Editing an earlier message. What followed it stays in the session as it was; this one goes on without it.")}</span>
+          <button type="button" onClick={() => put({ text: "", files: [] })}>
+            {t("Cancel")}
+          </button>
+        </div>
+      )}
       <Chips files={files} active={view.surrounding.active} onRemove={remove} />
       {problem && (
         <p class="refused" role="alert">
@@ -175,7 +199,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
         rows={1}
         dir="auto"
         aria-label={t("Message Goalwright")}
-        placeholder={answers ? t("Say what to do instead… (Alt+Enter queues)") : busy ? t("Add to the queue…") : t("Describe a task… @ for context, / for commands")}
+        placeholder={asked ? t("Answer in your own words… (Alt+Enter queues)") : answers ? t("Say what to do instead… (Alt+Enter queues)") : busy ? t("Add to the queue…") : t("Describe a task… @ for context, / for commands")}
         value={text}
         onInput={(event) => {
           const { value, selectionStart } = event.currentTarget;
@@ -241,7 +265,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
           type="submit"
           class="round send"
           aria-label={t("Send")}
-          title={away ? t("Not connected: answer when Goalwright is back") : answers ? t("Reject the request with this text (Enter)") : busy ? t("Send when the running turn ends (Enter)") : t("Send (Enter)")}
+          title={away ? t("Not connected: answer when Goalwright is back") : asked ? t("Send as the answer (Enter)") : answers ? t("Reject the request with this text (Enter)") : busy ? t("Send when the running turn ends (Enter)") : t("Send (Enter)")}
           disabled={!ready || away}
         >
           <Icon name="send" />

@@ -42,8 +42,9 @@ function ChangeLine({ line }: { line: PlanLine }): JSX.Element {
       onClick={() => showSection(goalId)}
     >
       <Icon name={ICONS[operation]} />
-      {number && <span class="plan-number">{number}</span>}
-      <span class="plan-text">{words}</span>
+      {/* Spaces keep the visible words apart, as they are in the label. */}
+      {number && <span class="plan-number">{number}</span>}{" "}
+      <span class="plan-text">{words}</span>{" "}
       {summary && <span class="dim plan-summary">{visibleLine(summary)}</span>}
     </button>
   );

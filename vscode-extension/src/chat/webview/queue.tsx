@@ -6,10 +6,12 @@ import { editOf, post, saveEdit } from "./host";
 import { Icon } from "./icons";
 import { t } from "../../l10n";
 
-/** Prompts that wait for the running turn to end, or `paused` for the user to send them. */
-export function Queue({ queue, paused }: { queue: readonly QueuedPrompt[]; paused: boolean }): JSX.Element | null {
+/** Prompts that wait for the running turn to end, or for the user to send them: when nothing runs, all of them. */
+export function Queue({ queue, idle }: { queue: readonly QueuedPrompt[]; idle: boolean }): JSX.Element | null {
   const [, redraw] = useReducer((times: number) => times + 1, 0);
   if (queue.length === 0) return null;
+  const held = idle ? queue : queue.filter((prompt) => prompt.held);
+  const next = queue.filter((prompt) => !held.includes(prompt));
   const write = (promptId: string, text: string | null): void => {
     saveEdit(promptId, text);
     redraw(undefined);
@@ -26,17 +28,17 @@ export function Queue({ queue, paused }: { queue: readonly QueuedPrompt[]; pause
   };
   const send = (): void => {
     // The daemon holds back what is being edited.
-    for (const prompt of queue) if (editOf(prompt.promptId) !== null) save(prompt);
+    for (const prompt of held) if (editOf(prompt.promptId) !== null) save(prompt);
     post({ type: "sendQueue" });
   };
   const discard = (): void => {
-    for (const { promptId } of queue) post({ type: "editQueue", promptId, text: null });
+    for (const { promptId } of held) post({ type: "editQueue", promptId, text: null });
   };
   return (
     <section class="queue" aria-label={t("Queue")}>
-      {paused && (
+      {held.length > 0 && (
         <div class="buttons" role="status">
-          <span>{t("{0} queued", queue.length)}</span>
+          <span>{t("{0} queued", held.length)}</span>
           <button type="button" class="primary" aria-label={t("Send what is queued")} onClick={send}>
             {t("Send")}
           </button>
@@ -46,8 +48,8 @@ export function Queue({ queue, paused }: { queue: readonly QueuedPrompt[]; pause
         </div>
       )}
       <ul aria-label={t("Waiting prompts")}>
-        {queue.map((prompt, index) => (
-          <Waiting key={prompt.promptId} prompt={prompt} place={index + 1} draft={editOf(prompt.promptId)} write={write} hold={hold} save={save} />
+        {[...held, ...next].map((prompt) => (
+          <Waiting key={prompt.promptId} prompt={prompt} place={next.indexOf(prompt) + 1} draft={editOf(prompt.promptId)} write={write} hold={hold} save={save} />
         ))}
       </ul>
     </section>
@@ -56,6 +58,7 @@ export function Queue({ queue, paused }: { queue: readonly QueuedPrompt[]; pause
 
 interface WaitingProps {
   prompt: QueuedPrompt;
+  /** Its number among those that follow by themselves, from 1; 0: it waits for the user. */
   place: number;
   /** Its text while it is being edited. */
   draft: string | null;
@@ -107,7 +110,7 @@ function Waiting({ prompt, place, draft, write, hold, save }: WaitingProps): JSX
   }
   return (
     <li>
-      <span class="dim">{prompt.steer ? t("Next step") : place === 1 ? t("Next") : `${place}.`}</span>
+      {place > 0 && <span class="dim">{prompt.steer ? t("Next step") : place === 1 ? t("Next") : `${place}.`}</span>}
       <span class="queued-text" dir="auto">{handedLine(prompt.text) ?? prompt.text}</span>
       <button type="button" class="symbol" aria-label={t("Edit")} title={t("Edit")} onClick={() => hold(promptId, prompt.text)}>
         <Icon name="edit" />

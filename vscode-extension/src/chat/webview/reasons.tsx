@@ -54,7 +54,7 @@ export function Reasons({ request, places }: { request: PermissionRequest; place
   const [open, toggle] = useOpen(`reasons-${request.requestId}`);
   const lines = reasonLines(request);
   const [only] = lines;
-  if (lines.length === 1 && only && only.targets.length === 0 && only.rule.source === "shipped" && only.rule.pattern === "*" && !only.why) {
+  if (lines.length === 1 && only && only.rule.source === "shipped" && only.rule.pattern === "*" && !only.why) {
     // It asks about everything of its kind: what it is interests only those who want to change it.
     return (
       <>

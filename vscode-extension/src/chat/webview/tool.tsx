@@ -1,4 +1,6 @@
 import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { duration } from "../../amounts";
 import { changeLabel } from "../../history/words";
 import type { GoalTree, HistoryChange, ToolCallPart } from "../../protocol.gen";
 import { readsWords } from "../../session/lines";
@@ -84,7 +86,7 @@ export function ToolCard({ view, change, children }: CardProps): JSX.Element {
   return (
     <article
       class={`tool tool-${view.state.split(" ", 1)[0]} ${light ? "tool-light" : ""} ${undone ? "tool-undone" : ""}`}
-      aria-label={[t("Tool {0}: {1}", call.name, STATES[state]), ...view.ended].join(", ")}
+      aria-label={[t("Tool {0}: {1}", call.name, STATES[state]), ...view.ended.filter((word) => word !== STATES[state])].join(", ")}
     >
       <div class="tool-row">
         <button type="button" class="tool-head" aria-expanded={open} onClick={toggle} title={visibleLine(view.path ?? view.title)}>
@@ -97,6 +99,7 @@ export function ToolCard({ view, change, children }: CardProps): JSX.Element {
               {remark}
             </span>
           ))}
+          {call.name === "bash" && state === "running" && !view.job && <Elapsed />}
           <Icon name="chevron" />
         </button>
         <CardButtons view={view} />
@@ -164,6 +167,17 @@ export function PlanCard({ view, tree }: { view: ToolView; tree: GoalTree }): JS
   );
 }
 
+/** For how long a command has been seen to run; one that is over in a moment needs no clock. */
+function Elapsed(): JSX.Element | null {
+  const began = useRef(Date.now());
+  const [seconds, setSeconds] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => setSeconds(Math.floor((Date.now() - began.current) / 1000)), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  return seconds < 2 ? null : <span class="remark" aria-hidden="true">{duration(seconds * 1000)}</span>;
+}
+
 /** A path keeps its end, everything else its beginning. */
 function Title({ words, path }: { words: string; path: string | undefined }): JSX.Element {
   const isPath = path !== undefined && words !== "" && path.endsWith(words);
@@ -177,10 +191,16 @@ function remarks(view: ToolView, undone: boolean): string[] {
 }
 
 /** What else can be done with what the call is about: the file in the editor, the command in a terminal, the job's end. */
-function CardButtons({ view: { call, path, job, result } }: { view: ToolView }): JSX.Element | null {
+function CardButtons({ view: { call, path, job, result, state } }: { view: ToolView }): JSX.Element | null {
   const { command } = call.name === "bash" ? argumentsOf(call.input) : {};
   return (
     <>
+      {call.name === "bash" && state === "running" && !job && (
+        <button type="button" class="step" aria-label={t("Stop this command")} title={t("Stop this command; the agent goes on with what it said so far")} onClick={() => post({ type: "stopCommand", callId: call.id })}>
+          <Icon name="stop" />
+          <span class="step-word">{t("Stop")}</span>
+        </button>
+      )}
       {job?.running && (
         <button type="button" class="step" aria-label={t("Stop job {0}", job.id)} title={t("Stop this background job")} onClick={() => post({ type: "stopJob", sessionId: job.sessionId, jobId: job.id })}>
           <Icon name="stop" />

@@ -64,7 +64,11 @@ async def test_the_graph_grows_with_the_session_and_tells_the_work_of_each_edge(
         await expect(window.node(re.compile("^4 Choose among .*branches meet"))).to_be_visible()
         await expect(window.node(re.compile("^5 Tell the person, in progress"))).to_be_visible()
 
-        # The edge of a collapsed goal has the numbers of all within it; opened, the goals stand in its place.
+        # The view is where the work goes on. The edge of a collapsed goal has the numbers of all within it; opened,
+        # the goals stand in its place.
+        await expect(window.node(re.compile("^5 Tell the person, in progress"))).to_be_in_viewport()
+        await window.graph.locator("#graph [tabindex='0']").focus()
+        await window.page.keyboard.press("Home")
         collapsed = edge(window, "start", "goal:1")
         await expect(collapsed).to_contain_text("12 msgs")
         await collapsed.locator('[data-toggle="goal:1"]').click()

@@ -344,6 +344,11 @@ async def test_an_abandoned_goal_takes_its_file_changes_along_after_a_look_at_th
     async with with_model(replies) as (model, window):
         await begin(window)
         assert rates.read_text() == PROPOSED
+        # What it changed can be undone while it is in progress.
+        await (await window.goal(re.compile("^1 Lower the rates"))).click(button="right")
+        undo = window.page.get_by_role("menuitem", name="Undo This Goal's File Changes")
+        await expect(undo).to_be_visible()
+        await window.page.keyboard.press("Escape")
         await menu(window, "1 Lower the rates", "Abandon…", "Abandon goal")
         await answer(window, "Abandon goal", "the customers are against it")
         await expect(dialog(window)).to_contain_text("rates.py +2 −2")
@@ -362,10 +367,9 @@ async def test_an_abandoned_goal_takes_its_file_changes_along_after_a_look_at_th
         await menu(window, f"1 {NOTES}", "Mark as Done…", "Mark goal")
         await answer(window, "Mark goal", "nothing to note any more")
         await expect(await window.goal(f"1 {NOTES}, completed, nothing to note any more")).to_be_visible()
-        # What has ended is not changed any more, so there is no menu for it.
+        # What has ended is not changed any more, and without changed files there is nothing to undo: no menu.
         await (await window.goal(re.compile(f"^1 {NOTES}"))).click(button="right")
-        undo = window.page.get_by_role("menuitem", name="Undo This Goal's File Changes")
-        await expect(undo).to_be_visible()
+        await expect(undo).to_have_count(0)
         await expect(window.page.get_by_role("menuitem", name="Rename…")).to_have_count(0)
         await window.page.keyboard.press("Escape")
 

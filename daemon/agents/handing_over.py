@@ -127,7 +127,9 @@ async def hand_over_plan(session: Session, by: str) -> str:
             )
         )
     goal = _first_open(session.state.plan)
-    if goal is None:
+    # Without goals the plan is what the agent wrote.
+    written = not session.state.plan.goals and any(m.role == "assistant" for m in session.state.messages)
+    if goal is None and not written:
         raise PlanError(t("{no_goals} Add goals, or ask for a plan.", no_goals=t(_NO_GOALS)))
     lifts_mode = session.mode == "plan"
     await _go_on_as(
@@ -136,7 +138,9 @@ async def hand_over_plan(session: Session, by: str) -> str:
     return BUILD_PROMPT
 
 
-async def _go_on_as(name: str, session: Session, goal: Goal, *, lifts_mode: bool, by: str = "") -> None:
+async def _go_on_as(
+    name: str, session: Session, goal: Goal | None, *, lifts_mode: bool, by: str = ""
+) -> None:
     """From the next step on the session has the prompt, tools and rules of an agent."""
     updates: dict[str, object] = {}
     if lifts_mode:
@@ -145,7 +149,7 @@ async def _go_on_as(name: str, session: Session, goal: Goal, *, lifts_mode: bool
     profile = await asyncio.to_thread(session.services.agents.find, name, session.trust)
     now = session.services.now()
     become(session, profile, updates)
-    if session.state.plan.current_id != goal.id:
+    if goal is not None and session.state.plan.current_id != goal.id:
         for change in session.state.plan.plan_focus(goal):
             session.emit(goal_event(change, session.session_id, now, by, plan=session.state.plan))
     assembly = Assembly(session)

@@ -24,8 +24,8 @@ OPENAI_DEFAULT = "openai/gpt-6.1-sol"
 DEMO = "demo/demo"
 
 HOW_TO_CONNECT = noted(
-    "To use a real model, set ANTHROPIC_API_KEY or OPENAI_API_KEY (or start Ollama) and "
-    "reload, or choose a model in the settings."
+    "To use a real model, run the command Goalwright: Connect a Model… in VS Code, or set ANTHROPIC_API_KEY "
+    "or OPENAI_API_KEY (or start Ollama) and reload."
 )
 ANOTHER_MODEL = noted(
     "To use another one, choose it in the settings, or set ANTHROPIC_API_KEY or OPENAI_API_KEY and reload."

@@ -47,6 +47,7 @@ async def test_names_and_commands_are_completed_and_the_active_file_goes_along(
         Reply(text="First answer."),
         Reply(text="Second answer."),
         Reply(text="Third answer."),
+        Reply(text="Named answer."),
         Reply(text="Fourth answer."),
     ]
     async with with_model(replies) as (model, window):
@@ -107,6 +108,48 @@ async def test_names_and_commands_are_completed_and_the_active_file_goes_along(
         await active.click()
         await expect(active).to_have_attribute("aria-pressed", "false")
 
+        # Goals and other sessions have a list of their own, which comes at once; an empty one says so.
+        await window.composer.click()
+        await window.page.keyboard.type("@goa")
+        await expect(suggestions(window).get_by_role("option").first).to_contain_text("@goal")
+        await window.page.keyboard.press("Enter")
+        await expect(window.composer).to_have_value("@goal ")
+        await expect(window.chat.get_by_text("This session has no goals yet.")).to_be_visible()
+        await window.composer.fill("")
+        await window.page.keyboard.type("@sess")
+        await expect(suggestions(window).get_by_role("option").first).to_contain_text("@session")
+        await window.page.keyboard.press("Enter")
+        await expect(window.chat.get_by_text("There are no other sessions.")).to_be_visible()
+        await window.composer.fill("")
+
+        # What there is nothing of is said in the composer, and its words go.
+        await window.page.keyboard.type("See @prob")
+        await expect(suggestions(window).get_by_role("option").first).to_contain_text("@problems")
+        await window.page.keyboard.press("Enter")
+        await expect(window.chat.get_by_text("There are no errors or warnings to attach.")).to_be_visible()
+        await expect(window.composer).to_have_value("See ")
+        await expect(window.notification(re.compile(".*"))).to_have_count(0)
+        await window.pictures("composer-nothing")
+
+        # A name that is written in full is attached like a chosen one, and a folder by its listing.
+        await window.composer.fill("")
+        await window.page.keyboard.insert_text("Compare @rates.py:3-4 and @nowhere.py with ")
+        await expect(window.button("Remove rates.py:3-4")).to_be_visible()
+        await window.page.keyboard.type("@doc")
+        await suggestions(window).get_by_role("option", name="docs/").click()
+        await expect(window.button("Remove docs/")).to_be_visible()
+        await window.pictures("composer-named")
+        await window.page.keyboard.insert_text("and @rates.py")
+        await window.page.keyboard.press("Enter")
+        await expect(window.answers().last).to_contain_text("Named answer.")
+        sent = str(model.requests[3].json["messages"][-1])
+        for part in (
+            '<file name="rates.py:3-4">',
+            '<file name="docs/">\\ndocs/carriers.md',
+            '<file name="rates.py">',
+        ):
+            assert part in sent, sent
+
         # / lists commands, the user's own among them.
         await window.composer.click()
         await window.page.keyboard.type("/")
@@ -119,7 +162,7 @@ async def test_names_and_commands_are_completed_and_the_active_file_goes_along(
         await window.page.keyboard.type("parcels")
         await window.page.keyboard.press("Enter")
         await expect(window.answers().last).to_contain_text("Fourth answer.")
-        last = model.requests[3].json["messages"][-1]
+        last = model.requests[4].json["messages"][-1]
         assert "Check the price of parcels." in str(last), last
         assert "open in the user's editor" not in str(last), last
 
@@ -133,7 +176,9 @@ async def test_names_and_commands_are_completed_and_the_active_file_goes_along(
         await window.composer.press("ArrowUp")
         await expect(window.composer).to_have_value("Check the price of parcels.")
         await window.composer.press("ArrowUp")
+        await window.composer.press("ArrowUp")
         await expect(window.composer).to_have_value("Go on")
+        await window.composer.press("ArrowDown")
         await window.composer.press("ArrowDown")
         await window.composer.press("ArrowDown")
         await expect(window.composer).to_have_value("")
@@ -151,7 +196,7 @@ async def test_names_and_commands_are_completed_and_the_active_file_goes_along(
         await window.page.keyboard.press("Escape")
         await window.chat.get_by_role("region", name="Recent sessions").get_by_role("button").first.click()
         await expect(window.composer).to_have_value("Half a thought")
-        await until(lambda: len(model.requests) == 4, "no request but for the prompts")
+        await until(lambda: len(model.requests) == 5, "no request but for the prompts")
 
 
 async def test_sessions_are_renamed_found_by_text_pinned_exported_and_deleted(

@@ -232,10 +232,19 @@ async def test_a_large_plan_is_read_level_by_level_searched_and_saved(
         await window.page.keyboard.press("Home")
         await expect(window.node(re.compile("^Start"))).to_be_focused()
         await window.graph.get_by_role("button", name="Collapse all").click()
+        await search.fill("of part 7")
+        await expect(found).to_have_text("29 goals found")
         await window.page.emulate_media(forced_colors="active", color_scheme="dark")
         await expect(window.page.locator(".monaco-workbench.hc-black")).to_be_visible()
         await window.screenshot(Path(".build/screenshots/graph-contrast.png"))
         await window.page.emulate_media(forced_colors="none", color_scheme="dark")
+
+        # A search is about the session that it was made in.
+        await window.command("Goalwright: New Session")
+        await window.chat.get_by_role("region", name="Recent sessions").get_by_role("button").first.click()
+        await expect(part).to_be_visible()
+        await expect(search).to_have_value("")
+        await expect(found).to_be_empty()
 
         # The picture is a file that a browser opens on its own, with colours in it.
         await window.graph.get_by_role("button", name="Save as SVG…").click()

@@ -43,6 +43,16 @@ async def test_a_pasted_key_connects_and_another_model_is_two_clicks_away(
             await expect(window.button("The test for discount codes fails. Make it pass.")).to_be_visible()
             await window.pictures("connect")
             await assert_accessible(window)
+
+            # Outside of the sample the demo can do nothing, and below its answer the way on stands again.
+            (workspace / "shop" / "cart.py").unlink()
+            await window.say("Explain this project")
+            await expect(window.answers().last).to_contain_text("connect a real model")
+            await expect(window.chat.get_by_text("This is the built-in demo")).to_contain_text(
+                "Connect a Model…"
+            )
+            await expect(card).to_be_visible()
+            await window.pictures("connect-after-demo")
             hand = Hand(page)
             await connect(window, hand, "sk-ant-" + "w" * 40)  # a wrong one, without Enter
             assert hand.words == "1 click + text"
@@ -58,6 +68,9 @@ async def test_a_pasted_key_connects_and_another_model_is_two_clicks_away(
             await expect(toast).to_contain_text("1M window · $2 in / $10 out per 1M tokens")
             await window.pictures("connected")
             await expect(window.chat.get_by_text("DEMO", exact=True)).to_be_hidden()
+            await expect(card).to_have_count(0)
+            await expect(window.button("Retry")).to_be_visible()
+            await window.command("Goalwright: New Session")
             await expect(window.button("Run the tests, and fix what fails.")).to_be_visible()
             await window.say("Who are you?")
             await expect(window.answers().last).to_contain_text("I am Sonnet.")

@@ -151,8 +151,15 @@ async def test_a_session_in_the_background_that_needs_the_user_is_seen_and_stop_
         await window.pictures("queue-held")
         assert len(model.requests) == 1
         assert not (workspace / "note.txt").exists()
+
+        # Send takes along what is being edited.
+        await window.button("Edit", queue).click()
+        await queue.get_by_role("textbox", name="Edit waiting prompt").fill("Then translate it to French")
+        await expect(window.button("Cancel", queue)).to_be_visible()
+        await window.pictures("queue-edit")
         await window.button("Send what is queued").click()
         await expect(window.answers().last).to_contain_text("Written.")
+        assert "Then translate it to French" in str(model.requests[1].json)
         await expect(queue).to_be_hidden()
 
 

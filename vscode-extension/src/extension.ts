@@ -61,7 +61,7 @@ export function activate(context: vscode.ExtensionContext): void {
   const goalCommands = new GoalCommands({ daemon, sessions, history });
   const tell = problemTeller(daemon, log);
   const features = new EditorFeatures({ sessions, review, chat, tell, refreshLenses: () => daemon.refreshLenses() });
-  const goals = new GoalsView(sessions, goalCommands, (error) => void tell(error), daemon, context.globalState);
+  const goals = new GoalsView(sessions, goalCommands, (error) => void tell(error), daemon, context.globalState, history);
   const graph = new GraphPanel(context.extensionUri, { daemon, sessions, log, reveal: (goalId, branchId) => goals.reveal(goalId, branchId) });
   const contexts = new ContextCommands({ daemon, sessions });
   const models = new ModelCommands({ daemon, sessions, keys, memory: context.globalState });

@@ -5,7 +5,7 @@ import * as path from "node:path";
 import { test } from "node:test";
 import { builtIns, commandRows, ownPrompts, slash } from "../src/composer/commands";
 import { placeOf } from "../src/composer/context";
-import { completed, filled, foldersOf, lastPrompt, limited, promptFile, promptsOf, ranked, slashOf, tokenAt } from "../src/composer/text";
+import { completed, filled, foldersOf, lastPrompt, limited, namedIn, promptFile, promptsOf, ranked, slashOf, tokenAt, withoutMention } from "../src/composer/text";
 import { message, text } from "./fakes/protocol";
 
 test("a name is completed behind @ at the start or after a blank, a command only at the start", () => {
@@ -20,6 +20,17 @@ test("what was chosen takes the place of what was typed, and the caret stands be
   const token = tokenAt("fix @ap now", 7);
   assert.ok(token);
   assert.deepEqual(completed("fix @ap now", 7, token, "@src/app.py "), { text: "fix @src/app.py now", caret: 16 });
+});
+
+test("files, lines, folders and kinds of context that a text names in full are found, each once", () => {
+  const keys = (value: string): string[] => namedIn(value).map(({ key }) => key);
+  assert.deepEqual(keys("Fix @src/app.py, see @src/app.py:3-5 and (@docs/)."), ["file:src/app.py", "lines:src/app.py:3-5", "folder:docs/"]);
+  assert.deepEqual(keys("@problems and @problems again"), ["problems"]);
+  assert.deepEqual(keys("me@example.org, a@b, @"), []);
+  assert.equal(namedIn("see @a.py now")[0]?.end, 9);
+  assert.equal(namedIn(Array.from({ length: 50 }, (_, n) => `@d${n}`).join(" ")).length, 20);
+  assert.equal(withoutMention("see @terminal now", "@terminal"), "see now");
+  assert.equal(withoutMention("see @terminal", "@terminal"), "see ");
 });
 
 test("files are ranked by their name, then by the open tabs", () => {

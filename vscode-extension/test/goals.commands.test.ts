@@ -7,7 +7,7 @@ import { ErrorCode, type FileDiff } from "../src/protocol.gen";
 import type { SessionController } from "../src/session/controller";
 import { fromLoad } from "../src/session/state";
 import { file, goal, loaded } from "./fakes/protocol";
-import { answers, shown } from "./fakes/vscode";
+import { answers, ran, shown } from "./fakes/vscode";
 
 const goalTree = { mission: "", currentId: "1", goals: [goal("1", { status: "in_progress" as const }), goal("2", { parentId: "1" })] };
 
@@ -123,4 +123,20 @@ test("a goal at the end of its line is not moved, and the person is told", async
   await commands.shift("2", "up");
   assert.deepEqual(asked, []);
   assert.deepEqual(shown, ["Goalwright: this goal is the first already"]);
+});
+
+test("the list of a goal has what applies to it now: nothing of files where none were changed, and no next for the current one", async () => {
+  const offered = async (goalId: string, label: string, changedFor: string[] = []): Promise<boolean> => {
+    ran.splice(0);
+    answers.push(label);
+    await make([], changedFor).commands.choose(goalId);
+    return ran.length > 0;
+  };
+  assert.equal(await offered("1", "Do this next"), false);
+  assert.equal(await offered("2", "Do this next"), true);
+  assert.equal(await offered("1", "Undo its file changes"), false);
+  assert.equal(await offered("1", "Undo its file changes", ["2"]), true);
+  assert.equal(await offered("2", "Review its file changes", ["1"]), false);
+  assert.equal(await offered("2", "Move up"), false);
+  assert.equal(await offered("2", "Go to its place"), false);
 });

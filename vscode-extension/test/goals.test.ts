@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { rows, stats, tooltip } from "../src/goals/model";
-import { matchingGoals, nowWords, progress, shownGoals } from "../src/goals/shown";
+import { changedGoals, matchingGoals, nowWords, progress, shownGoals } from "../src/goals/shown";
 import { chain, goalNumbers } from "../src/session/numbers";
 import { goal, NO_STATS } from "./fakes/protocol";
 
@@ -104,4 +104,9 @@ test("a plan says how it ended", () => {
   assert.equal(of("completed", "abandoned"), "All goals are finished");
   assert.equal(of("abandoned", "abandoned"), "All goals were abandoned");
   assert.equal(of("completed", "pending"), "No goal is being worked on");
+});
+
+test("goals with changed files are those of changes that are not undone, and the goals above them", () => {
+  const of = (goalId: string | null, state: "applied" | "undone"): { goalId: string | null; state: "applied" | "undone" } => ({ goalId, state });
+  assert.deepEqual([...changedGoals(tree, [of("4", "applied"), of("1", "undone"), of(null, "applied"), of("gone", "applied")])], ["4", "3"]);
 });

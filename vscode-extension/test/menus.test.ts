@@ -40,11 +40,14 @@ test("the palette has one command for the chat, and none that needs a row", () =
   for (const { command } of menus["view/item/context"] ?? []) assert.ok(hidden.has(command), command);
 });
 
-test("a finished goal has undo on its row, an open one what comes next", () => {
+test("a goal that changed files has undo on its row, an open one what comes next", () => {
   const inline = (menus["view/item/context"] ?? []).filter(({ group }) => group?.startsWith("inline"));
   const on = (item: string): string[] =>
     inline.filter(({ when = "" }) => new RegExp(/viewItem =~ \/(.+)\/$/.exec(when)?.[1] ?? "^$").test(item)).map(({ command }) => command);
-  assert.deepEqual(on("goal.completed"), ["goalwright.undoGoal"]);
+  assert.deepEqual(on("goal.completed"), []);
+  assert.deepEqual(on("goal.completed.changed"), ["goalwright.undoGoal"]);
+  assert.deepEqual(on("goal.in_progress.current.changed"), ["goalwright.addSubGoal", "goalwright.undoGoal"]);
+  assert.deepEqual(on("goal.pending.changed"), ["goalwright.focusGoal", "goalwright.addSubGoal", "goalwright.undoGoal"]);
   assert.deepEqual(on("goal.pending"), ["goalwright.focusGoal", "goalwright.addSubGoal"]);
   assert.deepEqual(on("goal.in_progress.current"), ["goalwright.addSubGoal"]);
   for (const { command } of inline) assert.ok(commands.find((one) => one.command === command)?.icon, command);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GoalTree, Message } from "../src/protocol.gen";
-import { isPlanned, planAnswers, planned, plannedParts, planChanges, planLine } from "../src/session/plan";
+import { planAnswers, planned, plannedParts, plannedWork, planChanges, planLine } from "../src/session/plan";
 import { fromLoad } from "../src/session/state";
 import { goal, loaded, message, result, session, text } from "./fakes/protocol";
 
@@ -45,10 +45,11 @@ test("a plan can be built when its session changes nothing and something is left
   const tree = (status: string): GoalTree => ({ mission: "", currentId: null, goals: [{ id: "1", status }] }) as unknown as GoalTree;
   const usual = session();
   const planner = { ...usual, trace: { ...usual.trace, agent: "plan" } };
-  assert.ok(isPlanned(planner, tree("pending")));
-  assert.ok(isPlanned({ ...usual, mode: "plan" }, tree("in_progress")));
-  assert.ok(!isPlanned(planner, tree("completed")));
-  assert.ok(!isPlanned({ ...usual, mode: "ask" }, tree("pending")));
+  assert.equal(plannedWork(planner, tree("pending")), "goals");
+  assert.equal(plannedWork({ ...usual, mode: "plan" }, tree("in_progress")), "goals");
+  assert.equal(plannedWork(planner, { mission: "", currentId: null, goals: [] }), "text");
+  assert.equal(plannedWork(planner, tree("completed")), undefined);
+  assert.equal(plannedWork({ ...usual, mode: "ask" }, tree("pending")), undefined);
 });
 
 test("a plan call is its changes, by the number that the goal has now", () => {

@@ -64,6 +64,15 @@ export function dagOf(tree, branches = {}, expanded = new Set(), { working = tru
   return new Builder(expanded, working).build(tree, branches, root);
 }
 
+/**
+ * Where the agent is, or while nobody is at work where it goes on; undefined without a goal in focus.
+ * @param {Dag} dag
+ * @returns {DagNode | undefined}
+ */
+export function placeOfWork({ nodes }) {
+  return nodes.findLast((node) => node.current) ?? nodes.findLast((node) => node.focused);
+}
+
 class Builder {
   /**
    * @param {ReadonlySet<string>} expanded
@@ -153,6 +162,7 @@ class Builder {
       kind: goal.type === "explore_start" || goal.type === "explore_merge" ? goal.type : "goal",
       ...this.facts(goal, scope),
       current: this.working && scope.working && scope.focused.has(goal.id),
+      focused: scope.working && scope.focused.has(goal.id),
       expand: children.length > 0 && !open && around.within.length < DEEPEST ? key : null,
       inside: children.length,
       fork: forkId,
@@ -391,7 +401,7 @@ const statusOf = (branch) => (branch.removed ? "removed" : branch.status === "ex
 function nodeOf(key, around, fields) {
   return {
     key, goal_id: null, branch_id: around.scope.branch_id, label: "", abandoned: around.grey,
-    current: false, selected: false, expand: null, inside: 0, fork: null, forked: false, branches: 0, loading: false,
+    current: false, focused: false, selected: false, expand: null, inside: 0, fork: null, forked: false, branches: 0, loading: false,
     within: around.within, track: around.track, ...fields,
     title: bounded(fields.title, MOST_TITLE), summary: bounded(fields.summary ?? "", MOST_SUMMARY),
   };

@@ -1,5 +1,6 @@
 // Shows a graph: only what is visible is made, with pan, zoom and keyboard. Text becomes text nodes, never HTML.
 
+import { placeOfWork } from "./dag.js";
 import { h, svg } from "./dom.js";
 import { Minimap } from "./minimap.js";
 import { grouped, keep, neighbour } from "./walking.js";
@@ -138,8 +139,8 @@ export class DagView {
   begin(least) {
     const { layout, viewport, host } = this;
     if (!layout || !host.clientWidth || viewport.fit(layout, least)) return;
-    const current = this.dag.nodes.findLast((node) => node.current);
-    if (current) this.reveal(current.key);
+    const place = placeOfWork(this.dag);
+    if (place) this.reveal(place.key);
   }
 
   /** There is more room again: what gave way comes back, unless the person has moved it. */

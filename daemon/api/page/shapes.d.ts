@@ -167,6 +167,8 @@ export interface DagNode {
   abandoned: boolean;
   /** The focus is on this goal, or on one that is hidden within it. */
   current: boolean;
+  /** The same, also when nobody is at work. */
+  focused: boolean;
   /** The branch was chosen. */
   selected: boolean;
   /** What opens it: the goals within, when it is collapsed and has some. */

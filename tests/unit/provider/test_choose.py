@@ -73,7 +73,7 @@ async def test_a_local_model_is_called_a_real_one() -> None:
 async def test_with_nothing_the_demo_answers_and_says_how_to_get_a_model() -> None:
     choice = await default_model({}, None, no_ollama)
     assert choice.demo
-    for word in ("demo", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "Ollama"):
+    for word in ("demo", "Goalwright: Connect a Model…", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "Ollama"):
         assert word in choice.notice
 
 

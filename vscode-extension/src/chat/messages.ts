@@ -104,7 +104,8 @@ export type ToWebview =
   | { type: "insert"; text: string }
   | { type: "restore"; text: string; attachments: Attachment[]; instead?: string }
   | { type: "attach"; attachments: Attachment[]; mention?: string }
-  | { type: "completions"; id: number; rows: readonly Completion[] };
+  | { type: "unattached"; mention: string; reason: string }
+  | { type: "completions"; id: number; rows: readonly Completion[]; nothing: string };
 
 export type FromWebview =
   | { type: "ready" }
@@ -112,7 +113,7 @@ export type FromWebview =
   | { type: "stopCommand"; callId: string }
   | { type: "prompt"; text: string; attachments: Attachment[]; steer?: boolean; instead?: string }
   | { type: "complete"; id: number; sign: "@" | "/"; query: string; begins: boolean }
-  | { type: "mention"; key: string; text: string }
+  | { type: "mention"; key: string; text: string; written?: boolean }
   | { type: "includeActive"; on: boolean }
   | { type: "openChip"; name: string }
   | { type: "pickFiles" }

@@ -51,6 +51,16 @@ const PAGE_COMMANDS: Readonly<Record<PageCommand, string>> = {
 /** Commands that only let the user choose or write something, and lead nowhere else. */
 const CHOICES: ReadonlySet<PageCommand> = new Set<PageCommand>(["setMode", "chooseAgent", "chooseModel", "renameSession"]);
 
+/** There is nothing behind a mention. */
+class Unattached extends Error {
+  constructor(
+    readonly mention: string,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
 interface Shown {
   daemon: Daemon;
   sessions: SessionController;
@@ -153,14 +163,14 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     this.toInsert += text;
     await this.focus();
     const place = /^@(\S+:\d+(?:-\d+)?)\s*$/.exec(text)?.[1];
-    if (place) await this.attach(`lines:${place}`, `@${place}`);
+    if (place) await this.attach(`@${place}`, this.composer.mention(`lines:${place}`));
   }
 
   /** Mentions something in the composer, and attaches what the mention stands for. `key`: as in a completion. */
   async mention(key: string, text: string): Promise<void> {
     this.toInsert += `${text} `;
     await this.focus();
-    await this.attach(key, text);
+    await this.attach(text, this.composer.mention(key));
   }
 
   /** Shows where the work on a goal begins. */
@@ -198,9 +208,9 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         if (message.instead !== undefined) return this.resend(message.instead, message.text, message.attachments);
         return this.prompt(message.text, message.attachments, message.steer ? "steer" : "queue");
       case "complete":
-        return this.post({ type: "completions", id: message.id, rows: await this.composer.complete(message.sign, message.query, message.begins) });
+        return this.post({ type: "completions", id: message.id, ...(await this.composer.complete(message.sign, message.query, message.begins)) });
       case "mention":
-        return this.attach(message.key, message.text);
+        return this.attach(message.text, message.written ? this.composer.named(message.key) : this.composer.mention(message.key));
       case "includeActive":
         return this.parts.active.include(message.on);
       case "openChip": {
@@ -333,10 +343,12 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   private async prompt(text: string, attachments: Attachment[], whenBusy: "queue" | "steer"): Promise<void> {
     let meant;
     try {
-      meant = await this.composer.expand(text, [...attachments, ...(await this.stillRead(text))]);
+      const read = [...attachments, ...(await this.stillRead(text))];
+      meant = await this.composer.expand(text, [...read, ...(await this.composer.stillNamed(text, read))]);
     } catch (error) {
       this.post({ type: "restore", text, attachments });
-      void vscode.window.showWarningMessage(asProblem(error).message);
+      if (error instanceof Unattached) this.post({ type: "unattached", mention: error.mention, reason: error.message });
+      else void vscode.window.showWarningMessage(asProblem(error).message);
       return;
     }
     if (!meant) return;
@@ -383,20 +395,26 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   }
 
   /** Attaches what a mention stands for; its text may be sent before that is read. */
-  private async attach(key: string, mention: string): Promise<void> {
-    const reading = this.composer.mention(key);
+  private async attach(mention: string, reading: Promise<Attachment[]>): Promise<void> {
     this.mentioned.set(mention, reading);
-    const attachments = await reading.catch((error: unknown) => {
-      this.mentioned.delete(mention);
-      throw error;
-    });
-    if (this.mentioned.delete(mention) && attachments.length > 0) this.post({ type: "attach", attachments, mention });
+    try {
+      const attachments = await reading;
+      if (this.mentioned.delete(mention) && attachments.length > 0) this.post({ type: "attach", attachments, mention });
+    } catch (error) {
+      // The composer says so; whoever has sent the text meanwhile gets it back with the reason.
+      if (this.mentioned.delete(mention)) this.post({ type: "unattached", mention, reason: asProblem(error).message });
+    }
   }
 
   private async stillRead(text: string): Promise<Attachment[]> {
     const waited = [...this.mentioned].filter(([mention]) => text.includes(mention));
     for (const [mention] of waited) this.mentioned.delete(mention);
-    return (await Promise.all(waited.map(([, reading]) => reading.catch(() => [])))).flat();
+    const read = waited.map(([mention, reading]) =>
+      reading.catch((error: unknown) => {
+        throw new Unattached(mention, asProblem(error).message);
+      }),
+    );
+    return (await Promise.all(read)).flat();
   }
 
   /** Lets the user choose files for the prompt that is being written. */
@@ -420,8 +438,9 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     try {
       await this.parts.review.answer(request, answer);
     } catch (error) {
-      // The card shows why, beside what it is about.
+      // The card shows why, beside what it is about; without a daemon the page does, and what was written is kept.
       this.parts.log.warn(`answer: ${asProblem(error).message}`);
+      if (answer.feedback && this.parts.daemon.state.phase !== "connected") this.post({ type: "restore", text: answer.feedback, attachments: [] });
     }
   }
 

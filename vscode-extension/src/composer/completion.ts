@@ -3,14 +3,13 @@ import { workspaceFolder } from "../daemon/environment";
 import type { Daemon } from "../daemon/daemon";
 import { goalNumbers } from "../session/numbers";
 import type { SessionController } from "../session/controller";
-import { nameOf, spanOf } from "./context";
-import { fitOf, foldersOf, ranked, type Completion } from "./text";
+import { LEFT_OUT, nameOf, spanOf } from "./context";
+import { fitOf, foldersOf, ranked, type Completion, type CONTEXTS } from "./text";
 import { t } from "../l10n";
 
 const MOST_FILES = 5_000;
 const MOST_ROWS = 12;
 const MOST_SESSIONS = 50;
-const LEFT_OUT = "**/{node_modules,.git,.trace,.venv,__pycache__,.mypy_cache,.pytest_cache}/**";
 /** For this long a list of files is good enough for the next letter. */
 const FRESH_MS = 5_000;
 
@@ -35,6 +34,12 @@ export class Mentions {
     return (query ? [...fixed, ...agents, ...files, ...symbols] : [...files.slice(0, 4), ...fixed, ...agents]).slice(0, MOST_ROWS + 4);
   }
 
+  /** What to say in place of an empty list; nothing while letters are typed, which may be no mention at all. */
+  nothing(query: string): string {
+    if (query === "goal ") return t("This session has no goals yet.");
+    return query === "session " ? t("There are no other sessions.") : "";
+  }
+
   private async files(query: string): Promise<Completion[]> {
     const folder = workspaceFolder();
     if (!folder) return [];
@@ -46,7 +51,8 @@ export class Mentions {
       const isFolder = name.endsWith("/");
       const parts = name.replace(/\/$/, "").split("/");
       const label = `${parts.at(-1) ?? name}${isFolder ? "/" : ""}`;
-      return { kind: isFolder ? "folder" : "file", label, detail: parts.slice(0, -1).join("/"), insert: `@${name} `, ...(isFolder ? {} : { mention: `file:${name}` }) };
+      const kind = isFolder ? "folder" : "file";
+      return { kind, label, detail: parts.slice(0, -1).join("/"), insert: `@${name} `, mention: `${kind}:${name}` };
     });
   }
 
@@ -101,14 +107,14 @@ export class Mentions {
 }
 
 function contexts(): Completion[] {
-  const row = (name: string, detail: string): Completion => ({ kind: "context", label: `@${name}`, detail, insert: `@${name} `, mention: name });
+  const row = (name: (typeof CONTEXTS)[number], detail: string): Completion => ({ kind: "context", label: `@${name}`, detail, insert: `@${name} `, mention: name });
   return [
     row("problems", t("Errors and warnings of all files")),
     row("selection", t("Selected text of the active editor")),
     row("terminal", t("Selected text or last output of the terminal")),
     row("changes", t("Uncommitted changes in git")),
-    { kind: "goal", label: "@goal", detail: t("A goal of the plan"), insert: "@goal " },
-    { kind: "session", label: "@session", detail: t("What was said in another session"), insert: "@session " },
+    { kind: "goal", label: "@goal", detail: t("A goal of the plan"), insert: "@goal ", leads: true },
+    { kind: "session", label: "@session", detail: t("What was said in another session"), insert: "@session ", leads: true },
   ];
 }
 

@@ -4,7 +4,7 @@ import type { Attachment, SessionController } from "../session/controller";
 import { ownPrompts, commandRows, slash } from "./commands";
 import { Mentions } from "./completion";
 import * as context from "./context";
-import { slashOf, type Completion } from "./text";
+import { namedIn, slashOf, type Completion } from "./text";
 
 /** The host's side of the composer: what completes a name, what is attached for it, and what a command does. */
 export class ComposerHost {
@@ -17,18 +17,22 @@ export class ComposerHost {
     this.mentions = new Mentions(daemon, sessions);
   }
 
-  async complete(sign: "@" | "/", query: string, begins: boolean): Promise<Completion[]> {
-    return sign === "/" ? commandRows(query, await ownPrompts()) : this.mentions.rows(query, begins);
+  /** Rows for what is being typed, or what to say in place of them. */
+  async complete(sign: "@" | "/", query: string, begins: boolean): Promise<{ rows: Completion[]; nothing: string }> {
+    const rows = sign === "/" ? commandRows(query, await ownPrompts()) : await this.mentions.rows(query, begins);
+    return { rows, nothing: sign === "@" && rows.length === 0 ? this.mentions.nothing(query) : "" };
   }
 
   /** What a mention attaches. Throws what to tell the user. */
   async mention(key: string): Promise<Attachment[]> {
-    const [, kind = key, about = ""] = /^(file|lines|session):([^]*)$/.exec(key) ?? [];
+    const [, kind = key, about = ""] = /^(file|lines|folder|session):([^]*)$/.exec(key) ?? [];
     switch (kind) {
       case "file":
         return context.file(about);
       case "lines":
         return [await context.lines(about)];
+      case "folder":
+        return [await context.folder(about)];
       case "session":
         return [await this.session(about)];
       case "problems":
@@ -42,6 +46,22 @@ export class ComposerHost {
       default:
         return [];
     }
+  }
+
+  /** What a mention attaches that was written and not chosen from the list: a name of nothing attaches nothing. */
+  async named(key: string): Promise<Attachment[]> {
+    const [, kind, about = ""] = /^(file|lines|folder):([^]*)$/.exec(key) ?? [];
+    const path = kind === "lines" ? about.replace(/:[\d-]+$/, "") : about;
+    return !kind || (await context.isThere(path, kind === "folder")) ? this.mention(key) : [];
+  }
+
+  /** What a text names and its attachments do not have yet: the last word is sent before anybody has looked at it. */
+  async stillNamed(text: string, attachments: readonly Attachment[]): Promise<Attachment[]> {
+    const missing = namedIn(text).filter(({ key }) => {
+      const [, about] = /^(?:file|lines|folder):([^]*)$/.exec(key) ?? [];
+      return about !== undefined && !attachments.some(({ name }) => name === about || name.startsWith(`${about} (`));
+    });
+    return (await Promise.all(missing.map(({ key }) => this.named(key)))).flat();
   }
 
   /**

@@ -11,6 +11,9 @@ import { t } from "../l10n";
 /** Characters of one attached text; the daemon refuses files of more than 256 KB. */
 const MOST = 60 * 1024;
 const MOST_PROBLEMS = 200;
+const MOST_LISTED = 500;
+/** What nobody means who names a folder or looks for a file. */
+export const LEFT_OUT = "**/{node_modules,.git,.trace,.venv,__pycache__,.mypy_cache,.pytest_cache}/**";
 
 /** The name of a file in Goalwright's folder as it is written in prompts. */
 export function nameOf(uri: vscode.Uri): string {
@@ -129,6 +132,23 @@ export async function file(name: string): Promise<Attachment[]> {
   const size = uri ? (await vscode.workspace.fs.stat(uri)).size : 0;
   const text = !/\.(png|jpe?g|gif|webp|pdf)$/i.test(name);
   return text && size > MOST * 4 ? [] : [{ type: "file", name, mediaType: "", data: null }];
+}
+
+/** Whether there is a file of this name, or a folder. */
+export async function isThere(name: string, asFolder: boolean): Promise<boolean> {
+  const uri = fileUri(name);
+  if (!uri) return false;
+  const wanted = asFolder ? vscode.FileType.Directory : vscode.FileType.File;
+  return Promise.resolve(vscode.workspace.fs.stat(uri)).then(({ type }) => (type & wanted) !== 0, () => false);
+}
+
+/** The names of the files in a folder and below it. */
+export async function folder(name: string): Promise<Attachment> {
+  const uri = fileUri(name);
+  const found = uri ? await vscode.workspace.findFiles(new vscode.RelativePattern(uri, "**/*"), LEFT_OUT, MOST_LISTED + 1) : [];
+  const names = found.map(nameOf).sort();
+  const more = names.length > MOST_LISTED ? [`(${t("only the first {0} files", MOST_LISTED)})`] : [];
+  return textFile(name, [...names.slice(0, MOST_LISTED), ...more].join("\n"), t("{0} has no files to list.", name));
 }
 
 /** Where a chip leads: a file with the line it begins at. */

@@ -13,6 +13,8 @@ export interface Completion {
   insert: string;
   /** What the host attaches along with it, see `ComposerHost.mention`. */
   mention?: string;
+  /** It only begins a mention: the list goes on with what can follow. */
+  leads?: boolean;
   /** It needs no more words: choosing it sends it. */
   send?: boolean;
 }
@@ -35,6 +37,36 @@ export function tokenAt(text: string, caret: number): Token | null {
   const mention = /(?:^|[\s(])@((?:goal|session) [^\n@]{0,60}|[^\s@]*)$/i.exec(before);
   const query = mention?.[1] ?? "";
   return mention ? { sign: "@", start: before.length - query.length - 1, query } : null;
+}
+
+/** More than these are pasted code, and the daemon takes no more attachments. */
+const MOST_NAMED = 20;
+/** Kinds of context that are named by one word. */
+export const CONTEXTS = ["problems", "selection", "terminal", "changes"] as const;
+
+/** Something that a text names in full. `key`: what the host attaches for it. `end`: where it ends in the text. */
+export interface Named {
+  mention: string;
+  key: string;
+  end: number;
+}
+
+/** What a text names with `@` as it would be chosen: `@src/a.py`, `@src/a.py:3-9`, `@docs/`, `@problems`. Whether there is such a file, the host knows. */
+export function namedIn(text: string): Named[] {
+  const found = new Map<string, Named>();
+  for (const match of text.matchAll(/(?<=^|[\s([{'"])@([^\s"@]+)/g)) {
+    const name = (match[1] ?? "").replace(/[.,;:!?)\]}'`]+$/, "");
+    const mention = `@${name}`;
+    if (!name || found.has(mention)) continue;
+    const kind = /:\d+(-\d+)?$/.test(name) ? "lines" : name.endsWith("/") ? "folder" : "file";
+    found.set(mention, { mention, key: (CONTEXTS as readonly string[]).includes(name) ? name : `${kind}:${name}`, end: match.index + mention.length });
+  }
+  return [...found.values()].slice(0, MOST_NAMED);
+}
+
+/** The text without a mention that came to nothing. */
+export function withoutMention(text: string, mention: string): string {
+  return text.replace(`${mention} `, "").replace(mention, "");
 }
 
 /** The text with a chosen row in it, and where the caret goes. */

@@ -219,6 +219,7 @@ export class Review implements vscode.Disposable {
    * is decided the answer is sent. Throws what the daemon says when it does not take it.
    */
   async decide(requestId: string, path: string | undefined, hunk: number | undefined, accepted: boolean): Promise<void> {
+    this.mustBeConnected();
     const request = this.pending(requestId);
     if (!request) return;
     const files = request.files.filter((file) => path === undefined || file.path === path);
@@ -263,8 +264,14 @@ export class Review implements vscode.Disposable {
    * Sends the answer, with what was chosen and edited. Throws what the daemon says when it does not take it; the choice
    * stays, with the words on the card.
    */
-  answer(request: PermissionRequest, answer: Answer): Promise<void> {
+  async answer(request: PermissionRequest, answer: Answer): Promise<void> {
+    this.mustBeConnected();
     return this.inOrder(() => this.send(request, answer));
+  }
+
+  /** The next daemon may ask for the same by another id, and would not know an answer to this one. */
+  private mustBeConnected(): void {
+    if (this.daemon.state.phase !== "connected") throw new Error(t("Not connected: answer when Goalwright is back"));
   }
 
   private async send(request: PermissionRequest, answer: Answer): Promise<void> {

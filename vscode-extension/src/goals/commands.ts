@@ -4,7 +4,8 @@ import { fileLines, headline } from "../history/words";
 import type { FileHistory } from "../history/model";
 import { ErrorCode, type Goal, type GoalResult, type GoalTree } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
-import { chain, goalOf } from "../session/numbers";
+import { goalOf } from "../session/numbers";
+import { changedGoals } from "./shown";
 import { nameOf } from "./words";
 import { step, type Place } from "./places";
 import { plural, t } from "../l10n";
@@ -37,28 +38,30 @@ export class GoalCommands {
     return goalId;
   }
 
-  /** Everything that can be done to a goal, as a list. */
+  /** Everything that can be done to a goal now, as a list. */
   async choose(goalId: string): Promise<void> {
     const goal = this.goal(goalId);
     if (!goal) return;
     const open = goal.status === "pending" || goal.status === "in_progress";
     const action = (icon: string, label: string, command: string): vscode.QuickPickItem & { command: string } => ({ label: `$(${icon}) ${label}`, command });
+    const isCurrent = goal.id === this.tree.currentId;
     const items = [
-      action("comment-discussion", t("Go to its place in the chat"), "showGoal"),
+      ...(goal.cumulativeStats.messageCount > 0 ? [action("comment-discussion", t("Go to its place in the chat"), "showGoal")] : []),
       action("type-hierarchy", t("Show in the graph"), "showGraph"),
       ...(open
         ? [
-            action("target", t("Do this next"), "focusGoal"),
+            ...(isCurrent ? [] : [action("target", t("Do this next"), "focusGoal")]),
             action("add", t("Add a goal below it…"), "addSubGoal"),
             action("edit", t("Rename…"), "renameGoal"),
-            action("arrow-up", t("Move up"), "moveGoalUp"),
-            action("arrow-down", t("Move down"), "moveGoalDown"),
+            ...(step(this.tree, goalId, "up") ? [action("arrow-up", t("Move up"), "moveGoalUp")] : []),
+            ...(step(this.tree, goalId, "down") ? [action("arrow-down", t("Move down"), "moveGoalDown")] : []),
             action("pass", t("Mark as done…"), "doneGoal"),
             action("circle-slash", t("Abandon…"), "abandonGoal"),
           ]
         : []),
-      action("diff-multiple", t("Review its file changes"), "reviewGoal"),
-      action("discard", t("Undo its file changes…"), "undoGoal"),
+      ...(this.changedFiles(goal)
+        ? [action("diff-multiple", t("Review its file changes"), "reviewGoal"), action("discard", t("Undo its file changes…"), "undoGoal")]
+        : []),
     ];
     const picked = await vscode.window.showQuickPick(items, { title: this.name(goal) });
     if (picked) await vscode.commands.executeCommand(`goalwright.${picked.command}`, goalId);
@@ -126,8 +129,7 @@ export class GoalCommands {
 
   /** Something was changed on disk for a goal, or for those below it. */
   private changedFiles({ id }: Goal): boolean {
-    const isBelow = (goalId: string | null): boolean => chain(this.tree, goalId).some((goal) => goal.id === id);
-    return this.parts.history.value.changes.some((change) => change.state === "applied" && isBelow(change.goalId));
+    return changedGoals(this.tree, this.parts.history.value.changes).has(id);
   }
 
   /** One further up or down among the goals beside it. */

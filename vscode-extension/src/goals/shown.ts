@@ -1,5 +1,5 @@
 /** The plan as the rows of a list: what is finished is folded until somebody opens it. Pure. */
-import type { Goal, GoalTree } from "../protocol.gen";
+import type { Goal, GoalTree, HistoryChange } from "../protocol.gen";
 import { chain, childrenOf, goalNumbers, goalOf } from "../session/numbers";
 import { t } from "../l10n";
 
@@ -45,6 +45,12 @@ export function matchingGoals(tree: GoalTree, query: string): { count: number; s
     for (const one of chain(tree, goal.id)) shown.add(one.id);
   }
   return { count, shown };
+}
+
+/** The goals for which files are changed on disk, with those above them: what an undo of the goal would find. */
+export function changedGoals(tree: GoalTree, changes: readonly Pick<HistoryChange, "goalId" | "state">[]): ReadonlySet<string> {
+  const applied = new Set(changes.flatMap(({ goalId, state }) => (goalId !== null && state === "applied" ? [goalId] : [])));
+  return new Set([...applied].flatMap((goalId) => chain(tree, goalId).map(({ id }) => id)));
 }
 
 /** How many goals are done, of those that were not abandoned. */

@@ -2,6 +2,7 @@ import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
 import { asksFor, NO_CHILDREN, type Children } from "../explore/children";
 import { explorationOf } from "../explore/view";
+import type { FileHistory } from "../history/model";
 import type { GoalTree } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { chain, childrenOf, goalNumbers, goalOf } from "../session/numbers";
@@ -10,7 +11,7 @@ import { below, branchElement, branchGoalElement, branchRow, branchTooltip, plac
 import type { GoalCommands } from "./commands";
 import { escape, oneLine, row, tooltip, type GoalRow } from "./model";
 import { drop } from "./places";
-import { matchingGoals } from "./shown";
+import { changedGoals, matchingGoals } from "./shown";
 import { BranchTrees } from "./trees";
 import { plural, t } from "../l10n";
 
@@ -57,6 +58,7 @@ export class GoalsView
     private readonly failed: (error: unknown) => void,
     daemon: Pick<Daemon, "request">,
     private readonly memory: vscode.Memento,
+    private readonly history: Pick<FileHistory, "value" | "onDidChange">,
   ) {
     this.trees = new BranchTrees(daemon, sessions, () => {
       this.refreshSoon();
@@ -76,6 +78,8 @@ export class GoalsView
       this.view.onDidChangeVisibility(({ visible }) => {
         if (visible) this.follow();
       }),
+      // What can be undone is offered on the row of its goal.
+      history.onDidChange(() => this.refreshSoon()),
       sessions.onDidChange((change) => {
         if (change.kind === "updates") for (const update of change.updates) this.trees.note(update);
         if (change.kind === "reset" || (change.kind === "updates" && change.updates.some(concerns))) this.refreshSoon();
@@ -204,7 +208,8 @@ export class GoalsView
     );
     item.accessibilityInformation = { label: shown.spoken, role: "treeitem" };
     // What is done to goals is done to those of the session; a branch makes its own.
-    item.contextValue = inBranch === undefined ? `goal.${goal.status}${shown.current ? ".current" : ""}` : "branchGoal";
+    const isChanged = changedGoals(this.tree, this.history.value.changes).has(goal.id);
+    item.contextValue = inBranch === undefined ? `goal.${goal.status}${shown.current ? ".current" : ""}${isChanged ? ".changed" : ""}` : "branchGoal";
     if (shown.abandoned) item.resourceUri = vscode.Uri.from({ scheme: ABANDONED, path: `/${goal.id}` });
     return item;
   }

@@ -9,10 +9,11 @@ export interface PlannedStep {
   steps: readonly PlannedStep[];
 }
 
-/** Whether a session that changes nothing has a plan that could be carried out now. */
-export function isPlanned({ mode, trace }: SessionInfo, { goals }: GoalTree): boolean {
-  const plans = trace.agent === "plan" || (mode === "plan" && trace.agent === "build");
-  return plans && goals.some(({ status }) => status === "pending" || status === "in_progress");
+/** What a session that changes nothing has to carry out: open goals, or without any goals what it wrote. */
+export function plannedWork({ mode, trace }: SessionInfo, { goals }: GoalTree): "goals" | "text" | undefined {
+  if (trace.agent !== "plan" && !(mode === "plan" && trace.agent === "build")) return undefined;
+  if (goals.length === 0) return "text";
+  return goals.some(({ status }) => status === "pending" || status === "in_progress") ? "goals" : undefined;
 }
 
 const ASKS = '{"steps": [{"goal"';

@@ -50,6 +50,10 @@ export class FakeNode {
     this.page.focused.push(this.localName);
   }
 
+  querySelectorAll(): FakeNode[] {
+    return [];
+  }
+
   all(name: string): FakeNode[] {
     return this.childNodes.flatMap((node) => [...(node.localName === name ? [node] : []), ...node.all(name)]);
   }
@@ -62,4 +66,15 @@ export class FakePage {
   createElement = (name: string): FakeNode => new FakeNode(name, this);
   createTextNode = (data: string): FakeNode => Object.assign(new FakeNode("#text", this), { data });
   getElementById = (): null => null;
+}
+
+/** All that is written in an element. */
+export function words(node: FakeNode): string {
+  return node.data + node.childNodes.map(words).join("");
+}
+
+/** Presses a button as the page's user does. */
+export function click(node: FakeNode | undefined): void {
+  const entry = node && [...node.listeners].find(([name]) => name.toLowerCase().startsWith("click"));
+  entry?.[1].call(node, { type: entry[0] });
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { branchKey, dagOf, forkKey, goalKey } from "../../../daemon/api/page/dag.js";
+import { branchKey, dagOf, forkKey, goalKey, placeOfWork } from "../../../daemon/api/page/dag.js";
 import { indexOf, numbersOf } from "../../../daemon/api/page/goals.js";
 import type { Branch, Dag, DagEdge, Goal, GoalStats, GoalTree } from "../../../daemon/api/page/shapes";
 
@@ -218,7 +218,11 @@ test("when nobody is at work the agent is nowhere, and in a branch that ended it
   const focused = { ...nested, current_id: "4" };
   const current = (dag: Dag) => dag.nodes.filter((node) => node.current).map((node) => node.key);
   assert.deepEqual(current(dagOf(focused)), [goalKey("2")]);
-  assert.deepEqual(current(dagOf(focused, {}, new Set(), { working: false })), []);
+  const atRest = dagOf(focused, {}, new Set(), { working: false });
+  assert.deepEqual(current(atRest), []);
+  // The view still finds the place where it goes on.
+  assert.equal(placeOfWork(atRest)?.key, goalKey("2"));
+  assert.equal(placeOfWork(dagOf(nested)), undefined);
   const inner = { ...tree(goal("1")), current_id: "1" };
   const opened = new Set([forkKey("2"), branchKey("A")]);
   const of = (status: Branch["status"], working = true) => current(dagOf(explored, { A: branch("A", { status, goal_tree: inner }) }, opened, { working }));

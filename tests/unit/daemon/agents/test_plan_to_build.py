@@ -255,7 +255,18 @@ async def test_a_plan_that_was_made_in_mode_plan_is_built_by_the_same_agent(tmp_
             await hand_over_plan(session, "VS Code")
 
 
-async def test_a_plan_without_goals_is_not_handed_over_by_a_person_either(tmp_path: Path) -> None:
+async def test_a_plan_that_was_written_as_text_is_handed_over_by_a_person(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "1. Read the cart. 2. Mend the sum.", "Built.") as bench:
+        session = planning(bench)
+        await finish(prompted(session, "mend the cart"))
+        assert await hand_over_plan(session, "VS Code") == BUILD_PROMPT
+        assert session.agent.name == "build"
+        assert session.state.plan.current_id is None
+        await session.prompt(BUILD_PROMPT)
+        assert "edit" in offered(bench)
+
+
+async def test_a_session_without_any_plan_is_not_handed_over_by_a_person_either(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         with pytest.raises(PlanError, match="no open goals"):
             await hand_over_plan(planning(bench), "VS Code")

@@ -1,6 +1,6 @@
 /** What all questions have in common: their head, an answer that is sent once, and why it was not taken. */
-import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { createContext, type JSX } from "preact";
+import { useContext, useEffect, useRef, useState } from "preact/hooks";
 import type { Choice } from "../../diff/choice";
 import type { Answer } from "../../permission/grants";
 import { headline } from "../../permission/words";
@@ -14,6 +14,15 @@ import { t } from "../../l10n";
 /** After this time the buttons work again, should an answer have got lost. */
 const PATIENCE_MS = 5_000;
 
+/** True while no daemon is there to take an answer. */
+export const Away = createContext(false);
+
+/** Why nothing can be answered now, as the tooltip of a button in place of its own. */
+export function useReason(): (title: string) => string {
+  const away = useContext(Away);
+  return (title) => (away ? t("Not connected: answer when Goalwright is back") : title);
+}
+
 export interface CardProps {
   request: PermissionRequest;
   choice: Choice;
@@ -23,9 +32,10 @@ export interface CardProps {
   keys: { accept: string; reject: string };
 }
 
-/** Sends the answer once; the buttons wait for what comes of it. */
+/** Sends the answer once; the buttons wait for what comes of it, and for a daemon that takes it. */
 export function useReply(request: PermissionRequest, { error }: Choice): [boolean, (answer: Answer) => void] {
   const [sent, setSent] = useState(false);
+  const away = useContext(Away);
   useEffect(() => {
     const timer = sent ? setTimeout(() => setSent(false), PATIENCE_MS) : undefined;
     return () => clearTimeout(timer);
@@ -38,7 +48,7 @@ export function useReply(request: PermissionRequest, { error }: Choice): [boolea
     saveAnswer(request, undefined);
     post({ type: "reply", requestId: request.requestId, answer });
   };
-  return [sent, reply];
+  return [sent || away, reply];
 }
 
 export function Head({ request, count, position }: Pick<CardProps, "request" | "count" | "position">): JSX.Element {

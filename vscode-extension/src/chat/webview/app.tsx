@@ -95,7 +95,7 @@ export function App(): JSX.Element {
               </button>
             )}
             {empty && <Welcome surrounding={surrounding} />}
-            {shown && <Transcript key={shown.session.trace.traceId} session={shown} outbox={outbox} changes={record ? NO_CHANGES : view.changes} own={!record} explored={view.explored} />}
+            {shown && <Transcript key={shown.session.trace.traceId} session={shown} outbox={outbox} changes={record ? NO_CHANGES : view.changes} own={!record} explored={view.explored} local={surrounding.local} />}
             {!session &&
               outbox.map((one) => (
                 <article key={one.promptId} class="message user unsent" aria-label={t("You")}>
@@ -113,10 +113,10 @@ export function App(): JSX.Element {
       <footer>
         <Connection connection={surrounding.connection} />
         {session && request && (
-          <Approval requests={session.pending} request={request} choices={view.choices} keys={surrounding.keys} places={surrounding.places} onFront={setFront} />
+          <Approval requests={session.pending} request={request} choices={view.choices} keys={surrounding.keys} places={surrounding.places} onFront={setFront} away={surrounding.connection.phase !== "connected"} />
         )}
         {session && !record && <Queue queue={session.queue} idle={session.session.status === "idle"} />}
-        {session && !record && <PlanStrip session={session} />}
+        {session && !record && <PlanStrip session={session} changes={view.changes} />}
         {session?.meter && !record && <MeterPanel meter={session.meter} tree={session.goalTree} />}
         {surrounding.restricted && <Restricted />}
         {record ? <RecordBar record={record} /> : <Composer view={view} request={request && !isBudget(request) ? request : undefined} field={field} version={version} onSent={toEnd} />}

@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useRef, useState } from "preact/hooks";
+import { useContext, useRef, useState } from "preact/hooks";
 import { acceptLabel, ALL, isEmpty, rejectLabel, together, type Choice } from "../../diff/choice";
 import { askerName } from "../../explore/words";
 import { isBudget } from "../../meter/model";
@@ -9,7 +9,7 @@ import type { Places } from "../../permission/words";
 import type { PermissionRequest, Scope } from "../../protocol.gen";
 import type { Choices } from "../messages";
 import { Always } from "./always";
-import { Feedback, Head, Refused, useReply, type CardProps } from "./answering";
+import { Away, Feedback, Head, Refused, useReason, useReply, type CardProps } from "./answering";
 import { BudgetCard } from "./budget";
 import { answerOf, post } from "./host";
 import { ProposedFile } from "./proposed";
@@ -26,10 +26,12 @@ interface ApprovalProps {
   /** The one in front. */
   request: PermissionRequest;
   onFront: (requestId: string) => void;
+  /** No daemon is there to take an answer. */
+  away: boolean;
 }
 
 /** The oldest open request, docked above the composer where it cannot be missed; others can be brought to the front. */
-export function Approval({ requests, request, choices, keys, places, onFront }: ApprovalProps): JSX.Element {
+export function Approval({ requests, request, choices, keys, places, onFront, away }: ApprovalProps): JSX.Element {
   const choice: Choice = choices[request.requestId] ?? ALL;
   const bringForward = (requestId: string): void => {
     onFront(requestId);
@@ -39,11 +41,11 @@ export function Approval({ requests, request, choices, keys, places, onFront }: 
   const edits = together(request, requests);
   const props = { request, choice, one: edits.length < 2, count: requests.length, position: requests.indexOf(request) + 1, keys };
   return (
-    <>
+    <Away.Provider value={away}>
       {requests.length > 1 && <Inbox requests={requests} front={request.requestId} show={bringForward} />}
       <AllAtOnce requests={edits} />
       <AnyCard key={request.requestId} {...props} places={places} />
-    </>
+    </Away.Provider>
   );
 }
 
@@ -79,14 +81,16 @@ function Inbox({ requests, front, show }: { requests: readonly PermissionRequest
 /** One answer for the edits of a step, which are reviewed as one change. */
 function AllAtOnce({ requests }: { requests: readonly PermissionRequest[] }): JSX.Element | null {
   const [first] = requests;
+  const away = useContext(Away);
+  const reason = useReason();
   if (!first || requests.length < 2) return null;
   const answer = (accepted: boolean) => (): void => post({ type: "answerAll", requestId: first.requestId, accepted });
   return (
     <div class="buttons all-at-once" role="group" aria-label={t("All edits of this step")}>
-      <button type="button" class="primary" onClick={answer(true)}>
+      <button type="button" class="primary" disabled={away} title={reason("")} onClick={answer(true)}>
         {t("Accept all {0} edits", requests.length)}
       </button>
-      <button type="button" onClick={answer(false)}>
+      <button type="button" disabled={away} title={reason("")} onClick={answer(false)}>
         {t("Reject all")}
       </button>
       <button type="button" class="quiet" onClick={() => post({ type: "openDiff", requestId: first.requestId })}>
@@ -103,6 +107,7 @@ function Card({ request, choice, count, position, keys, places, one }: AnyCardPr
   const [scope, setScope] = useState<Scope>("session");
   const opener = useRef<HTMLButtonElement>(null);
   const [sent, reply] = useReply(request, choice);
+  const reason = useReason();
   // With a diff to look at, the detail is a remark; without one it is what would be done.
   const command = request.files.length === 0 || request.detail.includes("\n") ? request.detail : "";
   const empty = isEmpty(request.files, choice);
@@ -148,7 +153,7 @@ function Card({ request, choice, count, position, keys, places, one }: AnyCardPr
           // The one button to press is the editor's own while it is open.
           class={open === "" && one ? "primary" : ""}
           disabled={sent || empty}
-          title={empty ? t("Nothing is chosen; Reject is for that") : `${label} (${keys.accept})`}
+          title={reason(empty ? t("Nothing is chosen; Reject is for that") : `${label} (${keys.accept})`)}
           onClick={() => reply({ reply: "once" })}
         >
           {label}
@@ -158,7 +163,7 @@ function Card({ request, choice, count, position, keys, places, one }: AnyCardPr
             {t("Always allow…")}
           </button>
         )}
-        <button type="button" disabled={sent} title={`${rejectLabel(request)} (${keys.reject})`} onClick={() => reply({ reply: "reject" })}>
+        <button type="button" disabled={sent} title={reason(`${rejectLabel(request)} (${keys.reject})`)} onClick={() => reply({ reply: "reject" })}>
           {rejectLabel(request)}
         </button>
         <button type="button" disabled={sent} aria-expanded={open === "feedback"} onClick={flip("feedback")}>

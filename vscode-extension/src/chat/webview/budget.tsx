@@ -1,10 +1,11 @@
 import type { JSX } from "preact";
-import { Head, Refused, useReply, type CardProps } from "./answering";
+import { Head, Refused, useReason, useReply, type CardProps } from "./answering";
 import { t } from "../../l10n";
 
 /** A run that has used its budget: nothing is to be written, so the answers are other ones. */
 export function BudgetCard({ request, choice, count, position, keys }: CardProps): JSX.Element {
   const [sent, reply] = useReply(request, choice);
+  const reason = useReason();
   return (
     <section class="approval" role="region" tabIndex={-1} aria-label={t("Budget reached")}>
       <Head request={request} count={count} position={position} />
@@ -13,13 +14,13 @@ export function BudgetCard({ request, choice, count, position, keys }: CardProps
       </div>
       <Refused error={choice.error} />
       <div class="buttons">
-        <button type="button" class="primary" disabled={sent} title={t("Continue ({0})", keys.accept)} onClick={() => reply({ reply: "once" })}>
+        <button type="button" class="primary" disabled={sent} title={reason(t("Continue ({0})", keys.accept))} onClick={() => reply({ reply: "once" })}>
           {t("Continue")}
         </button>
         <button type="button" disabled={sent} onClick={() => reply({ reply: "always" })}>
           {t("No more limit in this session")}
         </button>
-        <button type="button" disabled={sent} title={t("Stop here ({0})", keys.reject)} onClick={() => reply({ reply: "reject" })}>
+        <button type="button" disabled={sent} title={reason(t("Stop here ({0})", keys.reject))} onClick={() => reply({ reply: "reject" })}>
           {t("Stop here")}
         </button>
       </div>

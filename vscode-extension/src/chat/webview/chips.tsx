@@ -11,7 +11,7 @@ import { t } from "../../l10n";
 export function FileName({ file }: { file: Attachment }): JSX.Element {
   const { name, data, mediaType } = file;
   const title = visibleLine(name);
-  const label = visibleLine(name.split(/[\\/]/).at(-1) ?? name);
+  const label = visibleLine(/[^\\/]*[\\/]?$/.exec(name)?.[0] ?? name);
   // What was pasted or collected has a name, but no place.
   const isPlace = data === null || /:\d+(-\d+)?$/.test(name) || name.includes("/");
   if (!isPlace) return <span title={title}>{label}</span>;

@@ -16,6 +16,8 @@ const LIST = "completions";
 interface Open {
   token: Token;
   rows: readonly Completion[];
+  /** What is said in place of rows. */
+  nothing: string;
   active: number;
 }
 
@@ -40,7 +42,7 @@ export function useCompletions(field: RefObject<HTMLTextAreaElement | null>, onC
   useEffect(() => {
     const onMessage = ({ data }: MessageEvent<ToWebview>): void => {
       const { token, id } = asked.current;
-      if (data.type === "completions" && token && data.id === id) setOpen(data.rows.length > 0 ? { token, rows: data.rows, active: 0 } : null);
+      if (data.type === "completions" && token && data.id === id) setOpen(data.rows.length > 0 || data.nothing ? { token, rows: data.rows, nothing: data.nothing, active: 0 } : null);
     };
     window.addEventListener("message", onMessage);
     return () => window.removeEventListener("message", onMessage);
@@ -56,11 +58,15 @@ export function useCompletions(field: RefObject<HTMLTextAreaElement | null>, onC
   };
   const look = (): void => {
     const element = field.current;
-    const token = element && element.selectionStart === element.selectionEnd ? tokenAt(element.value, element.selectionStart) : null;
-    if (!token || !element) return close();
+    if (element && element.selectionStart === element.selectionEnd) lookAt(element.value, element.selectionStart);
+    else close();
+  };
+  const lookAt = (text: string, at: number): void => {
+    const token = tokenAt(text, at);
+    if (!token) return close();
     if (JSON.stringify(token) === JSON.stringify(asked.current.token)) return;
     asked.current = { id: asked.current.id + 1, token };
-    post({ type: "complete", id: asked.current.id, sign: token.sign, query: token.query, begins: element.value.slice(0, token.start).trim() === "" });
+    post({ type: "complete", id: asked.current.id, sign: token.sign, query: token.query, begins: text.slice(0, token.start).trim() === "" });
   };
   const choose = (row: Completion): void => {
     const element = field.current;
@@ -69,6 +75,7 @@ export function useCompletions(field: RefObject<HTMLTextAreaElement | null>, onC
     caret.current = next.caret;
     close();
     onChoose(next.text, row);
+    if (row.leads) lookAt(next.text, next.caret);
     element.focus();
   };
   const move = (by: number): void => {
@@ -77,6 +84,7 @@ export function useCompletions(field: RefObject<HTMLTextAreaElement | null>, onC
   const key = (event: KeyboardEvent): boolean => {
     if (!open || event.isComposing || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return false;
     const row = open.rows[open.active];
+    if (!row && event.key !== "Escape") return false;
     if (event.key === "ArrowDown") move(1);
     else if (event.key === "ArrowUp") move(-1);
     else if ((event.key === "Enter" || event.key === "Tab") && row) choose(row);
@@ -86,8 +94,8 @@ export function useCompletions(field: RefObject<HTMLTextAreaElement | null>, onC
     return true;
   };
   return {
-    list: open && <List rows={open.rows} active={open.active} onChoose={choose} />,
-    aria: open
+    list: open && open.rows.length === 0 ? <p class="completions dim" role="status">{open.nothing}</p> : open && <List rows={open.rows} active={open.active} onChoose={choose} />,
+    aria: open?.rows.length
       ? { role: "combobox", "aria-expanded": true, "aria-controls": LIST, "aria-activedescendant": `${LIST}-${open.active}`, "aria-autocomplete": "list" }
       : {},
     look,

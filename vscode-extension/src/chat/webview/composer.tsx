@@ -1,14 +1,16 @@
 import type { JSX, RefObject } from "preact";
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { promptsOf } from "../../composer/text";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { namedIn, promptsOf, withoutMention } from "../../composer/text";
 import { emptyAnswers, isQuestion, withWords } from "../../permission/asked";
 import type { Answer } from "../../permission/grants";
 import type { PermissionRequest } from "../../protocol.gen";
+import type { ToWebview } from "../messages";
 import { contentsOf, pathsOf } from "./attach";
 import { Chips } from "./chips";
 import { useCompletions } from "./completion";
 import { answerOf, draftOf, post, saveAnswer, saveDraft, type Chip, type Draft } from "./host";
 import { Icon } from "./icons";
+import { NoticeLine } from "./message";
 import { AgentButton, ModeButton } from "./mode";
 import { isBusy, type ViewState } from "./store";
 import { visibleLine } from "./visible";
@@ -38,6 +40,10 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
   const [draft, setDraft] = useState<Draft>(() => draftOf(id));
   const { text, files, instead } = draft;
   const [problem, setProblem] = useState("");
+  /** Why a mention came to nothing. */
+  const [note, setNote] = useState("");
+  /** Mentions in the text that the host was asked to attach. */
+  const named = useRef(new Set<string>());
   /** Which of the earlier prompts is in the field; -1: none. */
   const [browsed, setBrowsed] = useState(-1);
   const owner = useRef(id);
@@ -55,6 +61,16 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
     } else setDraft(draftOf(id));
     setBrowsed(-1);
   }, [id, version]);
+  useEffect(() => {
+    const onMessage = ({ data }: MessageEvent<ToWebview>): void => {
+      if (data.type !== "unattached") return;
+      const now = draftOf(id);
+      put({ ...now, text: withoutMention(now.text, data.mention) });
+      setNote(data.reason);
+    };
+    window.addEventListener("message", onMessage);
+    return () => window.removeEventListener("message", onMessage);
+  }, [id]);
   const busy = isBusy(view);
   const { phase } = view.surrounding.connection;
   const model = view.session?.session.model || view.surrounding.model;
@@ -78,17 +94,29 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
     return true;
   };
   const change = (value: string): void => {
+    setNote("");
+    for (const mention of named.current) if (!value.includes(mention)) named.current.delete(mention);
     put({ ...draft, text: value, files: files.filter(({ mention }) => mention === undefined || value.includes(mention)) });
   };
   const remove = (index: number): void => {
     const mention = files[index]?.mention;
-    put({ ...draft, text: mention === undefined ? text : text.replace(mention, "").replace(/^ /, ""), files: files.filter((_, at) => at !== index) });
+    put({ ...draft, text: mention === undefined ? text : withoutMention(text, mention), files: files.filter((_, at) => at !== index) });
   };
   const completions = useCompletions(field, (value, { mention, insert, send: sends }) => {
     if (sends && value.trim() === insert.trim()) return submit(insert.trim(), files);
     change(value);
-    if (mention !== undefined) post({ type: "mention", key: mention, text: insert.trim() });
+    if (mention === undefined) return;
+    named.current.add(insert.trim());
+    post({ type: "mention", key: mention, text: insert.trim() });
   });
+  /** Attaches what the text names in full; a word at the caret may not be complete. */
+  const attachNamed = (value: string, caret: number): void => {
+    for (const { mention, key, end } of namedIn(value)) {
+      if (end === caret || named.current.has(mention) || files.some((file) => file.mention === mention)) continue;
+      named.current.add(mention);
+      post({ type: "mention", key, text: mention, written: true });
+    }
+  };
   /** Up and Down in an empty field go through the earlier prompts of the session. True when there is one. */
   const browse = (event: KeyboardEvent): boolean => {
     const { selectionStart, value } = event.currentTarget as HTMLTextAreaElement;
@@ -110,6 +138,8 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
   }, [text, field]);
   const answers = request !== undefined && instead === undefined;
   const asked = answers && isQuestion(request);
+  // An answer waits here until somebody takes it.
+  const away = answers && phase !== "connected";
   const submit = (prompt: string, attached: readonly Chip[], how: "answer" | "queue" | "steer" = "queue"): void => {
     const attachments = attached.map(({ mention: _, ...file }) => file);
     if (how === "answer" && answers) {
@@ -119,12 +149,16 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
       if (attachments.length > 0) post({ type: "prompt", text: names, attachments, steer: true });
     } else post({ type: "prompt", text: prompt, attachments, ...(instead === undefined ? {} : { instead }), ...(how === "steer" && busy ? { steer: true } : {}) });
     put({ text: "", files: [] });
+    named.current.clear();
+    // Rows for what was typed may still be on their way.
+    completions.close();
+    setNote("");
     setBrowsed(-1);
     field.current?.focus();
     onSent();
   };
   const send = (how: "answer" | "queue" | "steer" = "queue"): void => {
-    if (ready) submit(text.trim(), files, how);
+    if (ready && !(away && how === "answer")) submit(text.trim(), files, how);
   };
   return (
     <form
@@ -154,6 +188,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
           <span>{visibleLine(problem)}</span>
         </p>
       )}
+      {note && <NoticeLine level="info" text={note} />}
       {completions.list}
       <textarea
         ref={field}
@@ -167,7 +202,9 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
         placeholder={asked ? t("Answer in your own words… (Alt+Enter queues)") : answers ? t("Say what to do instead… (Alt+Enter queues)") : busy ? t("Add to the queue…") : t("Describe a task… @ for context, / for commands")}
         value={text}
         onInput={(event) => {
-          change(event.currentTarget.value);
+          const { value, selectionStart } = event.currentTarget;
+          change(value);
+          attachNamed(value, event.inputType === "insertFromPaste" ? -1 : selectionStart);
           setBrowsed(-1);
           completions.look();
         }}
@@ -228,8 +265,8 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
           type="submit"
           class="round send"
           aria-label={t("Send")}
-          title={asked ? t("Send as the answer (Enter)") : answers ? t("Reject the request with this text (Enter)") : busy ? t("Send when the running turn ends (Enter)") : t("Send (Enter)")}
-          disabled={!ready}
+          title={away ? t("Not connected: answer when Goalwright is back") : asked ? t("Send as the answer (Enter)") : answers ? t("Reject the request with this text (Enter)") : busy ? t("Send when the running turn ends (Enter)") : t("Send (Enter)")}
+          disabled={!ready || away}
         >
           <Icon name="send" />
         </button>

@@ -29,7 +29,7 @@ export function ModeButton({ mode }: { mode: Mode }): JSX.Element {
 /** Who does the work, beside what it may do; a click chooses. */
 export function AgentButton({ agent }: { agent: string }): JSX.Element {
   return (
-    <button type="button" class="mode mode-ask" aria-label={t("Agent: {0}", agent)} aria-haspopup="menu" title={t("Agent {0}. Choose another agent.", agent)} onClick={() => post({ type: "command", command: "chooseAgent" })}>
+    <button type="button" class="mode mode-ask agent" aria-label={t("Agent: {0}", agent)} aria-haspopup="menu" title={t("Agent {0}. Choose another agent.", agent)} onClick={() => post({ type: "command", command: "chooseAgent" })}>
       <Icon name="agent" />
       <span>{agent}</span>
       <Icon name="chevron" />

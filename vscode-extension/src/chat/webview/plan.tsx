@@ -3,10 +3,10 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { mergeWords } from "../../goals/branches";
 import { STATUS_WORDS } from "../../goals/model";
 import { drop } from "../../goals/places";
-import { nowWords, progress, shownGoals, type ShownGoal } from "../../goals/shown";
+import { changedGoals, nowWords, progress, shownGoals, type ShownGoal } from "../../goals/shown";
 import type { Goal, GoalTree } from "../../protocol.gen";
 import type { SessionState } from "../../session/state";
-import type { GoalAction } from "../messages";
+import type { Changes, GoalAction } from "../messages";
 import { useKeptOpen } from "./hooks";
 import { post } from "./host";
 import { Icon, type IconName } from "./icons";
@@ -17,7 +17,7 @@ const ICONS: Readonly<Record<Goal["status"], IconName>> = { pending: "pending", 
 const KEYS: Readonly<Record<string, GoalAction>> = { F2: "rename", Delete: "abandon" };
 
 /** The plan above the composer: how far it is and what is being worked on; opened, the tree with what can be done to each goal. */
-export function PlanStrip({ session }: { session: SessionState }): JSX.Element | null {
+export function PlanStrip({ session, changes }: { session: SessionState; changes: Changes }): JSX.Element | null {
   const { goalTree: tree } = session;
   const [open, toggle] = useKeptOpen("plan");
   if (tree.goals.length === 0) return null;
@@ -25,7 +25,7 @@ export function PlanStrip({ session }: { session: SessionState }): JSX.Element |
   const now = visibleLine(nowWords(tree));
   return (
     <section class="plan" aria-label={t("Plan")}>
-      {open && <Tree session={session} />}
+      {open && <Tree session={session} changes={changes} />}
       <div class="plan-bar">
         <button type="button" class="plan-head" aria-expanded={open} title={t("Show the plan")} onClick={toggle}>
           <Icon name="chevron" />
@@ -43,12 +43,13 @@ export function PlanStrip({ session }: { session: SessionState }): JSX.Element |
   );
 }
 
-function Tree({ session }: { session: SessionState }): JSX.Element {
+function Tree({ session, changes }: { session: SessionState; changes: Changes }): JSX.Element {
   const { goalTree: tree } = session;
   const [folded, setFolded] = useState<ReadonlyMap<string, boolean>>(new Map());
   const [active, setActive] = useState<string | null>(tree.currentId);
   const list = useRef<HTMLUListElement>(null);
   const rows = shownGoals(tree, folded);
+  const changed = changedGoals(tree, Object.values(changes));
   const at = Math.max(0, rows.findIndex(({ goal }) => goal.id === active));
   useEffect(() => {
     // The goal at work is in view, when the plan opens and when the work goes on.
@@ -83,7 +84,7 @@ function Tree({ session }: { session: SessionState }): JSX.Element {
   return (
     <ul class="plan-tree" role="tree" aria-label={t("Goals")} ref={list}>
       {rows.map((row, index) => (
-        <Row key={row.goal.id} row={row} tree={tree} running={session.session.status === "running"} tabIndex={index === at ? 0 : -1} onFocus={() => setActive(row.goal.id)} onKey={onKey} onFold={fold} />
+        <Row key={row.goal.id} row={row} tree={tree} changed={changed.has(row.goal.id)} running={session.session.status === "running"} tabIndex={index === at ? 0 : -1} onFocus={() => setActive(row.goal.id)} onKey={onKey} onFold={fold} />
       ))}
     </ul>
   );
@@ -92,6 +93,8 @@ function Tree({ session }: { session: SessionState }): JSX.Element {
 interface RowProps {
   row: ShownGoal;
   tree: GoalTree;
+  /** Files are changed for it. */
+  changed: boolean;
   running: boolean;
   tabIndex: number;
   onFocus: () => void;
@@ -99,7 +102,7 @@ interface RowProps {
   onFold: (id: string, to: boolean) => void;
 }
 
-function Row({ row, tree, running, tabIndex, onFocus, onKey, onFold }: RowProps): JSX.Element {
+function Row({ row, tree, changed, running, tabIndex, onFocus, onKey, onFold }: RowProps): JSX.Element {
   const { goal, number, level, parent, isFolded } = row;
   const [over, setOver] = useState(false);
   const current = goal.id === tree.currentId;
@@ -170,7 +173,7 @@ function Row({ row, tree, running, tabIndex, onFocus, onKey, onFold }: RowProps)
       </span>
       <span class="plan-actions">
         {open && !current && <Act action="focus" goalId={goal.id} icon="auto" label={t("Do this next")} />}
-        {goal.status === "completed" && <Act action="undo" goalId={goal.id} icon="undo" label={t("Undo the file changes of this goal")} />}
+        {changed && <Act action="undo" goalId={goal.id} icon="undo" label={t("Undo the file changes of this goal")} />}
         <Act action="more" goalId={goal.id} icon="more" label={t("More actions")} />
       </span>
     </li>

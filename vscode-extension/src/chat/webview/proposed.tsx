@@ -1,6 +1,8 @@
 import type { JSX } from "preact";
+import { useContext } from "preact/hooks";
 import { fileChoice, fileLabel, units, type Choice } from "../../diff/choice";
 import type { FileDiff, PermissionRequest } from "../../protocol.gen";
+import { Away, useReason } from "./answering";
 import { Box } from "./box";
 import { Counts, Diff, FilePath } from "./diff";
 import { kept } from "./difflines";
@@ -80,12 +82,14 @@ export function ProposedFile({ request, file, choice }: ProposedProps): JSX.Elem
 
 /** Decides one file of several. */
 function FileButtons({ label, decide }: { label: string; decide: (accepted: boolean) => void }): JSX.Element {
+  const away = useContext(Away);
+  const reason = useReason();
   return (
     <>
-      <button type="button" class="symbol" aria-label={t("Accept file {0}", label)} title={t("Accept file")} onClick={() => decide(true)}>
+      <button type="button" class="symbol" aria-label={t("Accept file {0}", label)} disabled={away} title={reason(t("Accept file"))} onClick={() => decide(true)}>
         <Icon name="check" />
       </button>
-      <button type="button" class="symbol" aria-label={t("Reject file {0}", label)} title={t("Reject file")} onClick={() => decide(false)}>
+      <button type="button" class="symbol" aria-label={t("Reject file {0}", label)} disabled={away} title={reason(t("Reject file"))} onClick={() => decide(false)}>
         <Icon name="cross" />
       </button>
     </>

@@ -2,7 +2,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { emptyAnswers, isAnswered, withOption } from "../../permission/asked";
 import type { Question, QuestionAnswer } from "../../protocol.gen";
-import { Head, Refused, useReply, type CardProps } from "./answering";
+import { Head, Refused, useReason, useReply, type CardProps } from "./answering";
 import { answerOf, saveAnswer } from "./host";
 import { visible, visibleLine } from "./visible";
 import { plural, t } from "../../l10n";
@@ -12,6 +12,7 @@ export function QuestionCard({ request, choice, count, position }: CardProps): J
   const { requestId, questions } = request;
   const [answers, setAnswers] = useState(() => answerOf(request).answers ?? emptyAnswers(questions));
   const [sent, reply] = useReply(request, choice);
+  const reason = useReason();
   const ready = isAnswered(answers) && !sent;
   const change = (at: number, answer: QuestionAnswer): void => {
     const next = answers.map((one, index) => (index === at ? answer : one));
@@ -31,10 +32,10 @@ export function QuestionCard({ request, choice, count, position }: CardProps): J
       </div>
       <Refused error={choice.error} />
       <div class="buttons">
-        <button type="button" class="primary" disabled={!ready} title={isAnswered(answers) ? t("Send answer") : t("Choose an option or write an answer")} onClick={send}>
+        <button type="button" class="primary" disabled={!ready} title={reason(isAnswered(answers) ? t("Send answer") : t("Choose an option or write an answer"))} onClick={send}>
           {t("Send answer")}
         </button>
-        <button type="button" disabled={sent} title={t("Goalwright decides by itself and says what it assumed")} onClick={() => reply({ reply: "reject" })}>
+        <button type="button" disabled={sent} title={reason(t("Goalwright decides by itself and says what it assumed"))} onClick={() => reply({ reply: "reject" })}>
           {t("Skip")}
         </button>
       </div>

@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useReducer, useRef } from "preact/hooks";
 import type { QueuedPrompt } from "../../protocol.gen";
 import { handedLine } from "../handed";
 import { editOf, post, saveEdit } from "./host";
@@ -8,9 +8,29 @@ import { t } from "../../l10n";
 
 /** Prompts that wait for the running turn to end, or for the user to send them: when nothing runs, all of them. */
 export function Queue({ queue, idle }: { queue: readonly QueuedPrompt[]; idle: boolean }): JSX.Element | null {
+  const [, redraw] = useReducer((times: number) => times + 1, 0);
   if (queue.length === 0) return null;
   const held = idle ? queue : queue.filter((prompt) => prompt.held);
   const next = queue.filter((prompt) => !held.includes(prompt));
+  const write = (promptId: string, text: string | null): void => {
+    saveEdit(promptId, text);
+    redraw(undefined);
+  };
+  const hold = (promptId: string, draft: string | null): void => {
+    write(promptId, draft);
+    post({ type: "holdQueue", promptId, held: draft !== null });
+  };
+  const save = ({ promptId, text }: QueuedPrompt): void => {
+    const draft = editOf(promptId);
+    if (draft === null || draft.trim() === "" || draft === text) return hold(promptId, null);
+    post({ type: "editQueue", promptId, text: draft });
+    write(promptId, null);
+  };
+  const send = (): void => {
+    // The daemon holds back what is being edited.
+    for (const prompt of held) if (editOf(prompt.promptId) !== null) save(prompt);
+    post({ type: "sendQueue" });
+  };
   const discard = (): void => {
     for (const { promptId } of held) post({ type: "editQueue", promptId, text: null });
   };
@@ -19,7 +39,7 @@ export function Queue({ queue, idle }: { queue: readonly QueuedPrompt[]; idle: b
       {held.length > 0 && (
         <div class="buttons" role="status">
           <span>{t("{0} queued", held.length)}</span>
-          <button type="button" class="primary" aria-label={t("Send what is queued")} onClick={() => post({ type: "sendQueue" })}>
+          <button type="button" class="primary" aria-label={t("Send what is queued")} onClick={send}>
             {t("Send")}
           </button>
           <button type="button" aria-label={t("Discard what is queued")} onClick={discard}>
@@ -29,41 +49,37 @@ export function Queue({ queue, idle }: { queue: readonly QueuedPrompt[]; idle: b
       )}
       <ul aria-label={t("Waiting prompts")}>
         {[...held, ...next].map((prompt) => (
-          <Waiting key={prompt.promptId} prompt={prompt} place={next.indexOf(prompt) + 1} />
+          <Waiting key={prompt.promptId} prompt={prompt} place={next.indexOf(prompt) + 1} draft={editOf(prompt.promptId)} write={write} hold={hold} save={save} />
         ))}
       </ul>
     </section>
   );
 }
 
-/** `place`: its number among those that follow by themselves, from 1; 0: it waits for the user. */
-function Waiting({ prompt, place }: { prompt: QueuedPrompt; place: number }): JSX.Element {
+interface WaitingProps {
+  prompt: QueuedPrompt;
+  /** Its number among those that follow by themselves, from 1; 0: it waits for the user. */
+  place: number;
+  /** Its text while it is being edited. */
+  draft: string | null;
+  write: (promptId: string, text: string) => void;
+  /** Begins to edit it with a text, or gives the edit up. */
+  hold: (promptId: string, draft: string | null) => void;
+  save: (prompt: QueuedPrompt) => void;
+}
+
+function Waiting({ prompt, place, draft, write, hold, save }: WaitingProps): JSX.Element {
   const { promptId } = prompt;
-  const [draft, setDraft] = useState(() => editOf(promptId));
   const field = useRef<HTMLTextAreaElement>(null);
   const editing = draft !== null;
-  const write = (text: string | null): void => {
-    setDraft(text);
-    saveEdit(promptId, text);
-  };
-  const hold = (held: boolean): void => {
-    write(held ? prompt.text : null);
-    post({ type: "holdQueue", promptId, held });
-  };
   useEffect(() => {
     // It was being edited when the window was reloaded.
-    if (draft !== null) post({ type: "holdQueue", promptId, held: true });
+    if (editing) post({ type: "holdQueue", promptId, held: true });
   }, [promptId]);
   // Only when it begins: the page is drawn again with each word of an answer, and the user may be writing elsewhere.
   useLayoutEffect(() => {
     if (editing) field.current?.focus();
   }, [editing]);
-  const save = (): void => {
-    const changed = draft !== null && draft.trim() !== "" && draft !== prompt.text;
-    if (!changed) return hold(false);
-    post({ type: "editQueue", promptId, text: draft });
-    write(null);
-  };
   if (draft !== null) {
     return (
       <li class="editing">
@@ -73,20 +89,20 @@ function Waiting({ prompt, place }: { prompt: QueuedPrompt; place: number }): JS
           dir="auto"
           aria-label={t("Edit waiting prompt")}
           value={draft}
-          onInput={(event) => write(event.currentTarget.value)}
+          onInput={(event) => write(promptId, event.currentTarget.value)}
           onKeyDown={(event) => {
-            if (event.key === "Escape" && !event.isComposing) hold(false);
+            if (event.key === "Escape" && !event.isComposing) hold(promptId, null);
             if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
             event.preventDefault();
-            save();
+            save(prompt);
           }}
         />
         <div class="buttons">
-          <button type="button" class="primary" onClick={save}>
+          <button type="button" class="primary" onClick={() => save(prompt)}>
             {t("Save")}
           </button>
-          <button type="button" onClick={() => hold(false)}>
-            {t("Discard")}
+          <button type="button" onClick={() => hold(promptId, null)}>
+            {t("Cancel")}
           </button>
         </div>
       </li>
@@ -96,7 +112,7 @@ function Waiting({ prompt, place }: { prompt: QueuedPrompt; place: number }): JS
     <li>
       {place > 0 && <span class="dim">{prompt.steer ? t("Next step") : place === 1 ? t("Next") : `${place}.`}</span>}
       <span class="queued-text" dir="auto">{handedLine(prompt.text) ?? prompt.text}</span>
-      <button type="button" class="symbol" aria-label={t("Edit")} title={t("Edit")} onClick={() => hold(true)}>
+      <button type="button" class="symbol" aria-label={t("Edit")} title={t("Edit")} onClick={() => hold(promptId, prompt.text)}>
         <Icon name="edit" />
       </button>
       <button

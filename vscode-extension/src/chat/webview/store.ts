@@ -86,6 +86,7 @@ export function reduce(state: ViewState, message: ToWebview, following: boolean)
     case "insert":
     case "restore":
     case "attach":
+    case "unattached":
     case "completions":
       return state;
   }

@@ -2,14 +2,14 @@ import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { GoalTree, Part } from "../../protocol.gen";
 import { goalMarks, grouped, lines } from "../../session/lines";
-import { planAnswers } from "../../session/plan";
+import { planAnswers, plannedWork } from "../../session/plan";
 import type { Item, SessionState } from "../../session/state";
 import type { Outgoing } from "../../session/controller";
 import type { Explored } from "../../explore/shown";
 import { turnChanges } from "../../history/turn";
-import type { Changes } from "../messages";
-import { isPlanned } from "../../session/plan";
+import type { Changes, Surrounding } from "../messages";
 import { lastPrompt } from "../../composer/text";
+import { Connect } from "./connect";
 import { Counts } from "./diff";
 import { post } from "./host";
 import { Compaction, Fixes, GoalMark, MessageView, NoticeLine, UserText } from "./message";
@@ -20,12 +20,14 @@ interface TranscriptProps {
   outbox: readonly Outgoing[];
   changes: Changes;
   explored: Explored;
+  /** Model servers on this machine, for a session that has no model. */
+  local: Surrounding["local"];
   /** The session on display, and not a record that is only read. */
   own: boolean;
 }
 
 /** The lines of the conversation, with a mark where work on another goal begins. */
-export function Transcript({ session, outbox, changes, explored, own: editable }: TranscriptProps): JSX.Element {
+export function Transcript({ session, outbox, changes, explored, local, own: editable }: TranscriptProps): JSX.Element {
   const { items, retry, goalTree } = session;
   const shown = lines(items, session.session.status !== "idle" || session.compacting);
   const last = shown.at(-1);
@@ -85,6 +87,7 @@ export function Transcript({ session, outbox, changes, explored, own: editable }
       )}
       {session.session.status === "idle" && outbox.length === 0 && <ChangedFiles items={items} changes={changes} />}
       {prompt && <AfterTurn session={session} />}
+      {prompt && session.session.demo && <Connect local={local} />}
       {outbox.map((one) => (
         <article key={one.promptId} class="message user unsent" aria-label={t("You")}>
           <UserText id={one.promptId} text={one.text} />
@@ -100,12 +103,14 @@ export function Transcript({ session, outbox, changes, explored, own: editable }
 }
 
 /** What can be done about a turn that did not come to its end. */
-function AfterTurn({ session: { session, errorKind, goalTree } }: { session: SessionState }): JSX.Element | null {
+function AfterTurn({ session: { session, errorKind, goalTree, items } }: { session: SessionState }): JSX.Element | null {
   const reason = session.trace.lastStopReason;
-  if (reason === "end_turn" && isPlanned(session, goalTree)) {
+  const work = plannedWork(session, goalTree);
+  if (reason === "end_turn" && work && !session.demo) {
     return (
       <div class="buttons">
-        <button type="button" class="primary" onClick={() => post({ type: "command", command: "buildPlan" })}>
+        {/* What was written without goals may be the answer to a question, too. */}
+        <button type="button" class={work === "goals" ? "primary" : ""} onClick={() => post({ type: "command", command: "buildPlan" })}>
           {t("Build this plan")}
         </button>
       </div>
@@ -113,7 +118,9 @@ function AfterTurn({ session: { session, errorKind, goalTree } }: { session: Ses
   }
   // An error of nobody's: the daemon was killed, and what came until then is there.
   const goesOn = reason === "canceled" || reason === "max_tokens" || (reason === "error" && errorKind === "");
-  if (!goesOn && reason !== "error") return null;
+  // A model was connected since: it can do what the demo could not.
+  const demoAnswered = !session.demo && answeredBy(items).startsWith("demo");
+  if (!goesOn && !demoAnswered && reason !== "error") return null;
   return (
     <div class="buttons">
       {goesOn && (
@@ -127,6 +134,12 @@ function AfterTurn({ session: { session, errorKind, goalTree } }: { session: Ses
       {errorKind && <Fixes errorKind={errorKind} provider={session.model.split("/", 1)[0] ?? ""} />}
     </div>
   );
+}
+
+/** The model of the newest answer; empty when there is none. */
+function answeredBy(items: readonly Item[]): string {
+  const last = items.findLast((item) => item.kind === "message" && item.message.role === "assistant");
+  return (last?.kind === "message" && last.message.model) || "";
 }
 
 /** Key of the first message of a branch that it did not get from the main line; undefined where there is no such mark. */

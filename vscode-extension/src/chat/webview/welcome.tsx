@@ -1,30 +1,10 @@
 import type { JSX } from "preact";
-import { PROVIDER_NAMES } from "../../models/words";
 import type { Surrounding } from "../messages";
+import { Connect } from "./connect";
 import { post } from "./host";
 import { Icon } from "./icons";
 import { NoticeLine } from "./message";
 import { t } from "../../l10n";
-
-const PROVIDERS: readonly (readonly [string, string])[] = [...Object.entries(PROVIDER_NAMES), ["custom", t("Other server…")]];
-
-/** Without a model: where to get one. Keys are asked for by VS Code itself; this page never sees one. */
-function Connect({ surrounding: { local } }: { surrounding: Surrounding }): JSX.Element {
-  const shown = [...PROVIDERS].sort(([a], [b]) => Number(local.includes(b)) - Number(local.includes(a)));
-  return (
-    <section class="connect" aria-labelledby="connect-title">
-      <h2 id="connect-title">{t("Connect a model")}</h2>
-      <p class="dim">{t("Your key stays on this machine, in VS Code's secret storage.")}</p>
-      <div class="buttons">
-        {shown.map(([id, name], index) => (
-          <button key={id} type="button" class={index === 0 ? "primary" : ""} onClick={() => post({ type: "connectModel", provider: id })}>
-            {local.includes(id) ? t("{0} (running)", name) : name}
-          </button>
-        ))}
-      </div>
-    </section>
-  );
-}
 
 /** The empty chat: what this is, what to know about the model, and the way back to earlier sessions. */
 export function Welcome({ surrounding }: { surrounding: Surrounding }): JSX.Element {
@@ -35,7 +15,7 @@ export function Welcome({ surrounding }: { surrounding: Surrounding }): JSX.Elem
       <p class="dim">
         {t("Goalwright plans your task as a tree of goals, shows every change as a diff, and writes only what you accept.")}
       </p>
-      {demo && <Connect surrounding={surrounding} />}
+      {demo && <Connect local={surrounding.local} />}
       {notice && <NoticeLine level="info" text={notice} />}
       {examples.length > 0 && (
         <section aria-label={t("Examples")} class="examples">

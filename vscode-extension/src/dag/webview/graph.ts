@@ -1,4 +1,4 @@
-import { branchKey, dagOf } from "../../../../daemon/api/page/dag.js";
+import { branchKey, dagOf, placeOfWork } from "../../../../daemon/api/page/dag.js";
 import { DagView } from "../../../../daemon/api/page/draw.js";
 import { layoutOf } from "../../../../daemon/api/page/layout.js";
 import { findGoals, forkAround, levelOf, wayTo, type Level } from "../../../../daemon/api/page/levels.js";
@@ -64,7 +64,7 @@ export class Graph {
     new ResizeObserver(() => {
       if (this.width !== this.host.clientWidth) this.draw();
       // The pane beside it takes room away, and what its messages are about should be seen.
-      else if (!this.held && !this.view.viewport.touched) this.view.readable();
+      else this.fit();
       if (this.held && this.view.selected) this.view.reveal(this.view.selected);
     }).observe(host);
   }
@@ -226,6 +226,15 @@ export class Graph {
     if (selected) this.view.select(next ?? null, { focus });
   }
 
+  /** Holds what can be read of the graph in view until the user moves it, with where the user stands. True when it does. */
+  private fit(): boolean {
+    const { view } = this;
+    if (this.held || view.viewport.touched) return false;
+    view.readable();
+    if (view.selected) view.reveal(view.selected);
+    return true;
+  }
+
   private changed(): void {
     this.hooks.onExpanded();
     this.draw();
@@ -258,10 +267,9 @@ export class Graph {
     view.show(dag, layoutOf(dag, { wrap: Math.max(1, this.width) }));
     this.host.dataset["took"] = (performance.now() - begun).toFixed(0);
     this.host.dataset["nodes"] = String(dag.nodes.length);
-    const place = dag.nodes.findLast((node) => node.current)?.key ?? null;
+    const place = placeOfWork(dag)?.key ?? null;
     // Until the person moves it, the view holds the whole of a graph that grows, or where the agent is.
-    if (!this.held && !view.viewport.touched) view.readable();
-    else if (place && place !== this.place && this.follow) view.reveal(place);
+    if (!this.fit() && place && place !== this.place && this.follow) view.reveal(place);
     this.place = place;
   }
 }

@@ -82,11 +82,15 @@ function page(root: HTMLElement): void {
       const at = graph.next(event.shiftKey ? -1 : 1);
       if (at > 0) found.textContent = t("{0} of {1}", at, graph.view.matches.size);
     } else if (event.key === "Escape") {
-      query.value = "";
-      find();
+      clearSearch();
       graph.view.select(graph.view.selected ?? "start", { focus: true });
     } else return;
     event.preventDefault();
+  }
+
+  function clearSearch(): void {
+    query.value = "";
+    find();
   }
 
   function savePicture(): void {
@@ -112,10 +116,12 @@ function page(root: HTMLElement): void {
     if (message.type === "all") {
       const { trace } = message;
       const before = saved();
-      if (graph.traceId !== (trace?.trace_id ?? "") && !pane.hidden) messages.close();
+      const another = graph.traceId !== (trace?.trace_id ?? "");
+      if (another && !pane.hidden) messages.close();
       const same = before !== undefined && before.trace_id === trace?.trace_id;
       graph.show(trace, same ? before.expanded : [], same ? (before.root ?? null) : null);
       remember();
+      if (another) clearSearch();
       // Of messages that came before this nobody tells.
       messages.refresh();
       return;

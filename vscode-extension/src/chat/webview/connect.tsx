@@ -1,0 +1,25 @@
+import type { JSX } from "preact";
+import { PROVIDER_NAMES } from "../../models/words";
+import type { Surrounding } from "../messages";
+import { post } from "./host";
+import { t } from "../../l10n";
+
+const PROVIDERS: readonly (readonly [string, string])[] = [...Object.entries(PROVIDER_NAMES), ["custom", t("Other server…")]];
+
+/** Without a model: where to get one. Keys are asked for by VS Code itself; this page never sees one. */
+export function Connect({ local }: { local: Surrounding["local"] }): JSX.Element {
+  const shown = [...PROVIDERS].sort(([a], [b]) => Number(local.includes(b)) - Number(local.includes(a)));
+  return (
+    <section class="connect" aria-labelledby="connect-title">
+      <h2 id="connect-title">{t("Connect a model")}</h2>
+      <p class="dim">{t("Your key stays on this machine, in VS Code's secret storage.")}</p>
+      <div class="buttons">
+        {shown.map(([id, name], index) => (
+          <button key={id} type="button" class={index === 0 ? "primary" : ""} onClick={() => post({ type: "connectModel", provider: id })}>
+            {local.includes(id) ? t("{0} (running)", name) : name}
+          </button>
+        ))}
+      </div>
+    </section>
+  );
+}

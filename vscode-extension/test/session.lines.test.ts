@@ -141,6 +141,13 @@ test("limits that were set are in the meter at once", () => {
   assert.equal(apply(fromLoad(loaded()), set).meter, null);
 });
 
+test("a call that waits for its answer stands below the heading of the goal that has the focus", () => {
+  const messages = [message("assistant", 1, [call("next", "goal", { focus: "2" }), call("change", "edit", {})]), { ...message("tool", 2, [result("next")]), goalId: null }];
+  const goalTree = { ...loaded().goalTree, currentId: "2" };
+  const state = fromLoad(loaded({ messages, goalTree, pending: [request("r", { toolCallId: "change" })] }));
+  assert.deepEqual([...goalMarks(lines(state.items, false), state)], [["change", "2"]]);
+});
+
 test("a goal that a message begins has its heading before the calls that belong to it", () => {
   const told = (id: string, goalId: string | null, sequence: number): Message => ({ ...message("tool", sequence, [result(id)]), goalId });
   const messages = [
@@ -151,7 +158,7 @@ test("a goal that a message begins has its heading before the calls that belong 
     { ...message("assistant", 5, [text("Next.")]), goalId: "2" },
   ];
   const state = fromLoad(loaded({ messages }));
-  assert.deepEqual([...goalMarks(lines(state.items, false), state.results)], [["look", "1"], ["m5", "2"]]);
+  assert.deepEqual([...goalMarks(lines(state.items, false), state)], [["look", "1"], ["m5", "2"]]);
 });
 
 const read = (id: string, file = `${id}.py`) => call(id, "read", { file_path: file });

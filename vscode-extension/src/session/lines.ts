@@ -125,9 +125,12 @@ function isEmpty(value: unknown): boolean {
 
 /**
  * Where work on another goal begins: the goal by the key of a message, or by the id of a call within it. A message may
- * set the focus and go on with the next goal.
+ * set the focus and go on with the next goal; a call under way belongs to the goal that has it now.
  */
-export function goalMarks(lines: readonly Line[], results: SessionState["results"]): Map<string, string> {
+export function goalMarks(lines: readonly Line[], { results, progress, pending, goalTree }: Pick<SessionState, "results" | "progress" | "pending" | "goalTree">): Map<string, string> {
+  const waiting = new Set(pending.map((request) => request.toolCallId));
+  const goalOf = (id: string): string | null | undefined =>
+    results[id] ? results[id].goalId : progress[id]?.started || waiting.has(id) ? goalTree.currentId : undefined;
   const marks = new Map<string, string>();
   let current: string | null = null;
   const mark = (key: string, goalId: string | null | undefined): void => {
@@ -137,7 +140,7 @@ export function goalMarks(lines: readonly Line[], results: SessionState["results
   for (const line of lines) {
     if (line.kind !== "message" || line.message.role !== "assistant") continue;
     mark(line.key, line.message.goalId);
-    for (const part of line.message.content) if (part.type === "tool_call") mark(part.id, results[part.id]?.goalId);
+    for (const part of line.message.content) if (part.type === "tool_call") mark(part.id, goalOf(part.id));
   }
   return marks;
 }

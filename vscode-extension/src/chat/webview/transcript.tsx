@@ -35,7 +35,7 @@ export function Transcript({ session, outbox, changes, explored, local, own: edi
   // A summary that is being written is no answer.
   const streaming = compacting ? null : session.streaming;
   const busy = session.session.status === "running";
-  const marks = goalMarks(shown, session.results);
+  const marks = goalMarks(shown, session);
   const plans = planAnswers(items);
   const own = firstOwn(session);
   const drawn = grouped(shown, session.pending, (key) => key === own || marks.has(key));

@@ -209,7 +209,7 @@ test("a row of a branch says what it is at, and how it came out", () => {
       ["waiting for approval · 2 messages · 1.2k tokens · Reading a.py", "branch.waiting"],
     ],
   );
-  const done = branchRow({ ...at, status: "completed", summary: "Two\nfiles." }, false, true);
+  const done = branchRow({ ...at, status: "completed", summary: "**Two**\n`files`." }, false, true);
   assert.deepEqual([done.description, done.spoken], ["used · Two files.", "Branch A: Way A, done, used, used · Two files."]);
   const tip = branchTooltip(branch("A", { description: "[x](command:y)", status: "completed", score: score() }), false, (value) => value.replace(/[[\]()]/g, "\\$&"));
   assert.ok(tip.includes("\\[x\\]\\(command:y\\)"), tip);

@@ -9,7 +9,7 @@ const tree = {
   mission: "Ship it",
   currentId: "4",
   goals: [
-    goal("1", { status: "completed", summary: "found\nit" }),
+    goal("1", { status: "completed", summary: "found\n`it`" }),
     goal("2", { status: "abandoned" }),
     goal("3", { status: "in_progress" }),
     goal("4", { parentId: "3", status: "in_progress" }),

@@ -30,7 +30,7 @@ export function builtIns(): readonly BuiltIn[] {
     { name: "compact", detail: t("Summarize the conversation to free context"), command: "compact" },
     { name: "undo", detail: t("Undo the last file change"), command: "undoChange" },
     { name: "model", detail: t("Choose the model"), command: "chooseModel" },
-    { name: "agent", detail: t("Start a new session with another agent"), command: "newSessionWith" },
+    { name: "agent", detail: t("Choose the agent of this session"), command: "chooseAgent" },
     { name: "mode", detail: t("Choose what runs without asking"), command: "setMode" },
     { name: "budget", detail: t("Limit what the session may cost"), command: "setBudget" },
   ];

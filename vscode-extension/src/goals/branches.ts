@@ -1,4 +1,5 @@
 /** Branches in the goal tree: which rows they have, and what stands there. Pure. */
+import { bareLine } from "../chat/webview/visible";
 import { branchesOf, type Children } from "../explore/children";
 import { board } from "../explore/score";
 import { branchLabel, branchState, lastLine, oneLine, spentWords, STATE_WORDS, type BranchState } from "../explore/words";
@@ -53,8 +54,8 @@ export function branchRow(branch: BranchMeta, waiting: boolean, chosen: boolean)
   const label = branchLabel(branch);
   const live = state === "exploring" || state === "waiting";
   const facts = live
-    ? [state === "waiting" ? STATE_WORDS.waiting : "", spentWords(branch.cumulativeStats), lastLine(branch.lastMessage)]
-    : [chosen ? t("used") : state === "completed" ? "" : STATE_WORDS[state], oneLine(branch.summary ?? "") || spentWords(branch.cumulativeStats)];
+    ? [state === "waiting" ? STATE_WORDS.waiting : "", spentWords(branch.cumulativeStats), bareLine(lastLine(branch.lastMessage))]
+    : [chosen ? t("used") : state === "completed" ? "" : STATE_WORDS[state], bareLine(oneLine(branch.summary ?? "")) || spentWords(branch.cumulativeStats)];
   const description = facts.filter(Boolean).join(" · ");
   return {
     label,

@@ -1,4 +1,5 @@
 /** The goal tree as rows. Pure: how VS Code shows them is in view.ts. */
+import { bareLine } from "../chat/webview/visible";
 import { duration, messagesWord, money, tokensWord } from "../amounts";
 import { total } from "../meter/model";
 import type { Goal, GoalMeter, GoalStats, GoalTree } from "../protocol.gen";
@@ -51,7 +52,7 @@ export function row(
 ): GoalRow {
   const current = goal.id === context.tree.currentId;
   const parent = childrenOf(context.tree, goal.id).length > 0 || context.branched?.has(goal.id) === true;
-  const summary = oneLine(goal.summary ?? "");
+  const summary = bareLine(oneLine(goal.summary ?? ""));
   const status = STATUS_WORDS[goal.status];
   const label = number ? `${number} ${oneLine(goal.description)}` : oneLine(goal.description);
   return {

@@ -243,7 +243,7 @@ def workspace(ground: Path) -> Path:
     return make_parcels(ground)
 
 
-@pytest.mark.parametrize("name", list(SCENES)[:: in_full(1, 2)])
+@pytest.mark.parametrize("name", list(SCENES)[:: in_full(1, 3)])
 async def test_nothing_said_is_lost_by_a_reload_and_a_killed_daemon(
     with_model: WithModel, workspace: Path, name: str
 ) -> None:

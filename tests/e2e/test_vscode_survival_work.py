@@ -297,7 +297,7 @@ def workspace(ground: Path) -> Path:
     return make_parcels(ground)
 
 
-@pytest.mark.parametrize("name", list(SCENES)[:: in_full(1, 2)])
+@pytest.mark.parametrize("name", list(SCENES)[:: in_full(1, 3)])
 async def test_no_work_is_lost_or_done_twice_by_a_reload_and_a_killed_daemon(
     with_model: WithModel, workspace: Path, name: str
 ) -> None:

@@ -281,7 +281,7 @@ async def test_without_a_key_no_request_is_made() -> None:
     ):
         error = await failure(provider, request())
         assert (error.kind, error.retryable) == ("no_key", False)
-        assert f"set {name} or choose another model" in str(error)
+        assert f"set {name}, or choose another model" in str(error)
 
 
 @pytest.mark.parametrize("url", ["notaurl", "ftp://x", "http://", "http://h:port", "http://[::1"])

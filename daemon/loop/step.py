@@ -38,7 +38,7 @@ from daemon.provider.base import (
 from tools.access import suggestions
 from tools.base import Approval, PermissionAsk, PermissionDenied, ToolContext, ToolResult
 from tools.cutting import cut_text
-from tools.localization import t
+from tools.localization import n, t
 
 log = logging.getLogger(__name__)
 
@@ -365,12 +365,21 @@ async def _run_edits(
         for call in rest:
             host.add_result(_refused(call, _NOT_RUN))
         raise
-    first = next((noes[call.id] for call in group if call.id in noes), None)
-    if first is None:
+    refused = [noes[call.id] for call in group if call.id in noes]
+    if not refused:
         return StepOutcome("tool_use")
     for call in rest:
         host.add_result(_refused(call, _AFTER_REFUSAL, {"denied": True, **_AFTER}))
-    return _outcome(first)
+    outcome = _outcome(refused[0])
+    if outcome.detail and len(refused) > 1:
+        more = n(
+            "{detail} One more edit was rejected, too.",
+            "{detail} {count} more edits were rejected, too.",
+            len(refused) - 1,
+            detail=outcome.detail,
+        )
+        return replace(outcome, detail=more)
+    return outcome
 
 
 async def _answer(host: StepHost, call: ToolCallPart, *, again: bool = False) -> ToolResultPart:

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 import type * as vscode from "vscode";
 import type { Daemon } from "../src/daemon/daemon";
+import { connectionLost, Problem } from "../src/daemon/problems";
 import { ErrorCode } from "../src/protocol.gen";
 import { SessionController } from "../src/session/controller";
 import { EventEmitter, shown } from "./fakes/vscode";
@@ -321,4 +322,19 @@ test("events of another session are not mixed in", async () => {
   await sessions.open("s1");
   daemon.tell(event(1, "turn_started", { promptId: "p" }), "s2");
   assert.equal(sessions.state?.session.status, "idle");
+});
+
+test("a prompt that waits while the user stops the daemon comes back, and starts none", async () => {
+  const { daemon, sessions } = make();
+  await sessions.open("s1");
+  const back: string[] = [];
+  sessions.onUndelivered(({ text }) => back.push(text));
+  let connects = 0;
+  daemon.connect = () => {
+    connects += 1;
+    return connects > 1 ? Promise.resolve() : Promise.reject(new Problem("stopped", "stopped"));
+  };
+  await sessions.prompt("Go on");
+  assert.deepEqual([back, connects], [["Go on"], 1]);
+  assert.deepEqual([connectionLost(new Problem("stopped", "")), connectionLost(new Problem("canceled", ""))], [false, true]);
 });

@@ -57,6 +57,8 @@ export class Daemon implements vscode.Disposable {
   /** Grows when what is under way is no longer wanted. */
   private generation = 0;
   private wake: (() => void) | undefined;
+  /** The user has not stopped the daemon. */
+  private wanted = true;
 
   constructor(private readonly around: Surroundings) {}
 
@@ -89,6 +91,7 @@ export class Daemon implements vscode.Disposable {
   /** Ends the daemon's process; turns that run there end with it. */
   async stop(): Promise<void> {
     const { folder, python, output } = this.around;
+    this.wanted = false;
     const asked = await this.askToStop();
     await this.disconnect();
     const workspace = folder();
@@ -133,7 +136,13 @@ export class Daemon implements vscode.Disposable {
     return (this.connecting ??= this.begin(false));
   }
 
+  /** Why an attempt to connect ends: another one takes its place, or the user stopped the daemon and wants none. */
+  private givenUp(): Problem {
+    return new Problem(this.wanted ? "canceled" : "stopped", t("The connection is no longer wanted."));
+  }
+
   private begin(lost: boolean): Promise<Connection> {
+    this.wanted = true;
     const generation = this.generation;
     const attempt = this.ended.then(() => this.attempt(generation, lost));
     this.ended = attempt.catch(() => undefined);
@@ -144,7 +153,7 @@ export class Daemon implements vscode.Disposable {
     const { output } = this.around;
     for (let n = 0; ; n++) {
       await this.pause(backoff(n));
-      if (generation !== this.generation) throw new Problem("canceled", t("The connection is no longer wanted."));
+      if (generation !== this.generation) throw this.givenUp();
       this.set(
         lost || n > 0
           ? { phase: "reconnecting", detail: t("Reconnecting…") }
@@ -183,7 +192,7 @@ export class Daemon implements vscode.Disposable {
     const status = await connection.request("goalwright/daemon/status", {});
     if (generation !== this.generation) {
       await connection.close();
-      throw new Problem("canceled", t("The connection is no longer wanted."));
+      throw this.givenUp();
     }
     this.connection = connection;
     this.around.output.info(`connected to daemon ${status.version}, process ${status.pid}, model ${status.model}`);

@@ -116,6 +116,8 @@ export class GoalsView
     box.title = t("Filter goals");
     box.placeholder = t("Words of the goal or its summary, or its number");
     box.value = this.query;
+    // A click on a goal that was found must not clear what found it.
+    box.ignoreFocusOut = true;
     let kept = false;
     box.onDidChangeValue((value) => this.setQuery(value));
     box.onDidAccept(() => {

@@ -71,6 +71,8 @@ async def test_a_rejection_without_a_reason_rejects_what_waits_and_keeps_what_wa
         assert result.stop == "permission_denied"
         assert written(bench) == {"a.txt"}
         assert [part.is_error for part in results(session)] == [False, True, True]
+        assert "b.txt" in result.detail
+        assert result.detail.endswith(" One more edit was rejected, too.")
 
 
 async def test_feedback_on_one_edit_leaves_the_others_to_the_user(tmp_path: Path) -> None:

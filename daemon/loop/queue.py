@@ -28,16 +28,19 @@ class Waiting:
     result: asyncio.Future[TurnResult]
     restored: bool = False
     """Left by a crash: nobody waits for the result."""
+    follows: bool = False
+    """Left by a crash, and not held by the user before it: it follows the user's next prompt."""
     edited: bool = False
     """The user is at it: it is not taken meanwhile."""
 
     @property
     def ready(self) -> bool:
         """Whether a turn may take it."""
-        return not self.edited and not self.prompt.held
+        return not self.edited and not self.prompt.held and not self.follows
 
     def hold(self, held: bool) -> None:
         """Let it wait for the user's word, or no longer."""
+        self.follows = False
         self.prompt = self.prompt.model_copy(update={"held": held, "steer": self.prompt.steer and not held})
 
     def settle(self, stop: StopReason, detail: str = "", *, removed: bool = False) -> None:
@@ -100,7 +103,7 @@ class PromptQueue:
 
     def hold(self, held: bool) -> bool:
         """Hold all that waits until the user says so, or no longer. False when that changes nothing."""
-        others = [waiting for waiting in self._waiting if waiting.prompt.held != held]
+        others = [waiting for waiting in self._waiting if waiting.follows or waiting.prompt.held != held]
         for waiting in others:
             waiting.hold(held)
         return bool(others)
@@ -125,10 +128,22 @@ class PromptQueue:
         self._steered.clear()
 
     def restore(self, prompts: Sequence[QueuedPrompt]) -> None:
-        """After a crash: what waited still waits, for the user's word."""
+        """After a crash: what waited still waits, for the user's word or next prompt."""
         loop = asyncio.get_running_loop()
-        self._waiting = [Waiting(prompt, loop.create_future(), restored=True) for prompt in prompts]
-        self.hold(True)
+        self._waiting = [
+            Waiting(
+                prompt.model_copy(update={"steer": False}),
+                loop.create_future(),
+                restored=True,
+                follows=not prompt.held,
+            )
+            for prompt in prompts
+        ]
+
+    def follow(self) -> None:
+        """Let what a crash left, and the user had not held before it, go on behind their prompt."""
+        for waiting in self._waiting:
+            waiting.follows = False
 
     def clear(self, detail: str) -> None:
         """Tell all senders that nothing will come; what a crash left stays for the next start."""

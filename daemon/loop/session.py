@@ -153,7 +153,8 @@ class Session(LiveSession):
                 self._queue.drop(waiting)
                 raise
         else:
-            # Without what a crash or a stop left waiting.
+            # Before what a crash left waiting; what a stop holds back is not let go by this.
+            self._queue.follow()
             waiting = self._queue.add(prompt, first=True)
             self._worker = asyncio.create_task(self._work(), name=f"session {self.session_id}")
         return await asyncio.shield(waiting.result)
@@ -197,7 +198,7 @@ class Session(LiveSession):
         return True
 
     def send_queue(self) -> None:
-        """Work on what waits, now; after a stop or a crash it waits for this."""
+        """Work on what waits, now. What a stop holds waits for this, what a crash left for this or the next prompt."""
         self.check_sealed()
         if self._queue.hold(False):
             self._queue_changed()
@@ -304,7 +305,7 @@ class Session(LiveSession):
         self._queue.refuse_steered(prompt_id, reason)
 
     def restore_queue(self, queue: Sequence[QueuedPrompt]) -> None:
-        """After a crash: what waited still waits, for the user's word."""
+        """After a crash: what waited still waits, for the user's word or next prompt."""
         self._queue.restore(queue)
 
     def queue_stored(self) -> None:
@@ -330,6 +331,7 @@ class Session(LiveSession):
             self.replied(request, CANCELED)
         prompt = QueuedPrompt(prompt_id=self.state.turn or "", text="")
         waiting = Waiting(prompt, asyncio.get_running_loop().create_future(), restored=True)
+        self._queue.follow()
         self._worker = asyncio.create_task(self._work(waiting), name=f"session {self.session_id}")
         return True
 

@@ -60,8 +60,7 @@ class QueuedPrompt(Model):
     attachments: tuple[FilePart, ...] = ()
     """Kept with the prompt, so that a crash while it waits loses none."""
     held: bool = False
-    """The user stopped the turn that it waited for, or the daemon did not live to begin it: it is sent when the user
-    says so, and not with other prompts."""
+    """The user stopped the turn that it waited for: it is sent when they say so, and not with other prompts."""
 
 
 class Budget(Model):

@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
-import { beforeEach, test } from "node:test";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import * as os from "node:os";
+import * as path from "node:path";
+import { after, beforeEach, test } from "node:test";
 import type * as vscode from "vscode";
 import { applyFrame, stateOf } from "../../daemon/api/page/live.js";
 import type { Frame, TraceDetail } from "../../daemon/api/page/shapes";
@@ -12,6 +15,12 @@ import type { Change, SessionController } from "../src/session/controller";
 import { apply, fromLoad, type SessionState, type Update } from "../src/session/state";
 import { event, goal, loaded, message, session, text, UNPAID } from "./fakes/protocol";
 import { answers as chosen, env, EventEmitter, FakePanel, opened, panels, ran, shown as told, UIKind } from "./fakes/vscode";
+
+/** An extension's folder with the files of the page. */
+const EXTENSION = mkdtempSync(path.join(os.tmpdir(), "gw-ext-"));
+mkdirSync(path.join(EXTENSION, "dist"));
+for (const name of ["graph.css", "graph.js"]) writeFileSync(path.join(EXTENSION, "dist", name), `/* ${name} */`);
+after(() => rmSync(EXTENSION, { recursive: true }));
 
 const STATS = { messageCount: 1, totalTokens: 10, totalCost: 0.5, durationMs: 1500, preview: "read" };
 
@@ -129,7 +138,7 @@ beforeEach(() => {
       return method in answers ? Promise.resolve(answers[method]) : Promise.reject(new Error("There is no such branch."));
     },
   };
-  graph = new GraphPanel({ path: "/ext" } as vscode.Uri, {
+  graph = new GraphPanel({ path: EXTENSION } as vscode.Uri, {
     daemon: daemon as never,
     sessions: sessions as unknown as SessionController,
     reveal: (...place) => {

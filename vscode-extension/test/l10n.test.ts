@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { translations } from "../src/chat/html";
+import { inScript, translations } from "../src/chat/html";
 import { plural, setCatalogue, t } from "../src/l10n";
 import { catalogue, language } from "../src/language";
 import { sources, textsOf, type Found, type Text } from "./fakes/texts";
@@ -140,4 +140,8 @@ test("a page in English carries no catalogue, and a translation cannot end its b
   assert.equal(block.match(/<\/?script/g)?.length, 2);
   const texts: unknown = JSON.parse(block.replace(/^<[^>]*>|<\/script>$/g, ""));
   assert.deepEqual(texts, { a: "</script><script>alert(1)</script>" });
+});
+
+test("a script that speaks of comments of HTML ends where its element ends", () => {
+  assert.equal(inScript("const comment = /<!--.*-->/, text = '<!--';"), "const comment = /\\x3C!--.*-->/, text = '\\x3C!--';");
 });

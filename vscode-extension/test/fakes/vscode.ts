@@ -67,7 +67,10 @@ export const commands = {
 
 /** As much of an address as is joined and shown. */
 export const Uri = {
-  joinPath: (base: { path: string }, ...parts: string[]) => ({ path: [base.path, ...parts].join("/") }),
+  joinPath: (base: { path: string }, ...parts: string[]) => {
+    const path = [base.path, ...parts].join("/");
+    return { path, fsPath: path };
+  },
   parse: (value: string) => ({ scheme: value.split(":", 1)[0], authority: new URL(value).host, toString: () => value }),
 };
 

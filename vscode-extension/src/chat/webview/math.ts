@@ -11,7 +11,7 @@ declare global {
   var goalwrightMath: Render | undefined;
 }
 
-/** The script of the page, which `mathml.js` lies beside; the policy lets in what has its nonce. */
+/** The script of the page, which says where `mathml.js` is; the policy lets in what has its nonce. */
 const page = typeof document === "undefined" ? null : (document.currentScript as HTMLScriptElement | null);
 /** Characters of a formula in a line: behind each sign of one, so much is looked at for its end. */
 const LONGEST = 2_000;
@@ -29,7 +29,7 @@ function load(): void {
   asked = true;
   const script = document.createElement("script");
   script.nonce = page.nonce;
-  script.src = page.src.replace(/chat\.js(?=$|\?)/, "mathml.js");
+  script.src = page.dataset["math"] ?? "";
   script.onload = () => {
     for (const then of waiting) then();
   };

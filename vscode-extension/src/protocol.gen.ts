@@ -1594,10 +1594,7 @@ export interface QueuedPrompt {
   planner: PromptPlanner | null;
   /** Kept with the prompt, so that a crash while it waits loses none. */
   attachments: FilePart[];
-  /**
-   * The user stopped the turn that it waited for, or the daemon did not live to begin it: it is sent when the user
-   * says so, and not with other prompts.
-   */
+  /** The user stopped the turn that it waited for: it is sent when they say so, and not with other prompts. */
   held: boolean;
 }
 

@@ -276,6 +276,7 @@ SCENES = {
         plan_and_summary_kept,
         again=write_the_name,
         end=goal_is_renamed_and_the_turn_undone,
+        written='"plan"]',
     ),
     "a sub-agent at work": Scene(
         lambda _: [task.call("task", agent="explore", prompt="Name the carriers."), LONG, HERE],

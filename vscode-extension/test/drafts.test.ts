@@ -66,12 +66,12 @@ test("what was done to a request goes to the next one for the same proposal, and
   drafts.setText(request("r1", call), "a.py", "mine");
   drafts.decide(request("r1", call), "a.py");
   // The file has changed meanwhile: the numbers of hunks mean something else.
-  drafts.adopt(request("r2", { ...call, files: [file("a.py", { diff: "another" })] }), new Set(["r2"]));
+  assert.equal(drafts.adopt(request("r2", { ...call, files: [file("a.py", { diff: "another" })] }), new Set(["r2"])), false);
   assert.equal(drafts.choice("r2"), ALL);
   // The earlier one still waits.
-  drafts.adopt(request("r3", call), new Set(["r1", "r3"]));
+  assert.equal(drafts.adopt(request("r3", call), new Set(["r1", "r3"])), false);
   assert.equal(drafts.choice("r3"), ALL);
-  drafts.adopt(request("r4", call), new Set(["r4"]));
+  assert.equal(drafts.adopt(request("r4", call), new Set(["r4"])), true, "whoever shows the choice is to be told");
   assert.deepEqual(drafts.choice("r4"), choice);
   assert.deepEqual(drafts.texts("r4"), { "a.py": "mine" });
   assert.deepEqual([...drafts.decided("r4")], ["a.py"]);

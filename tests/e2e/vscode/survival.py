@@ -72,7 +72,8 @@ STORED = """async text => {
         const base = await opened(indexedDB.open(name));
         const rows = await opened(base.transaction("ItemTable").objectStore("ItemTable").getAll());
         base.close();
-        if (JSON.stringify(rows).includes(text)) return true;
+        // Values are texts of JSON, in JSON once more.
+        if (JSON.stringify(rows).replaceAll("\\\\", "").includes(text)) return true;
     }
     return false;
 }"""

@@ -66,14 +66,18 @@ export class Drafts {
     this.set(request, { texts: text === undefined ? others : { ...others, [path]: text } });
   }
 
-  /** Takes over what was done to an earlier request for the same, which a daemon had asked before it was killed. `pending`: ids. */
-  adopt(request: PermissionRequest, pending: ReadonlySet<string>): void {
-    if (this.drafts.has(request.requestId)) return;
+  /**
+   * Takes over what was done to an earlier request for the same, which a daemon had asked before it was killed. `pending`: ids.
+   * True when there was something.
+   */
+  adopt(request: PermissionRequest, pending: ReadonlySet<string>): boolean {
+    if (this.drafts.has(request.requestId)) return false;
     const proposal = proposalOf(request);
     const earlier = this.of(request.traceId).find((id) => !pending.has(id) && this.drafts.get(id)?.proposal === proposal);
-    if (earlier === undefined) return;
+    if (earlier === undefined) return false;
     this.set(request, { choice: { ...this.choice(earlier), error: "" }, texts: this.texts(earlier), decided: [...this.decided(earlier)] });
     this.drop(earlier);
+    return true;
   }
 
   drop(requestId: string): void {

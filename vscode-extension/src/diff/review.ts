@@ -358,7 +358,9 @@ export class Review implements vscode.Disposable {
     this.seen = pending;
     this.went = this.goesOn;
     const ids = new Set(pending.map((request) => request.requestId));
-    for (const request of pending) this.drafts.adopt(request, ids);
+    const adopted = pending.filter((request) => this.drafts.adopt(request, ids));
+    // The card may have been drawn already.
+    if (adopted.length > 0) this.chosen.fire();
     const automatic = vscode.workspace.getConfiguration("goalwright").get<boolean>("openDiffAutomatically", true);
     this.quietly(this.settleStale(ids));
     for (const request of pending) {

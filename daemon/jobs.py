@@ -1,19 +1,21 @@
-"""Commands that go on in the background: one keeper for each session, behind ``tools.jobs.Jobs``.
+"""The commands of a session: those in the background, behind ``tools.jobs.Jobs``, and those that a turn waits for.
 
-They were approved like any command. They end with the session, and with the daemon whatever becomes of it
-(``tools.reaper``). What a job changes in the workspace is nobody's tool call, so it is not in the file history.
+Background commands were approved like any command. They end with the session, and with the daemon whatever becomes of
+it (``tools.reaper``). What a job changes in the workspace is nobody's tool call, so it is not in the file history.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from tools import ansi, process
+from tools.base import ToolResult
 from tools.cutting import tail
 from tools.errors import ToolError
 from tools.jobs import Job
@@ -203,3 +205,37 @@ class SessionJobs:
         ended = [job_id for job_id, entry in self._jobs.items() if entry.job.exit_code is not None]
         for job_id in ended[:-MAX_ENDED]:
             del self._jobs[job_id]
+
+
+class StoppableCalls:
+    """The commands under way of a session, by the ids of their calls."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, asyncio.Task[ToolResult]] = {}
+
+    def stop(self, call_id: str) -> bool:
+        """Stop a command with all its processes. False when it does not run (any more)."""
+        task = self._tasks.get(call_id)
+        return task is not None and task.cancel()
+
+    async def run(
+        self,
+        call_id: str,
+        work: Coroutine[Any, Any, ToolResult],
+        stopped: Callable[[str], ToolResult | None],
+    ) -> ToolResult:
+        """Run a command to its end, or until ``stop``; ``stopped`` tells what it had come to by then.
+
+        Whoever cancels the caller cancels the command and the caller, as without this.
+        """
+        task = self._tasks[call_id] = asyncio.create_task(work)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            if not task.cancelled() or (caller is not None and caller.cancelling()):
+                raise
+            result = stopped(call_id) or ToolResult("Stopped by the user.", t("canceled"))
+            return replace(result, metadata={**result.metadata, "canceled": True}, is_error=True)
+        finally:
+            del self._tasks[call_id]

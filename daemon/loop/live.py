@@ -22,14 +22,13 @@ from daemon.context.window import WindowCache
 from daemon.files.history import LineHistory, SessionHistory
 from daemon.files.versions import Version
 from daemon.hooks.session import SessionHooks
-from daemon.jobs import SessionJobs
+from daemon.jobs import SessionJobs, StoppableCalls
 from daemon.loop.doom import CallMemory, general_command
 from daemon.loop.file_events import file_changed
 from daemon.loop.notes import JOB_ENDED, JOB_KILLED, job_lost, job_notice
 from daemon.loop.services import Services
 from daemon.loop.state import SessionState
 from daemon.loop.step import Received
-from daemon.loop.stoppable import StoppableCalls
 from daemon.loop.unattended import RunLimits
 from daemon.model.branches import branch_of, root_of
 from daemon.model.events import (

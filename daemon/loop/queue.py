@@ -82,24 +82,27 @@ class PromptQueue:
 
     def edit(self, prompt_id: str, text: str | None) -> bool:
         """Change a prompt, or remove it with None. False when it does not wait (any more)."""
-        for waiting in self._waiting:
-            if waiting.prompt.prompt_id == prompt_id:
-                if text is None:
-                    self._waiting.remove(waiting)
-                    waiting.settle("canceled", removed=True)
-                else:
-                    waiting.prompt = waiting.prompt.model_copy(update={"text": text})
-                    waiting.edited = False
-                return True
-        return False
+        waiting = self._find(prompt_id)
+        if waiting is None:
+            return False
+        if text is None:
+            self._waiting.remove(waiting)
+            waiting.settle("canceled", removed=True)
+        else:
+            waiting.prompt = waiting.prompt.model_copy(update={"text": text})
+            waiting.edited = False
+        return True
 
     def being_edited(self, prompt_id: str, edited: bool) -> bool:
         """Hold a prompt back while it is edited, or no longer. False when it does not wait (any more)."""
-        for waiting in self._waiting:
-            if waiting.prompt.prompt_id == prompt_id:
-                waiting.edited = edited
-                return True
-        return False
+        waiting = self._find(prompt_id)
+        if waiting is None:
+            return False
+        waiting.edited = edited
+        return True
+
+    def _find(self, prompt_id: str) -> Waiting | None:
+        return next((waiting for waiting in self._waiting if waiting.prompt.prompt_id == prompt_id), None)
 
     def hold(self, held: bool) -> bool:
         """Hold all that waits until the user says so, or no longer. False when that changes nothing."""

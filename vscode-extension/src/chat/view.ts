@@ -109,7 +109,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         this.showBadge();
       }),
       parts.attention.onDidChange(() => this.showBadge()),
-      sessions.onUndelivered(({ text, attachments }) => this.post({ type: "restore", text, attachments: attachments.filter(({ mediaType }) => mediaType !== OPEN_FILE) })),
+      sessions.onUndelivered(({ text, attachments }) => this.giveBack(text, attachments)),
       surrounding.onDidChange((value) => this.post({ type: "surrounding", surrounding: value })),
       review.onDidChoose(() => this.post({ type: "choices", choices: review.choices })),
       explorations.onDidChange(() => this.post({ type: "explored", explored: explorations.shown })),
@@ -365,32 +365,37 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   /** Puts an earlier message into the composer, to be sent in its place. */
   private async editAgain(messageId: string, text: string, attachments: Attachment[]): Promise<void> {
     // What somebody else began cannot be forked: there the message is sent once more.
-    const instead = this.parts.sessions.state?.session.foreign ? {} : { instead: messageId };
-    this.post({ type: "restore", text, attachments: attachments.filter(({ mediaType }) => mediaType !== OPEN_FILE), ...instead });
+    this.giveBack(text, attachments, this.parts.sessions.state?.session.foreign ? undefined : messageId);
     await this.focus();
   }
 
   /** Goes on from before an earlier message with another one; the session keeps what followed it, and the old files if wanted. */
   private async resend(messageId: string, text: string, attachments: Attachment[]): Promise<void> {
     const { sessions, history } = this.parts;
+    let forked = false;
     try {
       if (sessions.state && sessions.state.session.status !== "idle") await sessions.cancel();
-      if (await revertOrKeep(history, messageId)) {
-        await sessions.fork(messageId);
-        return await this.prompt(text, attachments, "queue");
-      }
-    } catch (error) {
-      this.post({ type: "restore", text, attachments, instead: messageId });
-      throw error;
+      if (!(await revertOrKeep(history, messageId))) return;
+      await sessions.fork(messageId);
+      forked = true;
+    } finally {
+      if (!forked) this.giveBack(text, attachments, messageId);
     }
-    this.post({ type: "restore", text, attachments, instead: messageId });
+    await this.prompt(text, attachments, "queue");
+  }
+
+  /** Puts a message back into the composer. `instead`: the earlier one that it is to take the place of. */
+  private giveBack(text: string, attachments: readonly Attachment[], instead?: string): void {
+    // What the editor shows then goes along anew.
+    const own = attachments.filter(({ mediaType }) => mediaType !== OPEN_FILE);
+    this.post({ type: "restore", text, attachments: own, ...(instead === undefined ? {} : { instead }) });
   }
 
   /** Begins a session with what was said before a message, which goes into its composer. */
   private async forkBefore(messageId: string, text: string, attachments: Attachment[]): Promise<void> {
     if (!(await revertOrKeep(this.parts.history, messageId))) return;
     await this.parts.sessions.fork(messageId);
-    this.post({ type: "restore", text, attachments: attachments.filter(({ mediaType }) => mediaType !== OPEN_FILE) });
+    this.giveBack(text, attachments);
     await this.focus();
   }
 

@@ -48,6 +48,8 @@ export class GoalsView
   /** What the user looks for, and the goals that are shown then. */
   private query = "";
   private matching: ReadonlySet<string> | undefined;
+  /** The goals whose file changes can be undone. */
+  private withChanges: ReadonlySet<string> = new Set();
   /** To be revealed as soon as the branch's plan is there. */
   private wanted: { goalId: string; branchId: string } | undefined;
 
@@ -210,8 +212,7 @@ export class GoalsView
     );
     item.accessibilityInformation = { label: shown.spoken, role: "treeitem" };
     // What is done to goals is done to those of the session; a branch makes its own.
-    const isChanged = changedGoals(this.tree, this.history.value.changes).has(goal.id);
-    item.contextValue = inBranch === undefined ? `goal.${goal.status}${shown.current ? ".current" : ""}${isChanged ? ".changed" : ""}` : "branchGoal";
+    item.contextValue = inBranch === undefined ? `goal.${goal.status}${shown.current ? ".current" : ""}${this.withChanges.has(goal.id) ? ".changed" : ""}` : "branchGoal";
     if (shown.abandoned) item.resourceUri = vscode.Uri.from({ scheme: ABANDONED, path: `/${goal.id}` });
     return item;
   }
@@ -287,6 +288,7 @@ export class GoalsView
     const done = live.filter((goal) => goal.status === "completed").length;
     const matching = this.query ? matchingGoals(this.tree, this.query) : undefined;
     this.matching = matching?.shown;
+    this.withChanges = changedGoals(this.tree, this.history.value.changes);
     this.view.message = matching ? filterWords(this.query, matching.count) : goals.length > 0 ? oneLine(mission) : "";
     this.view.description = live.length > 0 ? `${done}/${live.length}` : "";
     this.changed.fire(undefined);

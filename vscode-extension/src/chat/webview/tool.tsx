@@ -99,7 +99,7 @@ export function ToolCard({ view, change, children }: CardProps): JSX.Element {
               {remark}
             </span>
           ))}
-          {call.name === "bash" && state === "running" && !view.job && <Elapsed />}
+          {isUnderWay(view) && <Elapsed />}
           <Icon name="chevron" />
         </button>
         <CardButtons view={view} />
@@ -167,6 +167,11 @@ export function PlanCard({ view, tree }: { view: ToolView; tree: GoalTree }): JS
   );
 }
 
+/** A command that the turn waits for; one in the background is a job. */
+function isUnderWay({ call, state, job }: ToolView): boolean {
+  return call.name === "bash" && state === "running" && !job;
+}
+
 /** For how long a command has been seen to run; one that is over in a moment needs no clock. */
 function Elapsed(): JSX.Element | null {
   const began = useRef(Date.now());
@@ -191,11 +196,12 @@ function remarks(view: ToolView, undone: boolean): string[] {
 }
 
 /** What else can be done with what the call is about: the file in the editor, the command in a terminal, the job's end. */
-function CardButtons({ view: { call, path, job, result, state } }: { view: ToolView }): JSX.Element | null {
+function CardButtons({ view }: { view: ToolView }): JSX.Element | null {
+  const { call, path, job, result } = view;
   const { command } = call.name === "bash" ? argumentsOf(call.input) : {};
   return (
     <>
-      {call.name === "bash" && state === "running" && !job && (
+      {isUnderWay(view) && (
         <button type="button" class="step" aria-label={t("Stop this command")} title={t("Stop this command; the agent goes on with what it said so far")} onClick={() => post({ type: "stopCommand", callId: call.id })}>
           <Icon name="stop" />
           <span class="step-word">{t("Stop")}</span>

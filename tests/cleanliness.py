@@ -129,8 +129,7 @@ async def check(folder: Path, how: How, stage: Stage) -> Row:
         }
         test = f"sh {pids}-one.sh" if stage == "tests run" else ""
         # Outside of the sandbox, where processes have the numbers that are looked for.
-        settings = {"permission": rules, "test_command": test, "sandbox": "off"}
-        (goalwright.home / "gw" / "config.json").write_text(json.dumps(settings), "utf-8")
+        goalwright.configure(permission=rules, test_command=test, sandbox="off")
         argv = goalwright.argv("run", "Try three ways.", "--model", f"scripted/{script}")
         with (folder / "said").open("wb") as said:
             run = await asyncio.create_subprocess_exec(

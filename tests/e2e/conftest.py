@@ -21,6 +21,7 @@ from tests.e2e.vscode.server import goalwright as run_goalwright
 from tests.e2e.vscode.shared import SharedWindow
 from tests.e2e.vscode.window import Theme, Window, open_window
 from tests.fakes.command_line import CommandLine, fresh_account
+from tests.fakes.forker import shared_forker
 from tests.fakes.model_replies import ReplyLike
 from tests.fakes.model_server import ModelServer
 
@@ -54,8 +55,11 @@ def terminated_like_interrupted() -> Iterator[None]:
 
 @pytest.fixture
 def goalwright() -> Iterator[CommandLine]:
-    """The program as a fresh user account runs it, with an empty workspace; its daemon is stopped at the end."""
-    with fresh_account() as account:
+    """The program as a fresh user account runs it, with an empty workspace; its daemon is stopped at the end.
+
+    Language servers are off: a test that is about what they say switches them on by ``configure(diagnostics=True)``.
+    """
+    with fresh_account(shared_forker()) as account:
         yield account
 
 

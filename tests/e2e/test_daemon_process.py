@@ -21,6 +21,13 @@ SCRIPT = (str(Path(sys.executable).with_name("goalwright")),)
 UNSAFE = (sys.executable, "-m", "daemon")
 
 
+@pytest.fixture
+def goalwright(goalwright: CommandLine) -> CommandLine:
+    """Started as a person starts it."""
+    goalwright.forker = None
+    return goalwright
+
+
 def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 

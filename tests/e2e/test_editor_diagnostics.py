@@ -17,6 +17,7 @@ import pytest
 
 from lsp_bridge.handshake import PROTOCOL_VERSION
 from tests.e2e.test_editor_server import ALLOW, Editor, House, house, loaded
+from tests.fakes.command_line import CommandLine
 from tests.fakes.editor_peer import FakeEditor, diagnostic, pending, refusing
 from tests.fakes.waiting import until
 
@@ -24,6 +25,11 @@ __all__ = ["house"]
 pytestmark = pytest.mark.timeout(180)
 
 QUESTION = "goalwright/editor/diagnostics"
+
+
+@pytest.fixture(autouse=True)
+def diagnostics_on(goalwright: CommandLine) -> None:
+    goalwright.configure(diagnostics=True)
 
 
 async def eyes_of(house: House, fake: FakeEditor, model: str) -> Editor:

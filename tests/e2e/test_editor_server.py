@@ -96,6 +96,7 @@ class House:
             # A client that leaves params as they are, like the one of VS Code.
             return LanguageClient(converter_factory=_converter)
 
+        self.command_line.have_daemon()
         arguments = ("connect", "--stdio", "--workspace", str(self.workspace))
         config = ClientServerConfig(
             server_command=[*PROGRAM, *arguments], client_factory=make, server_env=self.command_line.env

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from tests.fakes.forker import shared_forker
 from tests.fakes.goalwright import installed
 from tests.fakes.model_replies import Call, Reply
 from tests.fakes.model_server import ModelServer
@@ -21,7 +22,10 @@ async def test_a_fork_from_the_terminal_sends_what_was_sent_before_the_message()
         Reply(text="Two it is."),
         Reply(text="Three it is."),
     ]
-    async with ModelServer(replies) as server, installed(url=server.url) as goalwright:
+    async with (
+        ModelServer(replies) as server,
+        installed(url=server.url, forker=shared_forker()) as goalwright,
+    ):
         (goalwright.workspace / "a.txt").write_text("one\n")
         (await goalwright.run("What does a.txt say?", "--yes")).check()
         (await goalwright.run("Make it two.", "--yes", "--continue")).check()

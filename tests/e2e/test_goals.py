@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lsp_bridge.handshake import HISTORY_CONFLICT, INVALID_PARAMS
+from tests.fakes.forker import shared_forker
 from tests.fakes.goalwright import Finished, Goalwright, installed
 from tests.fakes.model_replies import Call, Reply, ReplyLike
 from tests.fakes.model_server import ModelServer
@@ -71,7 +72,10 @@ class Person:
 
 @contextlib.asynccontextmanager
 async def person(*replies: ReplyLike) -> AsyncGenerator[Person]:
-    async with ModelServer(replies) as server, installed(url=server.url) as goalwright:
+    async with (
+        ModelServer(replies) as server,
+        installed(url=server.url, forker=shared_forker()) as goalwright,
+    ):
         found = Person(goalwright, server)
         found.file.write_text(LINES)
         yield found

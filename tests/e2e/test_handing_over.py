@@ -15,12 +15,6 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
     return {"name": name, "input": arguments}
 
 
-def settings(goalwright: CommandLine, **values: Any) -> None:
-    folder = goalwright.home / ".goalwright"
-    folder.mkdir(exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(values))
-
-
 def script(goalwright: CommandLine, text: str) -> str:
     path = goalwright.folder / "script.json"
     path.write_text(text)
@@ -41,7 +35,7 @@ def kinds(events: list[dict[str, Any]]) -> list[str]:
 
 
 def test_a_small_project_is_designed_and_carried_out_from_the_terminal(goalwright: CommandLine) -> None:
-    settings(goalwright, success_target=0.9, permission={"*": "allow"}, mode="auto")
+    goalwright.configure(success_target=0.9, permission={"*": "allow"}, mode="auto")
     model = script(goalwright, task.script(refused=False))
     result = goalwright.run("run", "Recognise postal codes.", "--agent", "init", "--yes", "--model", model)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -56,7 +50,7 @@ def test_a_small_project_is_designed_and_carried_out_from_the_terminal(goalwrigh
 
 
 def test_without_anybody_to_ask_no_design_is_written(goalwright: CommandLine) -> None:
-    settings(goalwright, permission={"*": "allow"}, mode="accept-edits")
+    goalwright.configure(permission={"*": "allow"}, mode="accept-edits")
     model = script(goalwright, task.script(refused=False))
     result = goalwright.run("run", "Recognise postal codes.", "--agent", "init", "--model", model)
     assert result.returncode != 0
@@ -64,7 +58,7 @@ def test_without_anybody_to_ask_no_design_is_written(goalwright: CommandLine) ->
 
 
 def test_after_a_kill_in_an_iteration_the_next_prompt_goes_on(goalwright: CommandLine) -> None:
-    settings(goalwright, success_target=0.9, permission={"*": "allow"})
+    goalwright.configure(success_target=0.9, permission={"*": "allow"})
 
     def made(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         return {"name": name, "input": arguments}

@@ -181,6 +181,7 @@ class House:
         self, script: list[list[dict[str, Any]]], able: types.ClientCapabilities = ABLE, **options: Any
     ) -> Editor:
         model = self.command_line.script(*script)
+        self.command_line.have_daemon()
         arguments = ("connect", "--stdio", "--workspace", str(self.workspace))
         config = ClientServerConfig(
             server_command=[*PROGRAM, *arguments],

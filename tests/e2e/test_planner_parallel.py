@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+from tests.fakes.forker import shared_forker
 from tests.fakes.goalwright import Goalwright, installed
 from tests.fakes.model_replies import Call, Reply, ReplyLike
 from tests.fakes.model_server import ModelServer
@@ -67,7 +68,7 @@ async def test_independent_steps_are_done_at_once_and_the_next_one_has_their_res
 
     async with (
         ModelServer(answers(hangs=both, run=lambda: "first")) as server,
-        installed(url=server.url) as goalwright,
+        installed(url=server.url, forker=shared_forker()) as goalwright,
     ):
         (await goalwright.run("build it", "--yes", "--planner", "layered")).check()
         assert begun == {"Front", "Back"}
@@ -86,7 +87,7 @@ async def test_killed_in_the_middle_nothing_that_was_done_is_done_again() -> Non
                 hangs=lambda name: name == "Back" and not killed, run=lambda: "second" if killed else "first"
             )
         ) as server,
-        installed(url=server.url) as goalwright,
+        installed(url=server.url, forker=shared_forker()) as goalwright,
     ):
         running = asyncio.create_task(goalwright.run("build it", "--yes", "--planner", "layered"))
 

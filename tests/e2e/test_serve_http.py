@@ -99,9 +99,7 @@ def test_a_port_that_is_taken_ends_it_with_words(goalwright: CommandLine) -> Non
 
 def test_the_setting_opens_it_whenever_the_daemon_runs(goalwright: CommandLine) -> None:
     port = free_port()
-    settings = goalwright.paths.folder.parent.parent / "config.json"
-    settings.parent.mkdir(parents=True, exist_ok=True)
-    settings.write_text(json.dumps({"api_port": port}))
+    goalwright.configure(api_port=port)
     goalwright.start()
     page = json.loads(goalwright.run("trace", "page", "--json").stdout)
     assert page["url"] == f"http://127.0.0.1:{port}"
@@ -109,13 +107,11 @@ def test_the_setting_opens_it_whenever_the_daemon_runs(goalwright: CommandLine) 
 
 
 def test_a_port_of_the_setting_that_is_taken_keeps_nobody_from_the_page(goalwright: CommandLine) -> None:
-    settings = goalwright.paths.folder.parent.parent / "config.json"
-    settings.parent.mkdir(parents=True, exist_ok=True)
     with socket.socket() as taken:  # the daemon of another workspace, which has the setting, too
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        settings.write_text(json.dumps({"api_port": port}))
+        goalwright.configure(api_port=port)
         goalwright.start()
         page = json.loads(goalwright.run("trace", "page", "--json").stdout)
         assert page["url"] != f"http://127.0.0.1:{port}"

@@ -9,6 +9,7 @@ import signal
 from collections.abc import AsyncGenerator
 from typing import Any
 
+from tests.fakes.forker import shared_forker
 from tests.fakes.goalwright import Goalwright, installed
 from tests.fakes.model_replies import Call, Reply, ReplyLike
 from tests.fakes.model_server import ModelServer
@@ -26,10 +27,11 @@ def calls(*made: Call, text: str = "") -> Reply:
 
 @contextlib.asynccontextmanager
 async def person(*replies: ReplyLike) -> AsyncGenerator[tuple[Goalwright, ModelServer]]:
-    async with ModelServer(replies) as server, installed(url=server.url) as goalwright:
-        folder = goalwright.home / "gw"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "config.json").write_text(json.dumps({"plan_front": "step"}))
+    async with (
+        ModelServer(replies) as server,
+        installed(url=server.url, forker=shared_forker()) as goalwright,
+    ):
+        goalwright.configure(plan_front="step")
         (goalwright.workspace / "config.yaml").write_text(f"{SECRET}\n" * 30)
         yield goalwright, server
 

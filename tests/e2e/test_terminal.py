@@ -62,6 +62,7 @@ def test_yes_changes_the_file_and_tells_each_step(goalwright: CommandLine) -> No
 
 
 def test_problem_that_an_edit_makes_is_shown(goalwright: CommandLine) -> None:
+    goalwright.configure(diagnostics=True)
     broken = [READ, {"tool_calls": [edit(new="limit = unknown_name")]}, {"text": "Oh."}]
     result = goalwright.run("run", "break it", "--yes", "--model", goalwright.script(broken))
     assert result.returncode == 0
@@ -93,9 +94,7 @@ def test_without_a_terminal_nothing_is_written_and_it_is_said_how_to_allow(goalw
 
 
 def test_a_call_that_a_rule_denies_does_not_end_the_run(goalwright: CommandLine) -> None:
-    config = goalwright.home / ".goalwright" / "config.json"
-    config.parent.mkdir(parents=True, exist_ok=True)
-    config.write_text('{"permission": {"edit": {"*.py": "deny"}}}')
+    goalwright.configure(permission={"edit": {"*.py": "deny"}})
     model = goalwright.script(CHANGE)
     result = goalwright.run("run", "change it", "--yes", "--json", "--model", model)
     assert result.returncode == 0
@@ -119,7 +118,7 @@ def test_an_answer_that_says_nothing_is_no_success(goalwright: CommandLine) -> N
 def test_the_rule_it_recommends_does_allow(goalwright: CommandLine) -> None:
     refused = goalwright.run("run", "change it", "--model", goalwright.script(CHANGE))
     rule = refused.stderr.partition("a rule such as ")[2].partition(" into ")[0]
-    (goalwright.home / ".goalwright" / "config.json").write_text(rule)
+    goalwright.configure(**json.loads(rule))
     result = goalwright.run("run", "change it", "--model", goalwright.script(CHANGE))
     assert (result.returncode, result.stderr) == (0, "")
     assert content(goalwright) == "limit = 2\nprint(limit)\n"
@@ -447,9 +446,7 @@ def test_demo_plays_in_the_terminal_and_leaves_nothing(goalwright: CommandLine) 
     temporary.mkdir()
     goalwright.env["TMPDIR"] = str(temporary)
     # On a busy machine language servers take their time, and a late answer would be reported on stderr.
-    config = goalwright.home / ".goalwright" / "config.json"
-    config.parent.mkdir(mode=0o700)
-    config.write_text('{"diagnostics_timeout_s": 30}')
+    config = goalwright.configure(diagnostics=True, diagnostics_timeout_s=30)
     result = goalwright.run("demo")
     assert (result.returncode, result.stderr) == (0, ""), result.stdout
     assert "Demo: a scripted model answers" in result.stdout
@@ -463,9 +460,6 @@ def test_the_work_of_the_demo_counts_for_the_goals_it_was_done_for(goalwright: C
     copy_workspace(goalwright.folder / "shop")
     goalwright.workspace = goalwright.folder / "shop"
     goalwright.paths = RuntimePaths.for_workspace(goalwright.workspace, goalwright.home / ".goalwright")
-    config = goalwright.home / ".goalwright" / "config.json"
-    config.parent.mkdir(mode=0o700)
-    config.write_text('{"diagnostics": false}')
     result = goalwright.run("run", DEMO_PROMPT, "--yes", "--model", "demo/demo")
     assert result.returncode == 0, result.stdout + result.stderr
     goals = json.loads(goalwright.run("goals", "--json").stdout)["goalTree"]["goals"]

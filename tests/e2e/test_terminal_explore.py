@@ -12,15 +12,10 @@ import pytest
 
 from lsp_bridge.handshake import UNKNOWN_BRANCH
 from tests.e2e.vscode import ways
+from tests.fakes.forker import shared_forker
 from tests.fakes.goalwright import Finished, Goalwright, installed
 
 pytestmark = pytest.mark.timeout(200)
-
-
-def configure(goalwright: Goalwright, **settings: object) -> None:
-    config = goalwright.home / "gw" / "config.json"
-    config.parent.mkdir(exist_ok=True)
-    config.write_text(json.dumps(settings))
 
 
 @contextlib.asynccontextmanager
@@ -28,9 +23,9 @@ async def explored(tmp_path: Path, *args: str) -> AsyncGenerator[tuple[Goalwrigh
     """A repository in which three ways were tried, and the run that did."""
     workspace = ways.make_repository(tmp_path / "shop")
     model = ways.write_script(tmp_path / "ways.json")
-    async with installed(workspace) as goalwright:
+    async with installed(workspace, forker=shared_forker()) as goalwright:
         # Edits of the copies ask only where a rule names the files.
-        configure(goalwright, permission={"edit": {"*.py": "ask"}})
+        goalwright.configure(permission={"edit": {"*.py": "ask"}})
         yield goalwright, await goalwright.run(ways.TASK, "--model", model, *args)
 
 
@@ -138,8 +133,8 @@ async def test_a_run_with_yes_leaves_the_persons_choice_to_the_model(tmp_path: P
     model = ways.write_script(
         tmp_path / "ways.json", ways.step(ways.call("explore", select=["B"])), ways.step(text=ways.ANSWER)
     )
-    async with installed(workspace) as goalwright:
-        configure(goalwright, explore_choice="person")
+    async with installed(workspace, forker=shared_forker()) as goalwright:
+        goalwright.configure(explore_choice="person")
         run = (await goalwright.run(ways.TASK, "--model", model, "--yes")).check()
     assert "`goalwright explore leave`" in run.stdout + run.stderr
     assert "left to the model (--yes)" in run.stdout
@@ -182,7 +177,7 @@ async def test_a_branch_that_turns_files_and_folders_is_shown_picked_and_taken_b
         },
     }
     (tmp_path / "turning.json").write_text(json.dumps(script))
-    async with installed(workspace) as goalwright:
+    async with installed(workspace, forker=shared_forker()) as goalwright:
         (await goalwright.run("go", "--yes", "--model", f"scripted/{tmp_path / 'turning.json'}")).check()
         shown = await says(goalwright, "explore", "diff", "A")
         assert "Mode of run.sh: 100644 is 100755 now" in shown

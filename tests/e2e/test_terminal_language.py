@@ -56,12 +56,6 @@ def goalwright(goalwright: CommandLine) -> CommandLine:
     return goalwright
 
 
-def speak(goalwright: CommandLine, language: str) -> None:
-    config = goalwright.home / ".goalwright" / "config.json"
-    config.parent.mkdir(mode=0o700, exist_ok=True)
-    config.write_text(json.dumps({"language": language}))
-
-
 def everything(goalwright: CommandLine) -> Iterator[tuple[str, str]]:
     """Each command with what it shows: what goes well, and what does not."""
     model = goalwright.script(CHANGE)
@@ -145,7 +139,7 @@ def words(text: str) -> set[str]:
 
 
 def test_in_chinese_no_output_has_an_english_word(goalwright: CommandLine) -> None:
-    speak(goalwright, "zh-CN")
+    goalwright.configure(language="zh-CN")
     wrong = {line: (sorted(words(shown)), shown) for line, shown in everything(goalwright) if words(shown)}
     assert not wrong, str(wrong)
 
@@ -159,7 +153,7 @@ def test_in_english_no_output_has_a_chinese_letter(goalwright: CommandLine) -> N
 
 
 def test_an_unknown_language_is_told_with_the_list_and_english_is_used(goalwright: CommandLine) -> None:
-    speak(goalwright, "fr")
+    goalwright.configure(language="fr")
     result = goalwright.run("sessions")
     assert result.returncode == 0
     assert "'fr' is not a language of Goalwright. Choose one of: en, zh-CN." in result.stderr

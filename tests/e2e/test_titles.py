@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.fakes.forker import shared_forker
 from tests.fakes.goalwright import Goalwright, installed
 from tests.fakes.model_replies import Reply
 from tests.fakes.model_server import ModelServer
@@ -24,13 +25,13 @@ async def listed(goalwright: Goalwright) -> list[dict[str, Any]]:
 
 
 async def test_the_small_model_names_a_session_and_is_asked_once() -> None:
-    async with ModelServer(script=answer) as server, installed(url=server.url) as goalwright:
-        folder = goalwright.home / "gw"
-        folder.mkdir(parents=True, exist_ok=True)
-        config = folder / "config.json"
+    async with (
+        ModelServer(script=answer) as server,
+        installed(url=server.url, forker=shared_forker()) as goalwright,
+    ):
         (await goalwright.run("Mend the cart", "--yes")).check()
         assert [request.json["model"] == SMALL for request in server.requests] == [False]
-        config.write_text(json.dumps({"models": {"title": f"anthropic/{SMALL}"}}))
+        goalwright.configure(models={"title": f"anthropic/{SMALL}"})
         (await goalwright.run("请修复购物车的合计", "--yes")).check()
 
         def logged() -> str:

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator
 from daemon.demo import PROMPT, copy_workspace
 from daemon.steps.fold import StepFold
 from daemon.store.files import FileTraceStore
+from tests.fakes.forker import shared_forker
 from tests.fakes.goalwright import Goalwright, installed
 from tests.fakes.model_replies import Call, Reply
 from tests.fakes.model_server import ModelServer
@@ -54,7 +55,10 @@ async def tail(goalwright: Goalwright, *args: str) -> AsyncGenerator[list[str]]:
 
 
 async def test_a_trace_is_read_beside_the_daemon_and_without_it() -> None:
-    async with ModelServer((*REPLIES, "Once more.")) as server, installed(url=server.url) as goalwright:
+    async with (
+        ModelServer((*REPLIES, "Once more.")) as server,
+        installed(url=server.url, forker=shared_forker()) as goalwright,
+    ):
         (goalwright.workspace / "main.py").write_text("print(1)\n")
         (await goalwright.run("What does it print?", "--yes")).check()
         listed = (await goalwright.command("trace", "list", "--json")).check().stdout
@@ -93,7 +97,7 @@ async def test_a_trace_is_read_beside_the_daemon_and_without_it() -> None:
 
 
 async def test_what_the_steps_of_the_demo_took_adds_up_to_what_it_took() -> None:
-    async with installed() as goalwright:
+    async with installed(forker=shared_forker()) as goalwright:
         copy_workspace(goalwright.workspace)
         (await goalwright.run(PROMPT, "--yes", "--model", "demo/demo")).check()
         await goalwright.stop()

@@ -61,8 +61,7 @@ def test_a_limit_that_cannot_be_read_is_told_and_deletes_nothing(
     for name in ("a", "b"):
         work(goalwright, name, model=script)
     stopped(goalwright)
-    config = goalwright.home / ".goalwright" / "config.json"
-    config.write_text(json.dumps({"trace_keep": "1x", "trace_keep_days": 1e-9}))
+    goalwright.configure(trace_keep="1x", trace_keep_days=1e-9)
     if running:
         assert goalwright.run("start").returncode == 0
     done = goalwright.run("trace", "prune")
@@ -179,8 +178,7 @@ def test_old_traces_go_by_command_and_by_setting(goalwright: CommandLine) -> Non
     stopped(goalwright)
     assert [one["traceId"] for one in asked(goalwright, "prune", "--keep", "2")["deleted"]] == [ids[1]]
 
-    config = goalwright.paths.folder.parent.parent / "config.json"
-    config.write_text(json.dumps({"trace_max_mb": 0.001}))
+    goalwright.configure(trace_max_mb=0.001)
     assert goalwright.run("start").returncode == 0
     wait_until(lambda: traces(goalwright) == [ids[3]], "the daemon deletes all but the newest at its start")
     listed = json.loads(goalwright.run("sessions", "--json").stdout)["sessions"]

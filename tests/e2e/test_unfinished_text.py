@@ -10,6 +10,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from tests.fakes.forker import shared_forker
 from tests.fakes.goalwright import installed
 from tests.fakes.model_replies import Reply
 from tests.fakes.model_server import ModelServer
@@ -33,7 +34,10 @@ def logged(workspace: Path) -> list[dict[str, Any]]:
 async def test_text_that_was_not_finished_survives_a_kill_without_its_secrets() -> None:
     # Small pieces, so that the secret is cut into several.
     replies = [Reply(text=SAID + " goes on" * 400, chunk=5, delay_s=0.05), Reply(text="Going on.")]
-    async with ModelServer(replies) as server, installed(url=server.url) as goalwright:
+    async with (
+        ModelServer(replies) as server,
+        installed(url=server.url, forker=shared_forker()) as goalwright,
+    ):
         running = asyncio.create_task(goalwright.run("explain", "--yes"))
 
         def stored() -> str:

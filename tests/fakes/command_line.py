@@ -12,18 +12,25 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from daemon.runtime import Address, RuntimePaths
+from lsp_bridge.launch import passed_on
+from tests.fakes.forker import Forker
+from tools.environment import daemon_environment
 
 PROGRAM = (sys.executable, "-I", "-m", "daemon")
 CLOSED_PORT = "http://127.0.0.1:9"
 """The discard port: nobody listens there, so no local Ollama is found by chance."""
 DEADLINE_S = 60.0
 _END_S = 5.0
+_NEED_A_DAEMON = frozenset(
+    {"run", "connect", "sessions", "goals", "goal", "undo", "redo", "restore", "history"}
+)
+"""Commands that start a daemon when there is none."""
 
 
 def wait_until(condition: Callable[[], object], what: str, within_s: float = DEADLINE_S) -> None:
@@ -40,21 +47,45 @@ def end_daemon(paths: RuntimePaths) -> bool:
     Returns whether it is gone: one that hangs needs ``goalwright stop --force``.
     """
     pid = paths.read_pid()
+    if paths.is_locked() and pid is not None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + _END_S
     while paths.is_locked():
         if pid is None or time.monotonic() > deadline:
             return False
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGTERM)
         time.sleep(0.02)
     return True
+
+
+def configure(paths: RuntimePaths, settings: Mapping[str, Any]) -> Path:
+    """Write settings into the user's ``config.json``, beside those that are there. Returns the file."""
+    file = paths.folder.parent.parent / "config.json"
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    known = json.loads(file.read_text()) if file.is_file() else {}
+    file.write_text(json.dumps(known | settings))
+    return file
+
+
+def have_daemon(
+    forker: Forker | None, paths: RuntimePaths, env: Mapping[str, str], arguments: Sequence[str]
+) -> None:
+    """Have the daemon run that a command would start in the environment ``env``. Without a forker the command does."""
+    if forker is None or not arguments or arguments[0] not in _NEED_A_DAEMON or paths.is_locked():
+        return
+    forker.daemon(paths.workspace, daemon_environment(env, passed_on(paths.folder.parent.parent)))
+    wait_until(paths.read_address, "the daemon")
 
 
 class CommandLine:
     """Runs ``goalwright`` on ``workspace`` with a home of its own, and stops its daemon at the end."""
 
-    def __init__(self, folder: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, env: Mapping[str, str] | None = None, forker: Forker | None = None
+    ) -> None:
+        """``forker``: starts daemons and commands for less. None: all of them are started as a person's are."""
         self.folder = folder
+        self.forker = forker
         self.workspace = folder / "work"
         self.workspace.mkdir()
         self.home = folder / "home"
@@ -80,17 +111,27 @@ class CommandLine:
             "stderr": subprocess.PIPE,
             **options,
         }
+        env = options.pop("env", self.env)
+        have_daemon(self.forker, self.paths, env, arguments)
         return subprocess.Popen(
             [*program, *arguments],
             cwd=cwd or self.workspace,
-            env=options.pop("env", self.env),
+            env=env,
             text=True,
             encoding="utf-8",
             **options,
         )
 
+    def configure(self, **settings: Any) -> Path:
+        """Write settings into the user's ``config.json``, beside those that are there. Returns the file."""
+        return configure(self.paths, settings)
+
     def run(self, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""
+        if self.forker is not None and options.keys() <= {"env", "cwd"}:
+            env = options.get("env", self.env)
+            have_daemon(self.forker, self.paths, env, arguments)
+            return self.forker.command(arguments, env, options.get("cwd") or self.workspace, DEADLINE_S)
         process = self.popen(*arguments, **options)
         try:
             out, err = process.communicate(timeout=DEADLINE_S)
@@ -99,6 +140,10 @@ class CommandLine:
             out, err = process.communicate()
             raise AssertionError(f"goalwright {' '.join(arguments)} did not end\n{out}\n{err}") from None
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def have_daemon(self) -> None:
+        """Have the daemon run, for a client that is started by other means."""
+        have_daemon(self.forker, self.paths, self.env, ("connect",))
 
     def start(self, *arguments: str) -> Address:
         """``goalwright start --json``, which must work."""
@@ -127,11 +172,12 @@ class CommandLine:
 
 
 @contextmanager
-def fresh_account() -> Iterator[CommandLine]:
+def fresh_account(forker: Forker | None = None) -> Iterator[CommandLine]:
     """A user account and a workspace of their own, for one test."""
     # Not pytest's folder: a socket's path must be short.
     folder = Path(tempfile.mkdtemp(prefix="gw-")).resolve()
-    command_line = CommandLine(folder)
+    command_line = CommandLine(folder, forker=forker)
+    command_line.configure(diagnostics=False)
     yield command_line
     command_line.end()
     shutil.rmtree(folder)

@@ -13,9 +13,11 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from daemon.runtime import RuntimePaths
-from tests.fakes.command_line import end_daemon
+from tests.fakes.command_line import configure, end_daemon, have_daemon
+from tests.fakes.forker import Forker
 
 KEY = "sk-ant-not-a-real-key"
 CLOSED_PORT = "http://127.0.0.1:9"
@@ -50,6 +52,8 @@ class Goalwright:
     """HOME and, in it, GOALWRIGHT_HOME."""
     provider: Mapping[str, str] = field(default_factory=dict[str, str])
     """Variables like ``ANTHROPIC_BASE_URL``."""
+    forker: Forker | None = None
+    """Starts daemons and commands for less. None: all of them are started as a person's are."""
 
     @property
     def env(self) -> dict[str, str]:
@@ -75,7 +79,19 @@ class Goalwright:
 
     async def command(self, command: str, *args: str) -> Finished:
         """Any command, to its end. One that does not end in time is killed, and TimeoutError raised."""
-        return await finished(self.argv(command, *args), self.env, self.workspace)
+        argv = self.argv(command, *args)
+        if self.forker is None:
+            return await finished(argv, self.env, self.workspace)
+        await asyncio.to_thread(have_daemon, self.forker, self.paths, self.env, argv[1:])
+        started_at = time.monotonic()
+        done = await asyncio.to_thread(
+            self.forker.command, argv[1:], self.env, self.workspace, _RUN_TIMEOUT_S
+        )
+        return Finished(done.returncode, done.stdout, done.stderr, started_at, time.monotonic())
+
+    def configure(self, **settings: Any) -> Path:
+        """Write settings into the user's ``config.json``, beside those that are there. Returns the file."""
+        return configure(self.paths, settings)
 
     async def stop(self) -> None:
         """Run ``goalwright stop --force``."""
@@ -111,10 +127,13 @@ async def finished(argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> Fi
 
 
 @asynccontextmanager
-async def installed(workspace: Path | None = None, url: str | None = None) -> AsyncGenerator[Goalwright]:
+async def installed(
+    workspace: Path | None = None, url: str | None = None, forker: Forker | None = None
+) -> AsyncGenerator[Goalwright]:
     """A home (and an empty workspace when none is given) for as long as the block lasts; the daemon ends with it.
 
-    ``url``: where the Anthropic API is. Socket paths below pytest's own folders would be too long.
+    ``url``: where the Anthropic API is. ``forker``: starts the daemon for less, and language servers are off: for tests
+    that are about neither. Socket paths below pytest's own folders would be too long.
     """
     folder = Path(tempfile.mkdtemp(prefix="gw-")).resolve()
     provider = {} if url is None else {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": url}
@@ -123,7 +142,9 @@ async def installed(workspace: Path | None = None, url: str | None = None) -> As
     if workspace is None:
         workspace = folder / "workspace"
         workspace.mkdir()
-    goalwright = Goalwright(workspace, home, provider)
+    goalwright = Goalwright(workspace, home, provider, forker)
+    if forker is not None:
+        goalwright.configure(diagnostics=False)
     try:
         yield goalwright
     finally:

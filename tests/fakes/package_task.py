@@ -140,8 +140,7 @@ async def play(task: PackageTask, workspace: Path) -> PlayedTask:
     before = (workspace / task.path).read_text("utf-8")
     async with ModelServer(task.reply) as server, installed(workspace, server.url) as goalwright:
         # Language servers may take their time: a busy machine is slow, and what they say is tested.
-        (goalwright.home / "gw").mkdir(mode=0o700)
-        (goalwright.home / "gw" / "config.json").write_text('{"diagnostics_timeout_s": 30}')
+        goalwright.configure(diagnostics_timeout_s=30)
         run = await goalwright.run(task.prompt, "--yes")
         trace = await asyncio.to_thread(_newest, workspace / ".trace")
         log = (trace / "events.jsonl").read_text("utf-8")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Callable
@@ -25,7 +22,7 @@ from daemon.model.events import Event, MessageAdded, Notice
 from daemon.runtime import Address, RuntimePaths
 from daemon.store.files import FileTraceStore
 from lsp_bridge.client import Client, ConnectionLost
-from tests.fakes import forked_daemons
+from tests.fakes.forker import Forker, shared_forker
 from tests.fakes.waiting import until
 
 DEADLINE_S = 60.0
@@ -89,19 +86,17 @@ class Killed:
 class Daemons:
     """Starts daemons that are going to be killed."""
 
-    def __init__(self, process: asyncio.subprocess.Process, model: Path) -> None:
-        self._process = process
+    def __init__(self, forker: Forker, model: Path) -> None:
+        self._forker = forker
         self._model = model
         self.alive: set[int] = set()
 
     async def start(self, folder: Path) -> tuple[int, Address]:
         """A daemon on ``folder/w`` with the home ``folder/h``; when it can be reached."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         arguments = ["--model", f"scripted/{self._model}", "--idle-timeout", "120"]
-        order = {"workspace": str(folder / "w"), "home": str(folder / "h"), "arguments": arguments}
-        self._process.stdin.write(json.dumps(order).encode() + b"\n")
-        pid = int(await self._process.stdout.readline())
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
+        home = str(folder / "h")
+        pid = self._forker.daemon(folder / "w", {**kept, "HOME": home, "GOALWRIGHT_HOME": home}, arguments)
         self.alive.add(pid)
         paths = RuntimePaths.for_workspace(folder / "w", folder / "h")
 
@@ -127,18 +122,12 @@ async def daemons(folder: Path) -> AsyncGenerator[Daemons]:
     """The process that forks them, for as long as the block lasts; none outlives it."""
     model = folder / "script.json"
     model.write_text(json.dumps(script()))
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, forked_daemons.__file__), stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    made = Daemons(process, model)
+    made = Daemons(shared_forker(), model)
     try:
         yield made
     finally:
         for pid in list(made.alive):
             await made.kill(pid)
-        assert process.stdin is not None
-        process.stdin.close()
-        await process.wait()
 
 
 async def _connect(address: Address, workspace: Path) -> tuple[Client, list[Event]]:

@@ -21,7 +21,7 @@ from playwright.async_api import Browser, FrameLocator, Locator, Page, ViewportS
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from tests.e2e.vscode.browser import FLAGS, MISSING, find
-from tests.e2e.vscode.install import BUILD, ROOT
+from tests.e2e.vscode.install import ROOT
 from tests.e2e.vscode.server import EXTENSION_ID, VSCodeServer, goalwright
 
 Theme = Literal["dark", "light", "hc-dark", "hc-light"]
@@ -338,9 +338,12 @@ class Window:
     async def pictures(self, name: str, themes: Sequence[Theme] = ("light", "dark")) -> None:
         """The present state in some themes, as ``NAME-dark.png``, ``NAME-light.png`` …, and dark after that.
 
-        They go to ``.build/screenshots``; ``make screenshots`` names ``docs/screenshots`` instead.
+        Only when ``GOALWRIGHT_SCREENSHOTS`` names a folder for them, as ``make screenshots`` does: switching the theme
+        and drawing cost more than most of what a test does.
         """
-        folder = ROOT / os.environ.get("GOALWRIGHT_SCREENSHOTS", str(BUILD / "screenshots"))
+        if not (wanted := os.environ.get("GOALWRIGHT_SCREENSHOTS")):
+            return
+        folder = ROOT / wanted
         for theme in themes:
             await self.theme(theme)
             await self.screenshot(folder / f"{name}-{theme}.png")

@@ -19,7 +19,7 @@ from tests.e2e.vscode.install import BUILD, ROOT, ensure, few_extensions
 from tests.e2e.vscode.server import VSCodeServer
 from tests.e2e.vscode.server import goalwright as run_goalwright
 from tests.e2e.vscode.shared import SharedWindow
-from tests.e2e.vscode.window import Theme, Window, open_window
+from tests.e2e.vscode.window import Theme, Window, browser_of_this_loop, open_window
 from tests.fakes.command_line import CommandLine, fresh_account
 from tests.fakes.forker import shared_forker
 from tests.fakes.model_replies import ReplyLike
@@ -183,8 +183,17 @@ def open_vscode(
         run_goalwright("stop", "--force", workspace=workspace, env=env)
 
 
+@pytest_asyncio.fixture(scope="session", loop_scope="session", autouse=True)
+async def shared_browser() -> AsyncGenerator[None]:
+    """Tests in the loop of the session share a browser."""
+    async with browser_of_this_loop():
+        yield
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def shared_window(builtin: Path, installed_extension: Path) -> AsyncGenerator[SharedWindow]:
+async def shared_window(
+    shared_browser: None, builtin: Path, installed_extension: Path
+) -> AsyncGenerator[SharedWindow]:
     """The window that tests of one worker share; they use it by ``with_model``."""
     folder = Path(tempfile.mkdtemp(prefix="gw-e2e-")).resolve()
 

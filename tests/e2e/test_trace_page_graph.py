@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 
+import pytest
 from playwright.async_api import Route, expect
 
 from daemon.model.branches import child_id
@@ -23,6 +24,8 @@ from tests.fakes.trace_page import (
     tell_large,
     toggle,
 )
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 expect.set_options(timeout=30_000)
 

@@ -20,6 +20,8 @@ from tests.fakes.trace_page import (
     toggle,
 )
 
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
 expect.set_options(timeout=30_000)
 
 

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Generator
 from contextlib import contextmanager
 
+import pytest
 from playwright.async_api import Locator, Page, Route, expect
 
 from daemon.api.limits import Limits
@@ -25,6 +26,8 @@ from tests.fakes.trace_page import (
     tell_design,
     tell_large,
 )
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 expect.set_options(timeout=30_000)
 

@@ -20,7 +20,7 @@ from tests.e2e.vscode.server import VSCodeServer
 from tests.fakes.model_replies import Reply
 from tests.fakes.model_server import ModelServer
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
 DONE = "All is mended."
 TSDK = BUILD / "language-servers" / "node_modules" / "typescript" / "lib"

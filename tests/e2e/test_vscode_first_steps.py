@@ -19,7 +19,7 @@ from tests.e2e.vscode.server import write_settings
 from tests.e2e.vscode.task import passes
 from tests.fakes.model_replies import Reply
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
 
 @pytest.fixture
@@ -71,7 +71,6 @@ async def test_without_a_key_the_demo_mends_the_sample_workspace_and_a_setting_m
     assert passes(workspace, "-m", "unittest", "-q")
 
 
-@pytest.mark.asyncio(loop_scope="session")
 async def test_a_wrong_key_is_told_in_the_chat_and_the_session_lives_on(
     with_model: WithModel, workspace: Path
 ) -> None:
@@ -133,7 +132,6 @@ DROP = """(field, uri) => {
 DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
-@pytest.mark.asyncio(loop_scope="session")
 async def test_images_and_files_are_attached_to_a_prompt_and_what_cannot_be_comes_back_with_its_reason(
     with_model: WithModel, workspace: Path
 ) -> None:

@@ -17,7 +17,7 @@ from tests.fakes.model_replies import Reply
 from tests.fakes.model_server import ModelServer
 from tests.fakes.waiting import until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
 
 @pytest.fixture

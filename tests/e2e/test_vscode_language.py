@@ -12,7 +12,7 @@ from tests.e2e.conftest import OpenVSCode
 from tests.e2e.shown_texts import MANIFEST, english_names, zh
 from tests.e2e.vscode.install import ROOT
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
 
 async def test_in_a_chinese_vs_code_chat_commands_and_goals_are_chinese(open_vscode: OpenVSCode) -> None:

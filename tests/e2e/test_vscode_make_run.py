@@ -21,7 +21,7 @@ from tests.e2e.vscode.server import VSCodeServer
 from tests.e2e.vscode.window import Window, chromium
 from tests.fakes.command_line import wait_until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
 
 class MakeRun:

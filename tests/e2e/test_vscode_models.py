@@ -14,7 +14,7 @@ from tests.e2e.vscode.flows import connect, switch_model
 from tests.e2e.vscode.hand import Hand
 from tests.fakes.model_server import ModelServer
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
 KEY = "sk-ant-" + "k" * 40
 

@@ -40,7 +40,7 @@ from daemon.model.messages import FinishPart, Part, Role, TextPart, ToolCallPart
 from daemon.model.traces import BranchTrace, Trace
 from daemon.store.base import TraceStore
 from daemon.store.memory import MemoryTraceStore
-from tests.e2e.vscode.install import BUILD, ROOT
+from tests.e2e.vscode.install import ROOT
 from tests.e2e.vscode.window import chromium
 from tests.fakes.watched import Watched
 
@@ -358,7 +358,10 @@ async def browser_page(
                 "console",
                 lambda said: errors.append(said.text) if said.type in ("error", "warning") else None,
             )
-        yield page
+        try:
+            yield page
+        finally:
+            await context.close()
 
 
 def page_address(port: int, trace_id: str = "", view: str = "") -> str:
@@ -367,8 +370,10 @@ def page_address(port: int, trace_id: str = "", view: str = "") -> str:
 
 
 async def pictures(page: Page, name: str) -> None:
-    """The page in both themes, where ``Window.pictures`` puts those of VS Code."""
-    folder = ROOT / os.environ.get("GOALWRIGHT_SCREENSHOTS", str(BUILD / "screenshots"))
+    """The page in both themes, when and where ``Window.pictures`` takes those of VS Code."""
+    if not (wanted := os.environ.get("GOALWRIGHT_SCREENSHOTS")):
+        return
+    folder = ROOT / wanted
     folder.mkdir(parents=True, exist_ok=True)
     await page.mouse.move(0, 0)
     for theme in ("light", "dark"):

@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -55,10 +55,11 @@ SIZE: ViewportSize = {"width": 1440, "height": 900}
 """Of the window, in pixels."""
 
 CHAT_FRAME = f'iframe.webview.ready[src*="extensionId={EXTENSION_ID}"][src*="purpose=webviewView"]'
-# VS Code spins the icons of goals at work even with reduced motion, and drawing that takes a third of a processor.
+# VS Code spins icons and moves progress bars even with reduced motion, and drawing that takes a third of a processor.
 STILL = """
     const still = new CSSStyleSheet();
-    still.replaceSync(".codicon-modifier-spin, .codicon-modifier-spin::before { animation: none !important; }");
+    const moving = ".codicon-modifier-spin, .codicon-modifier-spin::before, .monaco-progress-container .progress-bit";
+    still.replaceSync(`${moving} { animation: none !important; }`);
     document.adoptedStyleSheets = [...document.adoptedStyleSheets, still];
 """
 
@@ -350,9 +351,50 @@ class Window:
         await self.theme("dark")
 
 
+class SharedBrowser:
+    """One browser for all tests that run in one loop. It starts with the first that wants it."""
+
+    def __init__(self) -> None:
+        self._stack = AsyncExitStack()
+        self._browser: Browser | None = None
+
+    async def get(self) -> Browser:
+        """It; a new one when it has crashed. Fails with what to do when there is none."""
+        if self._browser is None or not self._browser.is_connected():
+            self._browser = await self._stack.enter_async_context(_launched())
+        return self._browser
+
+    async def close(self) -> None:
+        """End it."""
+        await self._stack.aclose()
+
+
+_SHARED: dict[asyncio.AbstractEventLoop, SharedBrowser] = {}
+
+
+@asynccontextmanager
+async def browser_of_this_loop() -> AsyncGenerator[None]:
+    """Within the block, all who want a browser in this loop get the same one."""
+    loop = asyncio.get_running_loop()
+    _SHARED[loop] = SharedBrowser()
+    try:
+        yield
+    finally:
+        await _SHARED.pop(loop).close()
+
+
 @asynccontextmanager
 async def chromium() -> AsyncGenerator[Browser]:
-    """The browser, started. Fails with what to do when there is none."""
+    """The browser, started, and shared when it is: whoever uses it closes the pages. Fails when there is none."""
+    if shared := _SHARED.get(asyncio.get_running_loop()):
+        yield await shared.get()
+        return
+    async with _launched() as browser:
+        yield browser
+
+
+@asynccontextmanager
+async def _launched() -> AsyncGenerator[Browser]:
     executable = find()
     if executable is None:
         raise AssertionError(MISSING)
@@ -368,7 +410,7 @@ async def chromium() -> AsyncGenerator[Browser]:
 async def open_window(
     server: VSCodeServer, theme: Theme = "dark", language: str = ""
 ) -> AsyncGenerator[Window]:
-    """A window of its own browser on a server's workspace.
+    """A window on a server's workspace.
 
     ``language``: VS Code's display language, e.g. ``zh-cn``, as a language pack sets it. Without the pack, VS Code's
     own texts stay English; extensions take theirs.
@@ -387,5 +429,8 @@ async def open_window(
         page.set_default_timeout(DEADLINE_MS)
         expect.set_options(timeout=DEADLINE_MS)
         window = Window(page, server)
-        await window.open()
-        yield window
+        try:
+            await window.open()
+            yield window
+        finally:
+            await page.close()

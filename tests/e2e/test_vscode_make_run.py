@@ -21,7 +21,7 @@ from tests.e2e.vscode.server import VSCodeServer
 from tests.e2e.vscode.window import Window, chromium
 from tests.fakes.command_line import wait_until
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
+pytestmark = pytest.mark.timeout(300)
 
 
 class MakeRun:
@@ -74,6 +74,7 @@ async def make_run(env: Mapping[str, str], *arguments: str) -> AsyncGenerator[Ma
             await process.wait()
 
 
+@pytest.mark.asyncio(loop_scope="session")
 async def test_the_printed_address_opens_the_sample_workspace_with_the_demo(
     vscode: Path, vsix: Path, clean_env: dict[str, str]
 ) -> None:

@@ -29,6 +29,7 @@ from tests.fakes.model_server import ModelServer
 ServerOf = Callable[[Path, Path, Mapping[str, str]], VSCodeServer]
 """Makes the server for a folder of its own, a workspace and an environment."""
 _TITLE = "Settings of test "
+_REMOVALS = 20
 
 
 @dataclass
@@ -67,7 +68,7 @@ class SharedWindow:
         self.workspace.mkdir(exist_ok=True)
         for path in self.workspace.iterdir():
             if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
+                _remove(path)
             else:
                 path.unlink()
 
@@ -126,9 +127,19 @@ class SharedWindow:
         await self._stack.aclose()
 
 
+def _remove(folder: Path) -> None:
+    """Remove a folder, also while the daemon writes the end of the last test's session into it."""
+    for _ in range(_REMOVALS):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+    shutil.rmtree(folder)
+
+
 async def _tidy(window: Window) -> None:
     """Close all editors without saving, begin a session and put toasts away."""
     page = window.page
+    await page.bring_to_front()  # it is not alone in its browser, and only the page in front has the focus
     await page.set_viewport_size(SIZE)
     await window.theme("dark")
     tabs, question = page.locator(".tabs-container .tab"), page.locator(".monaco-dialog-box")

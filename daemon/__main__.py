@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping
 
+    from daemon.api.door import ApiDoor
     from daemon.core import Daemon
     from daemon.runtime import RuntimePaths
     from tools.language import Navigation
@@ -63,7 +64,7 @@ def main() -> int:
 def _set_language() -> None:
     """Speak the language of the user's ``config.json``, which nothing else of the command line reads so early."""
     from daemon.runtime import state_dir
-    from daemon.store.regular import read_regular
+    from tools.regular_files import read_regular
 
     try:
         data = read_regular(state_dir() / "config.json", 1_000_000, follow=True)
@@ -122,7 +123,7 @@ def _serve_command(args: argparse.Namespace) -> int:
     import asyncio
     import contextlib
 
-    from daemon.api.door import ApiError
+    from daemon.api.address import ApiError
     from daemon.logfile import configure_logging
     from daemon.runtime import AlreadyRunning, RuntimeFolderError, RuntimePaths, keep_memory_private
     from daemon.store.base import StoreError
@@ -182,7 +183,7 @@ def _ask_running(args: argparse.Namespace) -> int:
     return asyncio.run(open_running(args.workspace, launcher_for(args), args.http, console))
 
 
-async def _open_api(core: Daemon, args: argparse.Namespace, stopping: asyncio.Event) -> str:
+async def _open_api(core: Daemon, api: ApiDoor, args: argparse.Namespace, stopping: asyncio.Event) -> str:
     """Open the API where the command line or the setting says so.
 
     Returns why it cannot be where the command line wants it; the daemon is of no use then.
@@ -191,12 +192,12 @@ async def _open_api(core: Daemon, args: argparse.Namespace, stopping: asyncio.Ev
     import json
     import logging
 
-    from daemon.api.door import ApiError
+    from daemon.api.address import ApiError
 
     if args.http is None and core.config().settings.api_port is None:
         return ""
     try:
-        found = await core.api.open(args.http)
+        found = await api.open(args.http)
     except ApiError as error:
         if args.http is None:
             logging.getLogger("goalwright").warning("%s", error)
@@ -223,7 +224,8 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     # Imports leave nothing to collect, and looking for it takes a twentieth of the start. COLLECTOR goes on.
     gc.disable()
     with quick_imports():
-        from daemon.api.door import ApiError
+        from daemon.api.address import ApiError
+        from daemon.api.door import ApiDoor
         from daemon.collector import COLLECTOR
         from daemon.config import load_config
         from daemon.core import Daemon
@@ -239,7 +241,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         from lsp_bridge.eyes import Eyes
         from lsp_bridge.handshake import PROTOCOL_VERSION
         from lsp_bridge.language.choice import SettingsChooser
-        from lsp_bridge.language_servers import LanguageServers
+        from lsp_bridge.language.servers import LanguageServers
         from lsp_bridge.lazy_navigation import LazyNavigation
         from lsp_bridge.listen import Listener
         from lsp_bridge.server import Bridge
@@ -309,7 +311,8 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         open_eyes=branch_eyes.open,
     )
     token = new_token()
-    listener = Listener(core, bridge, token, stopping.set)
+    api = ApiDoor(core)
+    listener = Listener(core, bridge, api, token, stopping.set)
     socket = paths.prepare_socket() if hasattr(asyncio, "start_unix_server") else None
     port = await listener.open(socket)
     address = Address(
@@ -331,7 +334,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     stopped = asyncio.create_task(stopping.wait())
     tidying = asyncio.create_task(core.keeping.daily())
     # Beside all else: nobody who wants to begin a turn waits for the API.
-    opened = asyncio.create_task(_open_api(core, args, stopping))
+    opened = asyncio.create_task(_open_api(core, api, args, stopping))
     try:
         await asyncio.wait({idle, stopped}, return_when=asyncio.FIRST_COMPLETED)
     finally:

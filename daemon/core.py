@@ -10,7 +10,7 @@ import logging
 import os
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,6 @@ from weakref import WeakValueDictionary
 
 from daemon.agents.left_children import LeftChildren
 from daemon.agents.loader import AgentProfile, Agents, Found, UnknownAgent
-from daemon.api.door import ApiDoor
 from daemon.bus import Bus
 from daemon.config import Config, load_config
 from daemon.explore.eyes import NoEyes, OpenEyes
@@ -26,12 +25,11 @@ from daemon.explore.keeping import BranchCopies, OpenCopies, copies_of
 from daemon.files.commands import CommandWatches
 from daemon.files.watch import FileWatch
 from daemon.hooks.service import Hooks
-from daemon.keeping import Keeping, new_trace_id
+from daemon.keeping import Keeping, limits_of, new_trace_id
 from daemon.loop.budget import withdraw_question
 from daemon.loop.recovery import close_what_is_open, highest_sequence, read_state, waits_for_answer
 from daemon.loop.services import Models, Services
 from daemon.loop.session import Session
-from daemon.loop.state import Order, SessionState
 from daemon.loop.watchdog import UNBOUNDED, WorkspaceGuard, watched
 from daemon.model.branches import branch_of, root_of
 from daemon.model.events import SessionCreated, SessionUpdated
@@ -40,12 +38,13 @@ from daemon.model.permissions import Mode, Trust
 from daemon.model.traces import Trace
 from daemon.permission.grants import GrantStore
 from daemon.permission.service import CallPermission, PermissionService
+from daemon.state.session_state import Order, SessionState
 from daemon.store.base import StoreError
 from daemon.store.beginning import beginning_lost
 from daemon.store.left_out import never_begun
 from daemon.store.own import OwnSessions
 from daemon.store.place import open_store
-from daemon.store.pruning import Limits, limits_of
+from daemon.store.pruning import Limits
 from daemon.trust import TrustedFolders
 from daemon.workspace_key import workspace_key
 from tools.base import Diagnostics, ToolContext, ToolResult
@@ -174,8 +173,7 @@ class Daemon:
         self._left_children = LeftChildren(self._services, self.session)
         self._dumps: LiveDumps | None = None
         """Of the step trees, when the person wants them."""
-        self.api = ApiDoor(self)
-        """REST, WebSocket and the web page, when somebody wants them."""
+        self._closing: list[Callable[[], Awaitable[None]]] = []
 
     async def _run_tool(self, tool: AnyTool, input_json: str, ctx: ToolContext) -> ToolResult:
         """Run a tool call, unless the workspace is gone, and not for ever."""
@@ -405,13 +403,18 @@ class Daemon:
                 return
             await asyncio.sleep(min(poll_s, timeout) if timeout else poll_s)
 
+    def when_closing(self, step: Callable[[], Awaitable[None]]) -> None:
+        """Have ``step`` done when the sessions are closed and stored, so that those who watch see how they ended."""
+        self._closing.append(step)
+
     async def close(self) -> None:
         """Cancel all turns, store everything, let go of everything."""
         # Main lines end their children.
         await asyncio.gather(*(session.close() for session in self.open_sessions))
         if self._dumps is not None:
             await self._dumps.close()
-        await self.api.close()  # after it, so that those who watch see how it ended
+        for step in self._closing:
+            await step()
         await self._branch_copies.recovered()
         await self._hooks.close()
         await self._watch.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import secrets
 import shutil
 import tempfile
@@ -26,6 +27,7 @@ from daemon.store.own import OwnSessions
 from tools.localization import t
 
 if TYPE_CHECKING:
+    from daemon.config import Config
     from daemon.loop.forking import Fork
     from daemon.loop.session import Session
     from daemon.store.archive import Exported
@@ -36,7 +38,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_LIMIT = re.compile(r": trace_\w+: ")
 _DAY_S = 24 * 60 * 60.0
+
+
+def limits_of(config: Config) -> Limits:
+    """As the configuration has them; none when one of them cannot be read: it may be the one that protects the most."""
+    from daemon.store.pruning import Limits
+
+    unread = (*config.blocking, *(problem for problem in config.problems if _LIMIT.search(problem)))
+    if unread:
+        return Limits(unread=unread)
+    settings = config.settings
+    return Limits(settings.trace_keep_days, settings.trace_max_mb, settings.trace_keep)
 
 
 class InUse(StoreError):

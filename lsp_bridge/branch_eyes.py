@@ -18,7 +18,7 @@ from lsp_bridge.lazy_navigation import LazyNavigation
 
 if TYPE_CHECKING:
     from lsp_bridge.diagnostics import ServerDiagnostics
-    from lsp_bridge.language_servers import LanguageServers
+    from lsp_bridge.language.servers import LanguageServers
     from tools.language import Navigation
 
 MAX_ALIVE = 6
@@ -79,7 +79,7 @@ class BranchEyes:
 
     def open(self, root: Path) -> CopyEyes:
         """Eyes for the copy at ``root`` (absolute, resolved). No server runs before something in it is looked at."""
-        from lsp_bridge.language_servers import LanguageServers
+        from lsp_bridge.language.servers import LanguageServers
 
         servers = LanguageServers(
             root, choose=self._choose, origin=self._workspace, room=self._room, logger=self._log

@@ -18,9 +18,9 @@ from typing import Any
 
 from lsp_bridge.language.late import LateAnswers
 from lsp_bridge.language.observation import ServerDiagnosticsRun as ServerDiagnosticsRun
+from lsp_bridge.language.servers import LanguageServers
 from lsp_bridge.language.source_text import TextOf, no_buffers, read_source
 from lsp_bridge.language.survey import survey
-from lsp_bridge.language_servers import LanguageServers
 from tools.language import CurrentProblems, DiagnosticsReport, Severity
 
 _MAX_SENT = 500

@@ -19,12 +19,12 @@ from typing import Any, Protocol, cast
 
 from daemon import lock
 from daemon.runtime import Address, RuntimeFolderError, RuntimePaths, state_dir
-from daemon.store.regular import read_regular
 from lsp_bridge.client import Client, ConnectionLost, RequestTimeout, RpcError
 from lsp_bridge.handshake import INCOMPATIBLE, PROTOCOL_VERSION, UNAUTHORIZED
 from tools.cutting import tail
 from tools.environment import daemon_environment
 from tools.localization import t
+from tools.regular_files import read_regular
 
 EXIT_ALREADY_RUNNING = 3
 """Exit code of ``serve`` when another daemon has the lock."""

@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from daemon.api.door import ApiDoor
 from daemon.core import Daemon
 from lsp_bridge.handshake import PREAMBLE, UNAUTHORIZED
 from lsp_bridge.server import Bridge, ClientServer
@@ -33,8 +34,11 @@ MAX_SILENT = 128
 class Listener:
     """Accepts clients until closed. ``stop`` is called when a client asks the daemon to stop."""
 
-    def __init__(self, core: Daemon, bridge: Bridge, token: str, stop: Callable[[], None]) -> None:
+    def __init__(
+        self, core: Daemon, bridge: Bridge, api: ApiDoor, token: str, stop: Callable[[], None]
+    ) -> None:
         self._core = core
+        self._api = api
         self._bridge = bridge
         self._token = token
         self._stop = stop
@@ -100,7 +104,7 @@ class Listener:
                 if server is None:
                     if (task := asyncio.current_task()) is not None:
                         self._silent.pop(task, None)
-                    server = ClientServer(self._core, self._bridge, writer, self._stop)
+                    server = ClientServer(self._core, self._bridge, self._api, writer, self._stop)
                 if isinstance(message, _Unreadable):
                     server.refuse(None, -32700, message.why)
                 else:

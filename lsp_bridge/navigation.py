@@ -15,10 +15,10 @@ from lsp_bridge.language import found, places
 from lsp_bridge.language.asking import Answered, Asking, AskingTiming, Question
 from lsp_bridge.language.places import WirePlace, WireSymbol
 from lsp_bridge.language.renaming import rename_with
+from lsp_bridge.language.server import LanguageServer
+from lsp_bridge.language.servers import LanguageServers
 from lsp_bridge.language.source_text import TextOf, no_buffers, read_source
 from lsp_bridge.language.text_index import TextIndex
-from lsp_bridge.language_server import LanguageServer
-from lsp_bridge.language_servers import LanguageServers
 from tools.language import (
     CodePlace,
     CodeSymbol,

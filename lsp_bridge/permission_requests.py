@@ -23,6 +23,7 @@ from lsp_bridge.request_error import RequestError
 from tools.base import ProposedFile, ToolError
 from tools.jobs import Job
 from tools.localization import t
+from tools.sandbox.policy import policy_for
 from tools.text import decode
 
 
@@ -199,9 +200,10 @@ class PermissionRequests:
         session = None if params.session_id is None else await self._client.at_hand(params.session_id)
         config = self._client.client_config() if session is None else session.config
         rules = client_rules(self._core, self._client) if session is None else session.rules
+        policy = policy_for(config.settings.sandbox, network=config.settings.sandbox_network)
         try:
             ask = await asyncio.to_thread(
-                asked_about, params.permission, params.target, self._core.workspace, config.settings
+                asked_about, params.permission, params.target, self._core.workspace, policy
             )
         except ToolError as error:
             raise RequestError(p.INVALID_PARAMS, str(error)) from error

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from daemon.agents.loader import UnknownAgent
+from daemon.api.door import ApiDoor
 from daemon.config import Config
 from daemon.core import Daemon, memory_mb
 from daemon.demo import prompt_for
@@ -46,6 +47,7 @@ from lsp_bridge.trace_requests import TraceRequests
 from tools.base import ToolError
 from tools.cutting import head
 from tools.localization import t
+from tools.sandbox.policy import policy_for
 
 
 class ModelChooser(Protocol):
@@ -78,6 +80,7 @@ class Requests:
         self,
         core: Daemon,
         client: ClientState,
+        api: ApiDoor,
         *,
         choose: ModelChooser,
         subscribe: Callable[[Session], None],
@@ -88,6 +91,7 @@ class Requests:
         """``others``: the clients of all other connections."""
         self._core = core
         self._client = client
+        self._api = api
         self._choose = choose
         self._subscribe = subscribe
         self._stop = stop
@@ -114,7 +118,7 @@ class Requests:
             **GoalRequests(core, lambda: client.name).handlers,
             **HistoryRequests(core, lambda: client.name).handlers,
             **BranchRequests(core, self, lambda: client.name).handlers,
-            **TraceRequests(core).handlers,
+            **TraceRequests(core, api).handlers,
             **ModelRequests(self._provider_env).handlers,
             **KeepingRequests(lambda: core.keeping).handlers,
         }
@@ -142,9 +146,11 @@ class Requests:
         choice = await self._choice()
         core = self._core
         config, trust = self.client_config(), self.client_trust()
-        notices = [core.workspace_problem(), core.storage_notice, core.api.notice]
+        notices = [core.workspace_problem(), core.storage_notice, self._api.notice]
         notices += [*config.blocking, *config.problems]
-        sandbox, no_sandbox = await asyncio.to_thread(sandbox_words, config.settings, core.workspace)
+        settings = config.settings
+        policy = policy_for(settings.sandbox, network=settings.sandbox_network)
+        sandbox, no_sandbox = await asyncio.to_thread(sandbox_words, policy, core.workspace)
         notices += [*core.grants.problems(), mode_notice(config, trust), no_sandbox]
         return p.DaemonStatus(
             version=self._version,
@@ -163,7 +169,7 @@ class Requests:
             trust=trust,
             sandbox=sandbox,
             memory_mb=memory_mb(),
-            api_url=core.api.address.url if core.api.address is not None else None,
+            api_url=self._api.address.url if self._api.address is not None else None,
             active=active_sessions(core),
         )
 

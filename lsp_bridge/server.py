@@ -24,6 +24,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import lsp_method
 from pygls.protocol.json_rpc import JsonRPCNotification, JsonRPCRequestMessage, JsonRPCResponseMessage
 
+from daemon.api.door import ApiDoor
 from daemon.collector import COLLECTOR
 from daemon.core import Daemon
 from daemon.loop.session import Session
@@ -99,7 +100,12 @@ class ClientServer:
     """Serves one connection. Not thread-safe: everything happens on the daemon's event loop."""
 
     def __init__(
-        self, core: Daemon, bridge: Bridge, writer: asyncio.StreamWriter, stop: Callable[[], None]
+        self,
+        core: Daemon,
+        bridge: Bridge,
+        api: ApiDoor,
+        writer: asyncio.StreamWriter,
+        stop: Callable[[], None],
     ) -> None:
         self._core = core
         self._bridge = bridge
@@ -117,6 +123,7 @@ class ClientServer:
         self._requests = Requests(
             core,
             self._client,
+            api,
             choose=bridge.choose,
             subscribe=self._subscribe,
             stop=stop,

@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from daemon.api.door import ApiError
+from daemon.api.address import ApiError
+from daemon.api.door import ApiDoor
 from daemon.api.lines import Line, Part, begun_with, live_branches, newest, page_of
 from daemon.core import Daemon
-from daemon.loop.state import SessionState
 from daemon.model.base import Model
 from daemon.model.branches import BRANCH_ID, child_id
 from daemon.plan.forest import GoalForest
+from daemon.state.session_state import SessionState
 from lsp_bridge import protocol as p
 from lsp_bridge.request_error import RequestError
 from tools.localization import t
@@ -21,8 +22,9 @@ from tools.localization import t
 class TraceRequests:
     """The requests of one connection about traces."""
 
-    def __init__(self, core: Daemon) -> None:
+    def __init__(self, core: Daemon, api: ApiDoor) -> None:
         self._core = core
+        self._api = api
         self.handlers: Mapping[str, Callable[[Any], Awaitable[Model]]] = {
             "goalwright/api/open": self.open,
             "goalwright/trace/messages": self.messages,
@@ -31,7 +33,7 @@ class TraceRequests:
     async def open(self, params: p.ApiOpenParams) -> p.ApiOpenResult:
         """Where the trace API is; opened when it is not."""
         try:
-            found = await self._core.api.open(params.port)
+            found = await self._api.open(params.port)
         except ApiError as error:
             raise RequestError(p.API_FAILED, str(error)) from error
         return p.ApiOpenResult(url=found.url, token=found.token, page=found.page)

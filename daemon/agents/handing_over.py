@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from daemon.loop.assembly import Assembly
-from daemon.loop.goal_events import goal_event
 from daemon.loop.mentions import become
 from daemon.loop.restoring import PERSON
 from daemon.model.goals import Goal
@@ -21,6 +20,7 @@ from daemon.permission.rules import RuleSet
 from daemon.permission.service import CallPermission, Settled
 from daemon.plan.text import progress_text
 from daemon.plan.tree import PlanError, PlanTree
+from daemon.state.goal_events import goal_event
 from tools.base import PermissionAsk, ToolError
 from tools.cutting import cut_text
 from tools.exploring import Told

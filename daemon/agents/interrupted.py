@@ -6,12 +6,12 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from daemon.loop.call_ids import goal_of_step
 from daemon.loop.recording import Recorder
 from daemon.model.branches import SubagentMeta, child_id
 from daemon.model.messages import ToolResultPart, Usage
 from daemon.model.traces import Trace, trace_status
 from daemon.model.words import cut_line
+from daemon.provider.call_ids import goal_of_step
 from daemon.store.base import StoreError
 
 if TYPE_CHECKING:

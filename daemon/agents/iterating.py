@@ -22,11 +22,11 @@ from daemon.context.handover import Giving, changed_paths, handover_text, last_r
 from daemon.loop.children import close_child, open_child
 from daemon.loop.recording import Recorder
 from daemon.loop.recovery import read_state
-from daemon.loop.state import SessionState
 from daemon.model.branches import SubagentMeta, child_id
 from daemon.model.events import SessionUpdated, SubagentStarted
 from daemon.model.messages import Message, NotePart, StopReason
 from daemon.permission.service import CallPermission
+from daemon.state.session_state import SessionState
 from daemon.store.base import StoreError
 from tools.base import PermissionAsk, ToolError
 from tools.cutting import cut_text

@@ -19,7 +19,7 @@ from daemon.store.base import StoreError, TraceStore, UnknownTrace
 if TYPE_CHECKING:
     from daemon.loop.services import Services
     from daemon.loop.session import Session
-    from daemon.loop.state import SessionState
+    from daemon.state.session_state import SessionState
 
 log = logging.getLogger(__name__)
 

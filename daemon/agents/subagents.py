@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 from daemon.agents.interrupted import NOTHING_SAID, metadata_of, task_words, title_of
 from daemon.agents.loader import AgentProfile, UnknownAgent
 from daemon.agents.shared_history import SharedHistory
-from daemon.loop.call_ids import goal_of_step
+from daemon.loop.budget import spent
 from daemon.loop.children import close_child, open_child
 from daemon.loop.mentions import attachments_of
 from daemon.loop.offered import depth, serving
 from daemon.loop.recording import Recorder
-from daemon.loop.spending import spent
 from daemon.model.branches import SubagentMeta
 from daemon.model.events import SessionUpdated, SubagentStarted
 from daemon.model.messages import Message, StopReason
+from daemon.provider.call_ids import goal_of_step
 from daemon.redaction import SECRETS
 from daemon.store.base import StoreError
 from tools.cutting import head

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from daemon.api.address import ApiError, OpenApi, PortTaken
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -18,33 +18,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class ApiError(Exception):
-    """The API cannot be opened; the message says why and what to do."""
-
-
-class PortTaken(ApiError):
-    """Its port cannot be had."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenApi:
-    """Where an open API is."""
-
-    url: str
-    """``http://127.0.0.1:PORT``, without a slash at its end."""
-    token: str
-
-    @property
-    def page(self) -> str:
-        """The address of the web page, with the token."""
-        return f"{self.url}/?token={self.token}"
-
-
 class ApiDoor:
     """Opens the API of one daemon at most once, and closes it with the daemon."""
 
     def __init__(self, core: Daemon) -> None:
         self._core = core
+        core.when_closing(self.close)
         self._server: ApiServer | None = None
         self._opening = asyncio.Lock()
         self._closed = False

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-from daemon.store.encoding import json_bytes
+from daemon.model.encoding import json_bytes
 
 _ITEMS = 20
 """Of a list that are encoded at once. What belongs together (a message, a goal) stays so: secrets are known by it."""
 
 
 def answer_bytes(value: object) -> bytes:
-    """``value`` as JSON in UTF-8, as ``daemon.store.encoding.json_bytes`` has it. Call it in a thread."""
+    """``value`` as JSON in UTF-8, as ``daemon.model.encoding.json_bytes`` has it. Call it in a thread."""
     if isinstance(value, dict):
         return b"{" + b",".join(_fields(cast("dict[str, object]", value))) + b"}"
     if isinstance(value, list):

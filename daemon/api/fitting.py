@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from daemon.api.encoding import answer_bytes
+from daemon.model.encoding import json_bytes, json_text
 from daemon.steps.shortened import SMALL_IMAGE, image_words, without_image_data
-from daemon.store.encoding import json_bytes, json_text
 from tools.cutting import cut_text
 
 FRAME_BYTES = 1_000_000

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from daemon.api.fitting import fitting, fitting_connected
 from daemon.model.branches import branch_of, root_of
+from daemon.model.encoding import json_bytes, json_text
 from daemon.model.events import Delta, Event, MessageAdded
-from daemon.store.encoding import json_bytes, json_text
 
 if TYPE_CHECKING:
     from daemon.steps.fold import StepAdded, StepUpdated

@@ -26,10 +26,10 @@ from daemon.api.websocket import Outlet, taken
 from daemon.bus import Bus
 from daemon.collector import COLLECTOR
 from daemon.deltas import Deltas
+from daemon.model.encoding import json_bytes
 from daemon.model.events import Delta, Event
 from daemon.model.meters import Metered
 from daemon.store.base import OffersLines, TraceStore
-from daemon.store.encoding import json_bytes
 
 log = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from daemon.loop.state import SessionState
 from daemon.model.branches import BRANCH_ID, BranchMeta, branch_of, child_id
 from daemon.model.messages import Message, Role
 from daemon.model.traces import BranchTrace, Trace
+from daemon.state.session_state import SessionState
 from daemon.store.base import TraceStore, UnknownTrace
 
 _MOST = 200

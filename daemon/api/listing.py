@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from daemon.api.seen import JsonObject, meta_of, status_of
-from daemon.loop.state import SessionState
 from daemon.model.traces import Trace, TraceStatus
+from daemon.state.session_state import SessionState
 from daemon.store.base import StoreError, TraceStore
 
 _MISSIONS = 2000

@@ -14,12 +14,12 @@ from daemon.api.seen import JsonObject, Seen, branch_detail, held_by, status_of,
 from daemon.api.step_views import NotFound, StepViews, TooLarge
 from daemon.collector import COLLECTOR
 from daemon.loop.recovery import replayed
-from daemon.loop.state import SessionState
 from daemon.model.branches import BRANCH_ID, branch_of, session_of
 from daemon.model.goals import Goal
 from daemon.model.messages import Message, Role
 from daemon.plan.changes import PlanError
 from daemon.plan.forest import GoalForest
+from daemon.state.session_state import SessionState
 from daemon.store.base import NewerFormat, StoreError, TraceStore, UnknownTrace
 
 __all__ = ["JsonObject", "MessageQuery", "NotFound", "TooLarge", "TraceQuery", "TraceReader"]

@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from daemon.loop.state import SessionState
 from daemon.model.branches import BranchMeta, SubagentMeta, child_id
 from daemon.model.goals import GoalStats, GoalTree
 from daemon.model.messages import Message, added
 from daemon.model.traces import BranchTrace, Trace, TraceStatus, trace_status
 from daemon.plan.counting import with_message
 from daemon.plan.forest import GoalForest
+from daemon.state.session_state import SessionState
 
 Live = Callable[[str], SessionState | None]
 """The state of an open session, a branch or sub-agent too."""
 JsonObject = dict[str, Any]
-"""As the API answers it, in snake_case. Not free of secrets before ``daemon.store.encoding`` has encoded it."""
+"""As the API answers it, in snake_case. Not free of secrets before ``daemon.model.encoding`` has encoded it."""
 
 
 def meta_of(trace: Trace, mission: str, status: TraceStatus, *, foreign: bool) -> JsonObject:

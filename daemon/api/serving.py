@@ -10,8 +10,8 @@ from collections.abc import Generator
 
 import uvicorn
 
+from daemon.api.address import ApiError, OpenApi, PortTaken
 from daemon.api.app import make_app, warm_up
-from daemon.api.door import ApiError, OpenApi, PortTaken
 from daemon.api.limits import Limits
 from daemon.api.patience import ImpatientProtocol
 from daemon.api.reader import TraceReader
@@ -19,8 +19,8 @@ from daemon.api.security import Access
 from daemon.api.watch import WatchServer
 from daemon.api.websocket import websocket_settings
 from daemon.core import Daemon
-from daemon.loop.state import SessionState
 from daemon.runtime import new_token
+from daemon.state.session_state import SessionState
 from tools.localization import t
 
 log = logging.getLogger(__name__)

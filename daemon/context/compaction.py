@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 from daemon.context.instructions import instruction_block, instructions_of
 from daemon.context.profiles import RESULT_KEPT, RESULT_LIMIT
-from daemon.context.tags import is_handover, one_each, plain, said_block, within
 from daemon.context.tokens import estimate_tokens, message_tokens
 from daemon.context.windowing.standing import Standings
 from daemon.model.goals import Goal
@@ -28,6 +27,7 @@ from daemon.model.messages import (
     ToolResultPart,
     whole_characters,
 )
+from daemon.model.tags import is_handover, one_each, plain, said_block, within
 from daemon.plan.tree import PlanTree
 from daemon.provider.base import PromptMessage
 from tools.cutting import head, tail

@@ -13,7 +13,9 @@ from typing import Any, Literal, cast
 
 from daemon.context.compaction import cut_middle, open_goals, person_said, verbatim_blocks
 from daemon.context.summaries import SummaryProblem, read_summary, summary_text
-from daemon.context.tags import (
+from daemon.context.tokens import estimate_tokens
+from daemon.model.messages import Message, TextPart
+from daemon.model.tags import (
     HANDOVER_TAGS,
     is_handover,
     one_each,
@@ -23,8 +25,6 @@ from daemon.context.tags import (
     without,
     without_said,
 )
-from daemon.context.tokens import estimate_tokens
-from daemon.model.messages import Message, TextPart
 from daemon.plan.tree import PlanTree
 
 Target = Literal["init", "execute"]

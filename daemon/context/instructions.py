@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import cast
 
-from daemon.context.tags import attribute, plain
-from daemon.store.regular import open_regular
+from daemon.model.tags import attribute, plain
 from tools.base import ToolResult
 from tools.cutting import head
 from tools.diff import shown_name
+from tools.regular_files import open_regular
 
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
 MAX_INSTRUCTIONS = 32_000

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from daemon.context.tags import attribute
 from daemon.context.tokens import estimate_tokens
+from daemon.model.tags import attribute
 from tools.cutting import short
 
 MAX_TOKENS = 300

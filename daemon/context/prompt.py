@@ -16,8 +16,8 @@ from pathlib import Path
 
 from daemon.context.families.loader import provider_prompt
 from daemon.context.instructions import instruction_block, is_own, read_instructions
-from daemon.context.tags import attribute, within
 from daemon.model.permissions import Mode, Trust
+from daemon.model.tags import attribute, within
 from daemon.provider.base import SystemBlock
 from tools.process import find_program
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, cast
 
-from daemon.context.tags import plain_json
 from daemon.context.tokens import estimate_tokens
+from daemon.model.tags import plain_json
 
 MAX_SUMMARY_TOKENS = 4_000
 """What the model may answer with (source: seed 001)."""

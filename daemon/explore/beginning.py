@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.agents.loader import AgentProfile
-from daemon.context.tags import plain
 from daemon.explore.copies.base import Base
 from daemon.explore.inheriting import Inherited, conversation
 from daemon.explore.runner import BranchTask
 from daemon.loop.assembly import Assembly
 from daemon.model.branches import branch_name
 from daemon.model.permissions import Rule
+from daemon.model.tags import plain
 from daemon.plan.text import plan_to_prompt
 from tools.base import ToolError
 from tools.cutting import head

@@ -9,7 +9,6 @@ import time
 from collections.abc import Coroutine
 from pathlib import Path
 
-from daemon.context.tags import plain
 from daemon.context.tokens import part_tokens
 from daemon.explore.copies.base import CopyError, WorkingCopy
 from daemon.explore.copies.written_patch import write_patch
@@ -26,6 +25,7 @@ from daemon.loop.session import Session
 from daemon.model.branches import CheckRun
 from daemon.model.events import SessionUpdated
 from daemon.model.messages import FinishPart, Message, Part, StopReason
+from daemon.model.tags import plain
 from daemon.store.base import StoreError
 from tools.cutting import head
 from tools.localization import noted, t

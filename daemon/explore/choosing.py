@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from daemon.explore.chosen import PERSON, note_choice, who_chose
-from daemon.loop.notes import CHOICE_AWAITED as CHOICE_AWAITED
-from daemon.loop.notes import CHOICE_LEFT
 from daemon.model.branches import Choice
+from daemon.state.notes import CHOICE_AWAITED as CHOICE_AWAITED
+from daemon.state.notes import CHOICE_LEFT
 from tools.errors import ToolError
 from tools.localization import t
 

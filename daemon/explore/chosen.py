@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from daemon.loop.goal_events import goal_event
 from daemon.model.branches import Choice
 from daemon.model.events import BranchSelected
 from daemon.model.goals import Goal
@@ -16,6 +15,7 @@ from daemon.model.words import cut_line
 from daemon.plan.exploring import merge_of
 from daemon.plan.forest import ENDED
 from daemon.plan.tree import Change, PlanError, Updated
+from daemon.state.goal_events import goal_event
 from tools.localization import t
 
 if TYPE_CHECKING:

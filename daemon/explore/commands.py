@@ -21,13 +21,13 @@ from daemon.explore.merging import Selection, merge_selected
 from daemon.explore.results import remove_result
 from daemon.explore.scoring import renames
 from daemon.explore.stored import FOREIGN, find_branch, result_folder, stored_result
-from daemon.loop.notes import BRANCH_SELECTED
 from daemon.loop.restoring import PERSON
 from daemon.model.branches import BranchMeta
 from daemon.model.events import BranchRemoved
 from daemon.model.permissions import FileDiff
 from daemon.model.words import cut_line
 from daemon.permission.service import CallInfo, CallPermission
+from daemon.state.notes import BRANCH_SELECTED
 from tools.base import FileChange, ToolError
 from tools.cutting import head
 from tools.diff import limited, of_change, shown_name

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from daemon.context.tags import plain
 from daemon.model.branches import BranchMeta
 from daemon.model.messages import StopReason
+from daemon.model.tags import plain
 from daemon.model.words import cut_line
 from tools.cutting import head, tail
 from tools.localization import t

@@ -14,13 +14,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from daemon.context.tags import within
 from daemon.hooks.answer import NAMES, Answer, HookFailed, HookName, concerns, may_deny, only_watches
 from daemon.hooks.entry_points import unknown
 from daemon.hooks.executable import Executable
 from daemon.model.events import Event, GoalUpdated, PermissionAsked
 from daemon.model.messages import FilePart, ToolCallPart
 from daemon.model.permissions import PermissionRequest
+from daemon.model.tags import within
 from daemon.model.traces import QueuedPrompt
 from daemon.model.words import cut_line
 from daemon.store.base import StoreError
@@ -37,7 +37,7 @@ MAX_WAITING = 256
 DRAIN_S = 2.0
 """How long the end of a session waits for that."""
 TAG = "hook_context"
-"""In which the model reads what hooks say, see daemon.context.tags."""
+"""In which the model reads what hooks say, see daemon.model.tags."""
 _IN_CHILDREN = frozenset({"prompt.system", "tool.execute.before", "tool.execute.after", "compaction.before"})
 """What hooks are told of branches and sub-agents: all that guards. The rest is about the person's own session, which
 has the questions of its children, too."""

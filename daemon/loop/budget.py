@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from daemon.loop.spending import Overspent, overspent, spent
 from daemon.model.events import SessionUpdated
+from daemon.model.messages import Usage, added
 from daemon.model.permissions import PermissionRequest
-from daemon.model.traces import Budget
+from daemon.model.traces import BranchTrace, Budget
 from daemon.permission.rules import RuleSet
 from daemon.permission.service import CallInfo, CallPermission, PermissionService, Settled
+from daemon.state.spending import Overspent, overspent
 from tools.access import suggestions
 from tools.base import PermissionAsk, PermissionDenied
 from tools.localization import t
@@ -46,6 +47,17 @@ class _BudgetAsker:
     def replied(self, request: PermissionRequest, settled: Settled) -> None:
         """See Asker. A limit is one session's, however the answer was meant."""
         self._session.replied(request, replace(settled, remembered=None, scope="session"))
+
+
+def spent(session: LiveSession) -> tuple[Usage, float]:
+    """Tokens and US dollars of a session with all its children, those at work among them."""
+    usage, cost = session.state.trace.usage, session.state.trace.total_cost
+    for other in session.services.sessions.values():
+        # A branch's messages are among its parent's totals at once, a sub-agent's when it has ended.
+        if other.parent is session and not isinstance(other.state.trace, BranchTrace):
+            more, dollars = spent(other)
+            usage, cost = added(usage, more), cost + dollars
+    return usage, cost
 
 
 def budget_of(session: LiveSession) -> Budget:

@@ -11,10 +11,10 @@ import logging
 from daemon.agents.loader import AgentProfile
 from daemon.loop.services import Services
 from daemon.loop.session import Session
-from daemon.loop.state import SessionState
 from daemon.model.branches import child_id
 from daemon.model.events import SessionCreated
 from daemon.model.traces import BranchTrace, Trace
+from daemon.state.session_state import SessionState
 from tools.cutting import head
 
 log = logging.getLogger(__name__)

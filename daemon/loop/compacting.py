@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Literal
 from daemon.context import pacing
 from daemon.context.compaction import Carried, History, carried_over
 from daemon.context.profiles import ContextProfile, room
-from daemon.context.step_history import to_history_string
 from daemon.context.summaries import summary_prompt
 from daemon.context.tokens import estimate_tokens
 from daemon.context.window import Window, WindowCache, build_window, keep_from, prunable
@@ -23,6 +22,7 @@ from daemon.loop.summing_up import Summary, SummingUp
 from daemon.model.events import ContextMarked
 from daemon.model.messages import CompactionPart, FilePart, Message, Part, Role, TextPart
 from daemon.provider.base import ProviderError
+from daemon.steps.history import to_history_string
 from tools.localization import t
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from daemon.context.tags import within
 from daemon.model.goals import Goal
 from daemon.model.messages import Message, ToolCallPart, ToolResultPart
+from daemon.model.tags import within
 from daemon.plan.tree import PlanTree
 from daemon.redaction import SECRETS
 from tools.localization import noted, t

@@ -14,9 +14,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from daemon.loop.budget import COST
-from daemon.loop.goal_events import goal_event
-from daemon.loop.notes import CHOICE_AWAITED, CHOICE_LEFT, JOB_ENDED, JOB_KILLED
-from daemon.loop.state import SessionState
 from daemon.model.events import (
     AffectedGoal,
     ContextMarked,
@@ -39,6 +36,9 @@ from daemon.model.messages import Message, NotePart, ToolResultPart
 from daemon.model.permissions import Mode
 from daemon.plan.counting import Together, tools_of
 from daemon.plan.tree import Moved, PlanError, Updated
+from daemon.state.goal_events import goal_event
+from daemon.state.notes import CHOICE_AWAITED, CHOICE_LEFT, JOB_ENDED, JOB_KILLED
+from daemon.state.session_state import SessionState
 from daemon.store.base import StoreError, TraceStore
 from tools.localization import t
 

@@ -25,9 +25,7 @@ from daemon.hooks.session import SessionHooks
 from daemon.jobs import SessionJobs, StoppableCalls
 from daemon.loop.doom import CallMemory, general_command
 from daemon.loop.file_events import file_changed
-from daemon.loop.notes import JOB_ENDED, JOB_KILLED, job_lost, job_notice
 from daemon.loop.services import Services
-from daemon.loop.state import SessionState
 from daemon.loop.step import Received
 from daemon.loop.unattended import RunLimits
 from daemon.model.branches import branch_of, root_of
@@ -46,6 +44,8 @@ from daemon.model.traces import Trace, trace_status
 from daemon.permission.rules import RuleSet
 from daemon.permission.service import Settled
 from daemon.redaction import SECRETS
+from daemon.state.notes import JOB_ENDED, JOB_KILLED, job_lost, job_notice
+from daemon.state.session_state import SessionState
 from daemon.store.base import StoreError
 from daemon.trust import mode_in_force
 from tools.jobs import Job

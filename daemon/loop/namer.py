@@ -11,11 +11,11 @@ import logging
 import time
 from typing import TYPE_CHECKING, Literal
 
-from daemon.context.tags import within
 from daemon.loop.budget import is_spent
 from daemon.loop.naming import SUMMARY_LENGTH, TITLE_LENGTH, plain_line, summary_of
 from daemon.model.events import SessionUpdated
 from daemon.model.messages import TextPart
+from daemon.model.tags import within
 from daemon.plan.forest import ENDED
 from daemon.plan.text import plan_to_prompt
 from daemon.provider.base import Complete, ModelRequest, PromptMessage, SystemBlock, answered

@@ -1,7 +1,7 @@
 """What the person does to the plan (mission M8): the operations of the ``goal`` tool, by goal ids.
 
 They work while a turn is running, too: everything happens on the event loop, and the model is told between two
-steps, or with the next prompt (``daemon.loop.notes``).
+steps, or with the next prompt (``daemon.state.notes``).
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from daemon.loop.goal_events import goal_event
 from daemon.loop.restoring import PERSON, Restorer, UnknownChange
 from daemon.model.events import GoalRemoved
 from daemon.model.goals import Goal
 from daemon.model.messages import whole_characters
 from daemon.model.permissions import FileDiff
 from daemon.plan.tree import Added, Change, PlanError
+from daemon.state.goal_events import goal_event
 from tools.localization import t
 
 if TYPE_CHECKING:

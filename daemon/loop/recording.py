@@ -6,8 +6,6 @@ import logging
 import uuid
 from typing import TYPE_CHECKING
 
-from daemon.loop.goal_events import goal_event
-from daemon.loop.spending import goal_of_subagent
 from daemon.model.branches import SubagentMeta
 from daemon.model.events import MessageAdded, SubagentCompleted
 from daemon.model.goals import GoalStats
@@ -15,6 +13,8 @@ from daemon.model.messages import Message, Part, Role, Usage, describe
 from daemon.plan.counting import Together, tokens_of, tools_of
 from daemon.plan.exploring import plan_counted
 from daemon.plan.tree import Change
+from daemon.state.goal_events import goal_event
+from daemon.state.spending import goal_of_subagent
 from daemon.store.base import StoreError
 from daemon.store.ids import sequence_of
 from tools.cutting import head

@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING
 
 from daemon.agents.interrupted import answer_of, close_interrupted
 from daemon.collector import COLLECTOR
-from daemon.loop.call_ids import goal_of_step
 from daemon.loop.recording import Recorder
-from daemon.loop.state import SessionState
 from daemon.loop.together import EDITS, HOW_FAR, NOT_BEGUN, TOGETHER
 from daemon.loop.turn import Turn
 from daemon.model.events import MessageAdded, MessagePartAdded, MessageTextAdded, QueueChanged, TurnEnded
@@ -26,7 +24,9 @@ from daemon.model.messages import TextPart, ToolCallPart, ToolResultPart
 from daemon.permission.service import CANCELED
 from daemon.plan.tree import PlanTree
 from daemon.planner.together import plan_step_done
+from daemon.provider.call_ids import goal_of_step
 from daemon.redaction import is_redacted
+from daemon.state.session_state import SessionState
 from daemon.store.base import NewerFormat, StoreError, TraceStore, UnknownTrace
 from daemon.store.beginning import MixedUp, begun, check_id
 from daemon.store.ids import MESSAGE_ID, sequence_of

@@ -22,7 +22,6 @@ from daemon.loop.queue import PromptQueue, TurnResult, Waiting
 from daemon.loop.recording import Recorder
 from daemon.loop.recovery import LEFT_WAITING, STOPPED, UNSTORED, close_what_is_open, waits_for_answer
 from daemon.loop.services import Services
-from daemon.loop.state import SessionState
 from daemon.loop.step_diagnostics import StepDiagnostics, kind_of
 from daemon.loop.turn import Turn
 from daemon.loop.unattended import limits_of, run_over
@@ -37,6 +36,7 @@ from daemon.model.messages import FilePart, StopReason, TextPart, whole_characte
 from daemon.model.traces import PromptPlanner, QueuedPrompt, SessionStatus
 from daemon.permission.service import CANCELED
 from daemon.planner.wish import Wish
+from daemon.state.session_state import SessionState
 from daemon.store.base import StoreError
 from tools.localization import t
 from tools.paths import reading

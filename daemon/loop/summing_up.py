@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from daemon.agents.loader import COMPACTION, load_agent
 from daemon.context.compaction import cut_middle, person_said, shortened
 from daemon.context.profiles import ContextProfile
-from daemon.context.step_history import to_history_string
 from daemon.context.summaries import (
     MAX_SUMMARY_TOKENS,
     SummaryProblem,
@@ -35,6 +34,7 @@ from daemon.provider.base import (
     SystemBlock,
     answered,
 )
+from daemon.steps.history import to_history_string
 from tools.localization import t, written_for_models
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from daemon.explore.port import LazyExplorer
 from daemon.files.seen import SessionFiles
-from daemon.loop.call_ids import goal_of_step
 from daemon.model.messages import ToolCallPart
 from daemon.permission.service import CallInfo, CallPermission
+from daemon.provider.call_ids import goal_of_step
 from daemon.redaction import SECRETS
 from tools.base import Plan, ToolContext
 from tools.sandbox.policy import SandboxPolicy, policy_for

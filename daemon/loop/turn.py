@@ -15,13 +15,11 @@ from daemon.context.tokens import calibrated, estimate_tokens, part_tokens
 from daemon.loop import written_calls
 from daemon.loop.assembly import Assembly
 from daemon.loop.budget import keep_budget, warn_of_cost
-from daemon.loop.call_ids import goal_of_step, unique_call_ids
 from daemon.loop.call_times import CallTimes
 from daemon.loop.compacting import Compactor
 from daemon.loop.doom import Repeat
 from daemon.loop.history_marks import mark_history
 from daemon.loop.mentions import EXECUTED, NOT_DONE, calls_of, prompt_parts
-from daemon.loop.notes import LATE_DIAGNOSTICS, notes_text
 from daemon.loop.offered import belongs, depth, not_there, tell_of_agents
 from daemon.loop.recording import Recorder, new_message_id
 from daemon.loop.restoring import Restorer
@@ -68,6 +66,8 @@ from daemon.provider.base import (
     ToolCallDelta,
     ToolCallStart,
 )
+from daemon.provider.call_ids import goal_of_step, unique_call_ids
+from daemon.state.notes import LATE_DIAGNOSTICS, notes_text
 from tools.base import ToolContext, ToolResult
 from tools.diagnostics_text import describe_late
 from tools.localization import t

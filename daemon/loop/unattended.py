@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from daemon.loop.spending import spent
+from daemon.loop.budget import spent
 from tools.localization import t
 
 if TYPE_CHECKING:

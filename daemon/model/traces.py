@@ -93,7 +93,7 @@ class Carried(Model):
     budget: Budget | None = None
     """The limits of this session, when they are not those of the settings."""
     raised_limits: dict[str, float] = Field(default_factory=dict[str, float])
-    """Limits that the person put up when they were reached, see daemon.loop.spending."""
+    """Limits that the person put up when they were reached, see daemon.state.spending."""
     jobs: dict[str, str] = Field(default_factory=dict[str, str])
     """Commands in the background whose end is not known, by their ids: they end with the daemon."""
     notes: tuple[str, ...] = ()

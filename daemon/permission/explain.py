@@ -6,12 +6,11 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from daemon.config import Settings
 from tools.access import Access
 from tools.base import PermissionAsk, ToolError
 from tools.localization import t
 from tools.paths import rule_target
-from tools.sandbox.policy import Unavailable, no_sandbox, policy_for
+from tools.sandbox.policy import SandboxPolicy, Unavailable, no_sandbox
 from tools.sandbox.prepare import available
 
 LONGEST = 20_000
@@ -21,7 +20,7 @@ _ALIASES = {"write": "edit", "patch": "edit", "multiedit": "edit"}
 """Tools that need ``edit`` (source: conventions.md)."""
 
 
-def asked_about(permission: str, target: str, workspace: Path, settings: Settings) -> PermissionAsk:
+def asked_about(permission: str, target: str, workspace: Path, policy: SandboxPolicy) -> PermissionAsk:
     """The question that a call would put. Blocking: resolved paths decide, so it looks at the disk; changes nothing.
 
     ``target``: a path (relative to the workspace, absolute, with ``~``, or a wildcard), a command line for ``bash``,
@@ -40,8 +39,8 @@ def asked_about(permission: str, target: str, workspace: Path, settings: Setting
         from tools.shell.question import question
 
         ask = question(target, real_place(workspace))
-        contained = sandbox_words(settings, workspace)[0] != ""
-        return replace(ask, contained=contained, lifted=policy_for(settings.sandbox).lifts)
+        contained = sandbox_words(policy, workspace)[0] != ""
+        return replace(ask, contained=contained, lifted=policy.lifts)
     if permission not in _PATHS:
         return PermissionAsk(permission, (target,), target)
     name, several = _named(target, workspace)
@@ -50,12 +49,11 @@ def asked_about(permission: str, target: str, workspace: Path, settings: Setting
     return PermissionAsk(permission, (name,), target)
 
 
-def sandbox_words(settings: Settings, workspace: Path) -> tuple[str, str]:
+def sandbox_words(policy: SandboxPolicy, workspace: Path) -> tuple[str, str]:
     """Where commands run that nobody is asked about, empty when it is no sandbox; and why there is none.
 
     Blocking the first time.
     """
-    policy = policy_for(settings.sandbox, network=settings.sandbox_network)
     if policy.kind == "off":
         return "", ""
     try:

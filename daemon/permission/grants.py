@@ -19,10 +19,10 @@ from typing import Any, Literal, cast
 
 from pydantic import ValidationError
 
+from daemon.model.encoding import json_bytes
 from daemon.model.permissions import Grant, Rule, Scope, StoredGrant
 from daemon.runtime import write_private
 from daemon.store.base import StoreError
-from daemon.store.encoding import json_bytes
 from tools.localization import t
 
 FORMAT = 1

@@ -12,8 +12,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from daemon.context.tags import plain
 from daemon.model.goals import Goal
+from daemon.model.tags import plain
 from daemon.plan.changes import MAX_DESCRIPTION
 from daemon.plan.forest import ENDED
 from daemon.plan.needs import needed

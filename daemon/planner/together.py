@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from daemon.context.compaction import person_said
-from daemon.loop.call_ids import goal_of_step, step_call_id
 from daemon.loop.offered import TASK, offered, serving
 from daemon.model.branches import SubagentMeta
 from daemon.model.goals import Goal
@@ -15,6 +14,7 @@ from daemon.model.messages import Message, ToolCallPart
 from daemon.plan.changes import MAX_SUMMARY, Change
 from daemon.plan.forest import ENDED
 from daemon.plan.tree import PlanTree
+from daemon.provider.call_ids import goal_of_step, step_call_id
 from tools.cutting import head, short
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from daemon.context.tags import within
 from daemon.model.goals import PlanFront
 from daemon.model.messages import Message, NotePart
+from daemon.model.tags import within
 from daemon.plan.tree import PlanTree
 from daemon.planner.core import Ask, Work
 from daemon.planner.reading import MAX_LAYERED, MAX_SIGNPOSTS

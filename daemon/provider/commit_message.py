@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from daemon.context.tags import within
+from daemon.model.tags import within
 from daemon.provider.base import ProviderError
 from daemon.provider.catalogue import answer_of
 from daemon.redaction import SECRETS

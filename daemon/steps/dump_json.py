@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+from daemon.model.encoding import json_text
 from daemon.model.steps import Step
 from daemon.redaction import SECRETS
 from daemon.steps.head import TraceHead
 from daemon.steps.shortened import without_image_data
 from daemon.steps.tree import StepTree
-from daemon.store.encoding import json_text
 
 
 def dump_json(trace: TraceHead, steps: StepTree | Iterable[Step], *, now: datetime) -> str:

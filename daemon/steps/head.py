@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from daemon.context.prompt_record import PromptHistory
-from daemon.loop.state_of_children import Children
 from daemon.model.branches import BranchMeta, branch_of
 from daemon.model.events import (
     BranchCompleted,
@@ -22,6 +21,7 @@ from daemon.model.events import (
 )
 from daemon.model.messages import StopReason
 from daemon.model.traces import Trace, TraceStatus, trace_status
+from daemon.state.children import Children
 from daemon.steps.spent import NOTHING, Spent
 from tools.localization import t
 

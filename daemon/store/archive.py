@@ -26,10 +26,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from daemon.model.encoding import json_bytes
 from daemon.model.traces import FORMAT, Carried
 from daemon.redaction import SECRETS
 from daemon.store.base import StoreError
-from daemon.store.encoding import json_bytes
 from daemon.store.files import FileTraceStore
 from tools.hashing import sha256
 from tools.localization import t

@@ -27,10 +27,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO
 
+from daemon.model.encoding import json_bytes
 from daemon.model.traces import FORMAT
 from daemon.store.archive import ARCHIVE_FORMAT, MANIFEST, TOP, kind_of, manifest_of, without_secrets
 from daemon.store.base import StoreError
-from daemon.store.encoding import json_bytes
 from daemon.store.files import FileTraceStore
 from daemon.store.leftovers import STAGING, remove_leftovers
 from daemon.store.pruning import IMPORTED, MB

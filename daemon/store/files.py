@@ -24,22 +24,22 @@ from pathlib import Path
 from typing import IO
 
 from daemon.model.branches import BRANCH_ID, branch_of, child_id, is_within, root_of, session_of
+from daemon.model.encoding import json_bytes
 from daemon.model.events import Event
 from daemon.model.goals import GoalTree
 from daemon.model.messages import Message, Role
 from daemon.model.traces import Trace
 from daemon.store.base import EventT, NewerFormat, StoreError, UnknownTrace
-from daemon.store.encoding import json_bytes
 from daemon.store.event_log import MAX_ID, MAX_LINE, LogReader
 from daemon.store.goal_file import GoalFile
 from daemon.store.ids import MESSAGE_ID, TRACE_ID, folder_names, kind_of, order_of_children
 from daemon.store.listed import ListedTraces
 from daemon.store.migrations import FORMATS, Formats
 from daemon.store.reading import FileReader
-from daemon.store.regular import open_regular, read_regular
 from daemon.store.writing import put_aside, remove_folder, size_of, write_atomically, write_file
 from tools.folders import TRACES, make_folder
 from tools.localization import t
+from tools.regular_files import open_regular, read_regular
 
 log = logging.getLogger(__name__)
 

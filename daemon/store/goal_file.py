@@ -6,8 +6,8 @@ bytes; encoding 5 000 of them takes 100 ms, looking them up 2 ms.
 
 from __future__ import annotations
 
+from daemon.model.encoding import json_bytes
 from daemon.model.goals import Goal, GoalTree
-from daemon.store.encoding import json_bytes
 from daemon.store.migrations import FORMATS, Formats
 
 

@@ -75,7 +75,7 @@ class ListedTraces:
 
     def _followed(self, folder: Path, trace: Trace) -> Trace:
         """Metadata with what happened since: a daemon that was killed wrote no snapshot of it."""
-        from daemon.loop.state import SessionState
+        from daemon.state.session_state import SessionState
 
         state = SessionState(trace)
         after = trace.last_event_id

@@ -7,12 +7,12 @@ import threading
 from collections.abc import Callable, Sequence
 
 from daemon.model.branches import branch_of, is_within, root_of, session_of
+from daemon.model.encoding import json_bytes
 from daemon.model.events import Event, MessageAdded
 from daemon.model.goals import GoalTree
 from daemon.model.messages import Message, Role
 from daemon.model.traces import Trace
 from daemon.store.base import EventT, StoreError, UnknownTrace, refuse_newer
-from daemon.store.encoding import json_bytes
 from daemon.store.ids import folder_names, order_of_children, parent_of
 from tools.localization import t
 

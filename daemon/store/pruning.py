@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
-from daemon.config import Config
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
 from daemon.store.leftovers import holds_trace
@@ -29,7 +27,6 @@ MB = 1_000_000
 IMPORTED = "imported.json"
 """In the folder of a trace that came by an archive: when, and as which file."""
 _MAX_META = 64 * MB
-_LIMIT = re.compile(r": trace_\w+: ")
 """In the words about a setting that is wrong."""
 
 
@@ -52,15 +49,6 @@ class Limits:
     def any(self) -> bool:
         """Whether something is to be deleted at all."""
         return (self.keep_days, self.max_mb, self.keep) != (None, None, None)
-
-
-def limits_of(config: Config) -> Limits:
-    """As the configuration has them; none when one of them cannot be read: it may be the one that protects the most."""
-    unread = (*config.blocking, *(problem for problem in config.problems if _LIMIT.search(problem)))
-    if unread:
-        return Limits(unread=unread)
-    settings = config.settings
-    return Limits(settings.trace_keep_days, settings.trace_max_mb, settings.trace_keep)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Generator
 from functools import cache
@@ -14,23 +15,24 @@ from typing import BinaryIO, cast
 
 from pydantic import TypeAdapter, ValidationError
 
+from daemon.model.branches import session_of
 from daemon.model.events import Event, MessageAdded
 from daemon.model.goals import GoalTree
 from daemon.model.messages import Message, Role
 from daemon.model.traces import BranchTrace, Trace
-from daemon.store.base import StoreError, UnknownTrace
+from daemon.store.base import NewerFormat, StoreError, UnknownTrace
 from daemon.store.event_log import Line, LogReader, fitting
-from daemon.store.ids import sequence_of
+from daemon.store.ids import MESSAGE_ID, sequence_of
 from daemon.store.lost_messages import lost_messages
-from daemon.store.message_files import MessageFiles, names_in
 from daemon.store.message_index import MessageIndexes, Place, in_order
 from daemon.store.migrations import Formats, Kind, Record
-from daemon.store.regular import open_regular, read_regular
 from tools.localization import t
+from tools.regular_files import open_regular, read_regular
 
 log = logging.getLogger(__name__)
 
 LOG = "events.jsonl"
+_SUFFIX = ".json"
 _LISTED = 1000
 """Traces whose metadata is remembered, so that a filtered list does not read it all each time."""
 
@@ -405,3 +407,55 @@ def stamp_of(path: Path) -> Stamp:
     """Changes with the file. Raises OSError."""
     status = path.lstat()
     return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+class MessageFiles:
+    """Reads the messages of one session: from the log, which is the truth, else from their files."""
+
+    def __init__(self, files: FileReader, folder: Path, trace_id: str, log_file: LogReader | None) -> None:
+        self._files = files
+        self._folder = folder / "messages"
+        self._trace_id = trace_id
+        self.log = log_file
+
+    def message(self, name: str, place: Place | None) -> Message | None:
+        """The message called ``name``; None when its line in the log is damaged and there is no file of it, either.
+
+        Raises StoreError for a damaged file of a session that has no log."""
+        if place is not None and self.log is not None:
+            found = self._files.from_line(self.log.line(place.offset, place.size), self._trace_id)
+            if found is not None:
+                return found
+            found = None if self._files.log_only(self._trace_id) else self.file(name)
+            if found is None or found.sequence != place.sequence:
+                # As when the log is replayed: one damaged message is not to cost the person all others.
+                log.warning("message %a of %s is damaged in the log, and lost", name, self._trace_id)
+                return None
+            return found
+        if not MESSAGE_ID.fullmatch(name):
+            raise StoreError(t("{name!a} is not the id of a message.", name=name[:100]))
+        return self._files.from_file(self._folder / f"{name}{_SUFFIX}", self._trace_id)
+
+    def file(self, name: str) -> Message | None:
+        """What the file of that very message has; None when there is none, or a damaged one."""
+        try:
+            found = self.message(name, None)
+        except NewerFormat:
+            raise
+        except StoreError:
+            return None
+        if found is None or found.message_id != name:
+            return None
+        return found if session_of(found.trace_id, found.branch_id) == self._trace_id else None
+
+
+def names_in(folder: Path) -> set[str]:
+    """Ids of the messages that have a file. Files of a write that was killed begin with a dot."""
+    if folder.is_symlink():
+        return set()
+    try:
+        names = [entry.name for entry in os.scandir(folder)]
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
+    stems = (name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
+    return {stem for stem in stems if MESSAGE_ID.fullmatch(stem)}

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from daemon.context.tokens import stored_calibration
-from daemon.loop.state import SessionState
 from daemon.model.goals import GoalTree
 from daemon.model.traces import Trace
+from daemon.state.session_state import SessionState
 from daemon.store.base import NewerFormat, Repairable, StoreError, TraceStore
 from daemon.store.beginning import beginning_lost, begun
 from tools.localization import t

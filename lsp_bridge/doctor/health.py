@@ -16,7 +16,7 @@ from daemon.version import product_version
 from lsp_bridge.doctor.report import Check, State
 from lsp_bridge.doctor.run import ask
 from lsp_bridge.launch import Greeting, Launcher, LaunchError, runtime_paths
-from lsp_bridge.terminal.loose import integer, string
+from lsp_bridge.loose import integer, string
 from tools.environment import kept_back
 from tools.localization import noted, t
 from tools.process import find_program

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from lsp_bridge.doctor.report import Trial
 from lsp_bridge.doctor.samples import SAMPLES, Sample
+from lsp_bridge.language.server import LanguageServer
 from lsp_bridge.language.specs import Found, ServerSpec
-from lsp_bridge.language_server import LanguageServer
 from tools.localization import t
 
 COLD_S = 30.0

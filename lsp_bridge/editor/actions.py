@@ -11,8 +11,7 @@ from typing import Any
 
 from lsprotocol import types
 
-from lsp_bridge.editor.names import ASK, EXPLAIN, FIX, SHOW_ANSWER, SHOW_ANSWER_TITLE
-from lsp_bridge.editor.offer import KINDS
+from lsp_bridge.editor.names import ASK, EXPLAIN, FIX, KINDS, SHOW_ANSWER, SHOW_ANSWER_TITLE
 from lsp_bridge.editor.prompts import one_line
 from tools.localization import t
 

@@ -1,8 +1,13 @@
-"""Names of the commands of ``workspace/executeCommand``; what they take stands in ``arguments``."""
+"""Kinds of code actions, and names of the commands of ``workspace/executeCommand`` (what they take: ``arguments``)."""
 
 from __future__ import annotations
 
+from lsprotocol import types
+
 from tools.localization import noted
+
+KINDS = (types.CodeActionKind.QuickFix, types.CodeActionKind.Refactor)
+"""Of code actions."""
 
 FIX = "goalwright.fix"
 EXPLAIN = "goalwright.explain"

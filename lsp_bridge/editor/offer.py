@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from lsp_bridge.editor.names import COMMANDS
+from lsp_bridge.editor.names import COMMANDS, KINDS
 
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from lsp_bridge.editor.decisions import Decisions
     from lsp_bridge.editor.features import EditorFeatures
     from lsp_bridge.requests import ClientState, Requests
-
-KINDS = (types.CodeActionKind.QuickFix, types.CodeActionKind.Refactor)
 
 Guard = Callable[[str, Callable[[Any], Awaitable[Any]]], Callable[[Any], Any]]
 """Makes of a handler one whose failures are JSON-RPC errors in words."""

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from daemon.context.tags import plain, plain_json
+from daemon.model.tags import plain, plain_json
 from lsp_bridge.editor.arguments import Problem
 from lsp_bridge.editor.names import ASK, FIX
 from tools.cutting import head, short

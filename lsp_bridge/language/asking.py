@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from lsp_bridge.language.rpc_errors import ServerError, ServerGone
-from lsp_bridge.language_server import LanguageServer
-from lsp_bridge.language_servers import LanguageServers
+from lsp_bridge.language.server import LanguageServer
+from lsp_bridge.language.servers import LanguageServers
 from tools.cutting import head
 from tools.language import NO_SERVER, ToolError
 

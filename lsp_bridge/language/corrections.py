@@ -16,8 +16,8 @@ from pathlib import Path
 
 from lsp_bridge.language.judging import Raw, newly_broken, news
 from lsp_bridge.language.problems import severe, to_problems
+from lsp_bridge.language.server import LanguageServer
 from lsp_bridge.language.source_text import lines_of
-from lsp_bridge.language_server import LanguageServer
 from tools.language import Problem
 
 OTHERS_S = 15.0

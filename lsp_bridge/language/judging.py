@@ -13,8 +13,8 @@ from typing import TypeVar
 from lsp_bridge.language.delta import map_lines, new_problems
 from lsp_bridge.language.merging import by_weight, without_doubles
 from lsp_bridge.language.problems import RawDiagnostic, severe, to_problems
+from lsp_bridge.language.server import LanguageServer
 from lsp_bridge.language.source_text import lines_of
-from lsp_bridge.language_server import LanguageServer
 from tools.language import Problem, Severity
 
 Raw = tuple[RawDiagnostic, ...]

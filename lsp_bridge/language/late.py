@@ -16,8 +16,8 @@ from typing import Any
 
 from lsp_bridge.language.corrections import Corrections
 from lsp_bridge.language.judging import Raw, bounded_aside, newly_broken, news
-from lsp_bridge.language_server import LanguageServer
-from lsp_bridge.language_servers import LanguageServers
+from lsp_bridge.language.server import LanguageServer
+from lsp_bridge.language.servers import LanguageServers
 from tools.language import DiagnosticsReport, Problem, Severity
 
 _PATIENCE_S = 30.0

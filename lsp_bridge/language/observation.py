@@ -18,8 +18,8 @@ from lsp_bridge.language.corrections import OTHERS_S, Judged, Watched
 from lsp_bridge.language.judging import Raw, bounded_aside, newly_broken, news, on_new_lines
 from lsp_bridge.language.late import Around, LateAnswers, Unjudged
 from lsp_bridge.language.problems import severe
-from lsp_bridge.language_server import LanguageServer
-from lsp_bridge.language_servers import LanguageServers
+from lsp_bridge.language.server import LanguageServer
+from lsp_bridge.language.servers import LanguageServers
 from tools.language import DiagnosticsReport, Problem, Severity
 
 _BASELINE_SHARE = 0.6

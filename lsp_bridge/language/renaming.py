@@ -11,8 +11,8 @@ from lsp_bridge.language import found
 from lsp_bridge.language.positions import PositionEncoding
 from lsp_bridge.language.registrations import as_object
 from lsp_bridge.language.rpc_errors import ServerError
+from lsp_bridge.language.server import LanguageServer
 from lsp_bridge.language.workspace_edit import BadEdit, FileEdits, apply_edits, check_moves, read_edit
-from lsp_bridge.language_server import LanguageServer
 from tools.cutting import head
 from tools.language import RenamedText, ToolError
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from lsp_bridge.language.server import LanguageServer
 from lsp_bridge.language.specs.base import Found, ServerSpec
 from lsp_bridge.language.usage import Watch
-from lsp_bridge.language_server import LanguageServer
 
 State = Literal["starting", "ready", "busy", "resting", "crashed", "stopped"]
 

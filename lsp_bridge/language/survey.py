@@ -14,9 +14,9 @@ from lsp_bridge.language.merging import in_order, without_doubles
 from lsp_bridge.language.problems import severe, to_problems
 from lsp_bridge.language.registrations import as_list, as_object
 from lsp_bridge.language.rpc_errors import ServerError, ServerGone
+from lsp_bridge.language.server import LanguageServer
+from lsp_bridge.language.servers import LanguageServers
 from lsp_bridge.language.source_text import lines_of
-from lsp_bridge.language_server import LanguageServer
-from lsp_bridge.language_servers import LanguageServers
 from tools.language import CurrentProblems, Problem, Severity
 
 _log = logging.getLogger("goalwright.lsp_client")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lsp_bridge.launch import Launcher
+from lsp_bridge.loose import mappings, string, strings
 from lsp_bridge.terminal.asking import Asked, about_session
 from lsp_bridge.terminal.console import Console
-from lsp_bridge.terminal.loose import mappings, string, strings
 from lsp_bridge.terminal.text import fit, one_line, shown_line
 from tools.localization import noted, t
 

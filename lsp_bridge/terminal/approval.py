@@ -14,9 +14,9 @@ from typing import Any, Protocol
 from daemon.runtime import state_dir
 from lsp_bridge.client import Client, RpcError
 from lsp_bridge.handshake import INVALID_PARAMS, STORE_FAILED, UNKNOWN_REQUEST
+from lsp_bridge.loose import mapping, mappings, string
 from lsp_bridge.terminal.always import Remembered, remembered
 from lsp_bridge.terminal.branch_lines import asked_title
-from lsp_bridge.terminal.loose import mapping, mappings, string
 from lsp_bridge.terminal.parts import EditText, FileAnswers, can_choose, choose
 from lsp_bridge.terminal.questions import (
     asked_lines,

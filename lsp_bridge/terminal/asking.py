@@ -13,8 +13,8 @@ from typing import Any
 from daemon.provider.variables import provider_env
 from lsp_bridge.client import Client, ConnectionLost, RequestTimeout, RpcError
 from lsp_bridge.launch import Greeting, Launcher, LaunchError
+from lsp_bridge.loose import mapping, string
 from lsp_bridge.terminal.console import Console
-from lsp_bridge.terminal.loose import mapping, string
 from lsp_bridge.terminal.newest import newest
 from lsp_bridge.terminal.run import CLIENT_NAME, EXIT_FAILED, EXIT_OK
 from lsp_bridge.terminal.text import shown

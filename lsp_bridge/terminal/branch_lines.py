@@ -6,15 +6,15 @@ import re
 from typing import Any
 
 from daemon.explore.check_words import NOT_RUN, duration_words, ended_words
+from lsp_bridge.loose import integer, mapping, mappings, number, string
 from lsp_bridge.terminal.amounts import money, tokens
-from lsp_bridge.terminal.loose import integer, mapping, mappings, number, string
 from lsp_bridge.terminal.text import Style, one_line, pad, state, width
 from tools.localization import noted, t
 
 _SUBAGENT = re.compile(r"s[0-9]+")
 UNKNOWN = "–"
 CHOICE_AWAITED = "explore_choice_awaited"
-"""Code of the notice that the person is to choose (``daemon/loop/notes.py``, which costs more to import)."""
+"""Code of the notice that the person is to choose (``daemon/state/notes.py``, which costs more to import)."""
 CHOICE_MADE = "explore_choice_made"
 """Code of the one that it is over."""
 CHOOSING = noted(

@@ -13,8 +13,8 @@ from daemon.provider.variables import provider_env
 from daemon.runtime import RuntimePaths
 from lsp_bridge.client import Client, ConnectionLost, RequestTimeout, RpcError
 from lsp_bridge.launch import Clock, Greeting, Launcher, LaunchError, SystemClock, runtime_paths
+from lsp_bridge.loose import integer, mapping, mappings, number, string
 from lsp_bridge.terminal.console import Console
-from lsp_bridge.terminal.loose import integer, mapping, mappings, number, string
 from lsp_bridge.terminal.run import CLIENT_NAME, EXIT_FAILED, EXIT_OK
 from lsp_bridge.terminal.text import clean, fit, one_line, pad, state, width
 from tools.localization import t

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from lsp_bridge.launch import Launcher
+from lsp_bridge.loose import integer, mapping, mappings, string, strings
 from lsp_bridge.terminal.amounts import share, tokens
 from lsp_bridge.terminal.asking import Asked, about_session
 from lsp_bridge.terminal.console import Console
-from lsp_bridge.terminal.loose import integer, mapping, mappings, string, strings
 from lsp_bridge.terminal.text import fit, one_line, pad, shown, shown_line, width
 from tools.cutting import short
 from tools.localization import n, noted, t

@@ -13,12 +13,12 @@ from typing import Any, Literal
 
 from lsp_bridge.client import Client
 from lsp_bridge.launch import Launcher
+from lsp_bridge.loose import mapping, mappings, string
 from lsp_bridge.terminal.approval import AcceptAll, Answerer, Approver, AskPerson, RefuseAll, TtyReader
 from lsp_bridge.terminal.asking import Asked, Failed, about_session
 from lsp_bridge.terminal.branch_lines import CHOOSING, exploration_lines, score_lines
 from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.history import CHANGED, show_diffs, show_files
-from lsp_bridge.terminal.loose import mapping, mappings, string
 from lsp_bridge.terminal.parts import edited, editor
 from lsp_bridge.terminal.picking import Wanted, branch_named, is_in, no_branch, parts_wanted
 from lsp_bridge.terminal.text import fit, one_line, shown, shown_line, state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lsp_bridge.terminal.loose import mapping, mappings, string
+from lsp_bridge.loose import mapping, mappings, string
 from lsp_bridge.terminal.text import Style, one_line
 
 MARKS = {"completed": "✓", "in_progress": "→", "abandoned": "✗", "pending": "○"}

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lsp_bridge.launch import Launcher
+from lsp_bridge.loose import integer, mappings, string
 from lsp_bridge.terminal.asking import Asked, about_session, goal_by_number
 from lsp_bridge.terminal.console import Console
-from lsp_bridge.terminal.loose import integer, mappings, string
 from lsp_bridge.terminal.text import fit, one_line, shown_line
 from tools.localization import noted, t
 

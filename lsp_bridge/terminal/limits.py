@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from lsp_bridge.launch import Launcher
+from lsp_bridge.loose import integer, mapping, number, string
 from lsp_bridge.terminal.amounts import money, share, tokens
 from lsp_bridge.terminal.asking import Asked, about_session
 from lsp_bridge.terminal.console import Console
-from lsp_bridge.terminal.loose import integer, mapping, number, string
 from lsp_bridge.terminal.text import clean, shown_line
 from tools.localization import noted, t
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lsp_bridge.client import Client, RpcError
-from lsp_bridge.terminal.loose import mapping, mappings, string
+from lsp_bridge.loose import mapping, mappings, string
 from lsp_bridge.terminal.text import one_line
 from tools.localization import t
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lsp_bridge.client import Client, ConnectionLost, RpcError
+from lsp_bridge.loose import string, strings
 from lsp_bridge.terminal.approval import Approver
 from lsp_bridge.terminal.branch_lines import CHOOSING, asked_title
-from lsp_bridge.terminal.loose import string, strings
 from lsp_bridge.terminal.text import one_line, shown_line
 from tools.localization import t
 

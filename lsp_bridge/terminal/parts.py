@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from lsp_bridge.terminal.loose import integer, mappings, string
+from lsp_bridge.loose import integer, mappings, string
 from lsp_bridge.terminal.text import shown_line
 from tools.localization import t
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from daemon.runtime import state_dir
 from lsp_bridge.launch import Launcher
+from lsp_bridge.loose import mapping, mappings, string, strings
 from lsp_bridge.terminal.asking import REQUEST_S, Asked, Failed, about_session
 from lsp_bridge.terminal.console import Console
-from lsp_bridge.terminal.loose import mapping, mappings, string, strings
 from lsp_bridge.terminal.questions import reason_lines, rule_words
 from lsp_bridge.terminal.run import EXIT_FAILED, EXIT_OK
 from lsp_bridge.terminal.text import clean, shown_line

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lsp_bridge.launch import Launcher
+from lsp_bridge.loose import integer, mapping, mappings, number, string
 from lsp_bridge.terminal.amounts import money, tokens
 from lsp_bridge.terminal.asking import Asked, about_session, goal_by_number
 from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.goal_lines import MARKS
 from lsp_bridge.terminal.history import show_diffs, show_files
-from lsp_bridge.terminal.loose import integer, mapping, mappings, number, string
 from lsp_bridge.terminal.text import Style, fit, one_line, state
 from tools.localization import t
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from lsp_bridge.terminal.loose import string
+from lsp_bridge.loose import string
 
 _ASKS = '{"steps": [{"goal"'
 

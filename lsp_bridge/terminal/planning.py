@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 from lsp_bridge.launch import Launcher
+from lsp_bridge.loose import string
 from lsp_bridge.terminal.asking import Asked, Failed, about_session
 from lsp_bridge.terminal.console import Console
-from lsp_bridge.terminal.loose import string
 from lsp_bridge.terminal.plan import show_plan
 from lsp_bridge.terminal.run import EXIT_OK, RunOptions, run
 from lsp_bridge.terminal.text import one_line

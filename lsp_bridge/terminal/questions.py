@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lsp_bridge.terminal.loose import mapping, mappings, string, strings
+from lsp_bridge.loose import mapping, mappings, string, strings
 from lsp_bridge.terminal.text import shown, shown_line
 from tools.localization import noted, t
 from tools.visible import LONGEST_TITLE, shown_brief

@@ -15,10 +15,10 @@ from typing import Any
 from daemon.provider.variables import provider_env
 from lsp_bridge.client import Client, ConnectionLost, RequestTimeout, RpcError
 from lsp_bridge.launch import Greeting, Launcher, LaunchError
+from lsp_bridge.loose import integer, mapping, mappings, string, strings
 from lsp_bridge.terminal.approval import AcceptAll, Answerer, Approver, AskPerson, RefuseAll, TtyReader
 from lsp_bridge.terminal.branch_lines import CHOICE_AWAITED, CHOICE_MADE
 from lsp_bridge.terminal.console import Console
-from lsp_bridge.terminal.loose import integer, mapping, mappings, string, strings
 from lsp_bridge.terminal.newest import newest
 from lsp_bridge.terminal.others import Others
 from lsp_bridge.terminal.parts import EditText, edited, editor

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from lsp_bridge.loose import integer, mapping, number, string
 from lsp_bridge.terminal.amounts import share
-from lsp_bridge.terminal.loose import integer, mapping, number, string
 from tools.localization import t
 
 
@@ -28,7 +28,7 @@ class Totals:
     def count(self, event: dict[str, Any]) -> None:
         """Add what an event of the session says was taken, by itself, a branch or a sub-agent.
 
-        As the daemon counts (``daemon.loop.state_of_children``): a branch by its messages, and when it has ended the
+        As the daemon counts (``daemon.state.children``): a branch by its messages, and when it has ended the
         rest of it (its sub-agents); a sub-agent when it has ended.
         """
         name = event.get("event")

@@ -18,9 +18,9 @@ from daemon.runtime import AlreadyRunning, RuntimeFolderError, state_dir
 from daemon.store.base import StoreError, UnknownTrace
 from lsp_bridge.client import ConnectionLost, RequestTimeout, RpcError
 from lsp_bridge.launch import Greeting, Launcher, LaunchError, runtime_paths
+from lsp_bridge.loose import integer, mappings, string, strings
 from lsp_bridge.request_error import RequestError
 from lsp_bridge.terminal.console import Console
-from lsp_bridge.terminal.loose import integer, mappings, string, strings
 from lsp_bridge.terminal.run import CLIENT_NAME, EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from lsp_bridge.terminal.text import fit, one_line, shown, shown_line
 from lsp_bridge.terminal.trace_choice import all_of, chosen, store_of
@@ -103,11 +103,10 @@ def _in_its_place(workspace: Path, state_folder: Path) -> KeepingRequests:
     from datetime import UTC, datetime
 
     from daemon.config import load_config
-    from daemon.keeping import Keeping
+    from daemon.keeping import Keeping, limits_of
     from daemon.redaction import SECRETS
     from daemon.store.own import OwnSessions
     from daemon.store.place import open_store
-    from daemon.store.pruning import limits_of
     from daemon.trust import TrustedFolders
     from lsp_bridge.keeping_requests import KeepingRequests
 

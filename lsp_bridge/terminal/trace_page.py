@@ -15,8 +15,8 @@ from daemon.runtime import RuntimeFolderError, RuntimePaths, write_private
 from daemon.store.base import StoreError
 from lsp_bridge.client import ConnectionLost, RequestTimeout, RpcError
 from lsp_bridge.launch import Clock, Greeting, Launcher, LaunchError, SystemClock
+from lsp_bridge.loose import string
 from lsp_bridge.terminal.console import Console
-from lsp_bridge.terminal.loose import string
 from lsp_bridge.terminal.run import CLIENT_NAME, EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from lsp_bridge.terminal.trace_options import TraceOptions
 from tools.localization import t

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from daemon.api.seen import meta_of
 from daemon.context.prompt_record import PromptHistory
+from daemon.model.encoding import json_bytes
 from daemon.model.events import Event, SessionCreated
 from daemon.model.traces import Trace, trace_status
 from daemon.runtime import RuntimePaths, state_dir
@@ -22,7 +23,6 @@ from daemon.steps.dump_markdown import dump_markdown
 from daemon.steps.dump_text import dump_tree
 from daemon.steps.fold import StepFold
 from daemon.store.base import NewerFormat, StoreError, UnknownTrace
-from daemon.store.encoding import json_bytes
 from daemon.store.files import FileTraceStore
 from daemon.store.left_out import never_begun
 from daemon.store.own import OwnSessions

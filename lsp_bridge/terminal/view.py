@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from lsp_bridge.loose import integer, mapping, mappings, number, string, strings
 from lsp_bridge.terminal.branch_lines import CHOICE_AWAITED, CHOOSING, BranchLines, asked_title
 from lsp_bridge.terminal.goal_lines import GoalLines
-from lsp_bridge.terminal.loose import integer, mapping, mappings, number, string, strings
 from lsp_bridge.terminal.plan_answers import asks_for_plan, is_plan
 from lsp_bridge.terminal.questions import (
     action_detail,

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from lsp_bridge.terminal.loose import mapping, mappings
+from lsp_bridge.loose import mapping, mappings
 from tools.localization import t
 
 _SHOWN_AFTER_S = 3

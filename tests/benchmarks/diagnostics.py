@@ -9,8 +9,8 @@ from pathlib import Path
 
 from lsp_bridge.diagnostics import ServerDiagnostics
 from lsp_bridge.language.delta import new_problems
+from lsp_bridge.language.servers import LanguageServers
 from lsp_bridge.language.specs.defaults import DEFAULT_SPECS
-from lsp_bridge.language_servers import LanguageServers
 from tests.benchmarks.measures import Measure
 from tests.benchmarks.stage import Stage
 from tools.language import Problem

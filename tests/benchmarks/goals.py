@@ -7,10 +7,10 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
-from daemon.loop.goal_events import goal_event
 from daemon.plan.port import SessionPlan
 from daemon.plan.text import plan_to_prompt
 from daemon.plan.tree import Change, PlanTree
+from daemon.state.goal_events import goal_event
 from tests.benchmarks.measures import Baseline, Measure
 from tests.benchmarks.stage import Stage
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.api.door import OpenApi
+from daemon.api.address import OpenApi
 from tests.fakes.core import daemon
 from tests.fakes.golden import check_golden_json
 from tests.fakes.trace_api import client_of, normalised, story
@@ -45,17 +45,17 @@ async def test_each_endpoint_answers_to_the_letter_of_a_live_trace_and_of_a_stor
     place: Path,
 ) -> None:
     async with story(place) as (bench, session):
-        await check_all(await bench.core.api.open(0), bench.workspace, session.session_id)
+        await check_all(await bench.api.open(0), bench.workspace, session.session_id)
         trace_id = session.session_id
     async with daemon(place) as later:
         assert later.core.live(trace_id) is None
-        await check_all(await later.core.api.open(0), later.workspace, trace_id)
+        await check_all(await later.api.open(0), later.workspace, trace_id)
         assert later.core.live(trace_id) is None, "reading opened the session"
 
 
 async def test_a_goal_took_the_same_in_the_step_tree_and_in_the_plan(place: Path) -> None:
     async with story(place) as (bench, session):
-        async with client_of(await bench.core.api.open(0)) as client:
+        async with client_of(await bench.api.open(0)) as client:
             trace = (await client.get(f"/api/traces/{session.session_id}")).json()
             waiting = (await client.get(f"/api/traces/{session.session_id}/tree")).json()["root_nodes"]
         told: dict[str, int] = {}
@@ -72,7 +72,7 @@ async def test_a_goal_took_the_same_in_the_step_tree_and_in_the_plan(place: Path
 
 async def test_a_session_its_branches_and_sub_agents_number_their_messages_together(place: Path) -> None:
     async with story(place) as (bench, session):
-        address = await bench.core.api.open(0)
+        address = await bench.api.open(0)
         own: list[tuple[int, str, str]] = []
         async with client_of(address) as client:
             for line in ("", "A", "B", "s1"):

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 
-from daemon.api.door import OpenApi
+from daemon.api.address import OpenApi
 from tests.examples import examples
 from tests.fakes.trace_api import story
 
@@ -29,7 +29,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenApi]:
         loops.append(asyncio.get_running_loop())
         async with story(folder) as (bench, session):
             TRACE["id"] = session.session_id
-            found.append(await bench.core.api.open(0))
+            found.append(await bench.api.open(0))
             ready.set()
             await done.wait()
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from websockets.asyncio.client import connect
 
-from daemon.api.door import OpenApi
-from daemon.loop.goal_events import goal_event
+from daemon.api.address import OpenApi
 from daemon.model.messages import TextPart
+from daemon.state.goal_events import goal_event
 from tests.fakes.core import daemon
 from tests.fakes.golden import check_golden_json
 from tests.fakes.trace_api import normalised, story
@@ -82,9 +82,9 @@ def ended(frame: Frame) -> bool:
 async def test_each_event_is_told_to_the_letter_live_and_from_the_store(tmp_path: Path) -> None:
     async with story(tmp_path) as (bench, session):
         trace_id, last = session.session_id, session.state.trace.last_event_id
-        await check_all(await bench.core.api.open(0), bench.workspace, trace_id, last)
+        await check_all(await bench.api.open(0), bench.workspace, trace_id, last)
     async with daemon(tmp_path) as later:
-        await check_all(await later.core.api.open(0), later.workspace, trace_id, last)
+        await check_all(await later.api.open(0), later.workspace, trace_id, last)
         assert later.core.live(trace_id) is None, "watching opened the session"
 
 

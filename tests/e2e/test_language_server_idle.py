@@ -11,8 +11,8 @@ import pytest
 
 from lsp_bridge.language import pulls
 from lsp_bridge.language.rpc_client import RpcClient
+from lsp_bridge.language.server import LanguageServer
 from lsp_bridge.language.specs.defaults import DEFAULT_SPECS
-from lsp_bridge.language_server import LanguageServer
 from tests.fakes.language_workspace import HANG_S, LanguageWorkspace, eventually
 
 ROUND_TRIPS = 400

@@ -12,7 +12,7 @@ import pytest
 
 from daemon.loop.restoring import Restorer
 from lsp_bridge.language.asking import AskingTiming
-from lsp_bridge.language_servers import LanguageServers
+from lsp_bridge.language.servers import LanguageServers
 from lsp_bridge.navigation import ServerNavigation
 from tests.fakes.core import Bench, daemon, finish, prompted
 from tests.fakes.language_workspace import HANG_S, process_lives

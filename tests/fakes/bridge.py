@@ -221,7 +221,7 @@ async def served(
             check=check,
             models=models,
         ) as bench:
-            listener = Listener(bench.core, bridge, TOKEN, stop.set)
+            listener = Listener(bench.core, bridge, bench.api, TOKEN, stop.set)
             door = Door(bench, bridge, listener, stop)
             if tcp:
                 door.port = await listener.open(None)

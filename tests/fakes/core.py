@@ -9,16 +9,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from daemon.api.door import ApiDoor
 from daemon.core import Daemon
 from daemon.explore.keeping import OpenCopies, copies_of
 from daemon.loop.queue import TurnResult
 from daemon.loop.recovery import replay, waits_for_answer
 from daemon.loop.session import Session
-from daemon.loop.state import SessionState
 from daemon.model.events import Delta, Event
 from daemon.model.messages import ToolResultPart
 from daemon.model.meters import Meter, Metered
 from daemon.model.permissions import PermissionRequest, Reply
+from daemon.state.session_state import SessionState
 from daemon.store.base import TraceStore
 from daemon.trust import TrustedFolders
 from tests.fakes.models import FakeModels, Step
@@ -36,6 +37,7 @@ class Bench:
 
     def __init__(self, core: Daemon, models: FakeModels, unsaved: dict[Path, str]) -> None:
         self.core = core
+        self.api = ApiDoor(core)
         self.models = models
         self.unsaved = unsaved
         self.heard: list[Event | Delta | Metered] = []

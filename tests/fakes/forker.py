@@ -33,7 +33,7 @@ _IMPORTED = (
     "daemon.provider.scripted",
     "lsp_bridge.branch_eyes",
     "lsp_bridge.eyes",
-    "lsp_bridge.language_servers",
+    "lsp_bridge.language.servers",
     "lsp_bridge.listen",
     "lsp_bridge.terminal.dispatch",
     "lsp_bridge.terminal.run",

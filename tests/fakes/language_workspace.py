@@ -13,9 +13,9 @@ from pathlib import Path
 
 from lsp_bridge.diagnostics import ServerDiagnostics
 from lsp_bridge.language.answers import Settling
+from lsp_bridge.language.servers import LanguageServers
 from lsp_bridge.language.specs import Command, ServerSpec
 from lsp_bridge.language.timing import Timing
-from lsp_bridge.language_servers import LanguageServers
 from tools.base import DiagnosticsReport
 
 FAKE = Path(__file__).with_name("language_server.py")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from lsp_bridge.language.asking import AskingTiming
+from lsp_bridge.language.servers import LanguageServers
 from lsp_bridge.language.specs import Command, ServerSpec
-from lsp_bridge.language_servers import LanguageServers
 from lsp_bridge.navigation import ServerNavigation
 from tests.fakes.language_workspace import SOON
 from tools.language import Position

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter
 
 from daemon.model.branches import branch_of, root_of, session_of
+from daemon.model.encoding import json_bytes
 from daemon.model.events import Event, MessageAdded
 from daemon.model.goals import GoalTree
 from daemon.model.messages import Message, Role
 from daemon.model.traces import BranchTrace, Trace
 from daemon.store.base import EventT, StoreError, UnknownTrace
-from daemon.store.encoding import json_bytes
 from daemon.store.ids import folder_names, order_of_children, parent_of
 
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from daemon.loop.goal_events import goal_event
 from daemon.model.events import (
     Event,
     MessageAdded,
@@ -36,6 +35,7 @@ from daemon.model.messages import (
 from daemon.model.traces import Trace
 from daemon.plan.counting import Together
 from daemon.plan.tree import Change, PlanTree
+from daemon.state.goal_events import goal_event
 from daemon.store.base import TraceStore
 
 BEGIN = datetime(2024, 1, 15, 14, 30, 10, tzinfo=UTC)

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import httpx
 
-from daemon.api.door import OpenApi
+from daemon.api.address import OpenApi
 from daemon.loop.session import Session
 from tests.fakes.branches import EDITS, explore, exploring
 from tests.fakes.core import Bench

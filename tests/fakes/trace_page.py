@@ -17,7 +17,6 @@ from daemon.api.limits import Limits
 from daemon.api.security import Access
 from daemon.api.watch import WatchServer
 from daemon.api.websocket import websocket_settings
-from daemon.loop.state import SessionState
 from daemon.model.branches import BranchMeta, child_id
 from daemon.model.events import (
     BranchCompleted,
@@ -38,6 +37,7 @@ from daemon.model.events import (
 from daemon.model.goals import Goal, GoalStats, GoalStatus
 from daemon.model.messages import FinishPart, Part, Role, TextPart, ToolCallPart, ToolResultPart, Usage
 from daemon.model.traces import BranchTrace, Trace
+from daemon.state.session_state import SessionState
 from daemon.store.base import TraceStore
 from daemon.store.memory import MemoryTraceStore
 from tests.e2e.vscode.install import ROOT

@@ -24,7 +24,6 @@ from daemon.api.reader import TraceReader
 from daemon.api.watch import WatchServer
 from daemon.api.websocket import websocket_settings
 from daemon.bus import Bus
-from daemon.loop.state import SessionState
 from daemon.model.branches import branch_of, root_of
 from daemon.model.events import (
     AffectedGoal,
@@ -40,6 +39,7 @@ from daemon.model.goals import Goal, GoalStats
 from daemon.model.messages import Message, Part, Role, TextPart, ToolCallPart, ToolResultPart
 from daemon.model.traces import Trace
 from daemon.plan.counting import worked_ms
+from daemon.state.session_state import SessionState
 from daemon.store.base import TraceStore
 from daemon.store.memory import MemoryTraceStore
 from tests.fakes.waiting import until

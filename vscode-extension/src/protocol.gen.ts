@@ -398,7 +398,7 @@ export interface Carried {
   calibration: number;
   /** The limits of this session, when they are not those of the settings. */
   budget: Budget | null;
-  /** Limits that the person put up when they were reached, see daemon.loop.spending. */
+  /** Limits that the person put up when they were reached, see daemon.state.spending. */
   raisedLimits: Record<string, number>;
   /** Commands in the background whose end is not known, by their ids: they end with the daemon. */
   jobs: Record<string, string>;

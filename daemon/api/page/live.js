@@ -146,7 +146,7 @@ const CHANGES = {
   branch_message_added(state, { branch_id, message, affected_goals }, changed) {
     const branch = own(state.branches, branch_id);
     changed.message = { branch_id, goal_id: message?.goal_id ?? null };
-    // What branches take is part of what the session takes (source: daemon/loop/state_of_children.py).
+    // What branches take is part of what the session takes (source: daemon/state/children.py).
     const spent = spentBy(message);
     spend(state.trace, spent);
     spend(own(state.spent, branch_id), spent);

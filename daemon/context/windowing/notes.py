@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from daemon.context.tags import attribute, plain
 from daemon.model.goals import Goal
+from daemon.model.tags import attribute, plain
 from daemon.plan.tree import PlanTree
 from tools.cutting import head
 

@@ -28,7 +28,7 @@ from daemon.explore.copies.placed import PlacedCopies, PlacedCopy
 from daemon.explore.copies.places import Place
 from daemon.explore.copies.programs import Stop
 from daemon.explore.copies.written_patch import write_patch
-from daemon.store.regular import read_regular
+from tools.regular_files import read_regular
 
 _BASE = "base"
 _LINK = 0o120000

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import types
 
-from daemon.context.tags import OURS, plain
 from daemon.model.permissions import FileDiff, PermissionRequest, Rule
+from daemon.model.tags import OURS, plain
 from lsp_bridge.editor.actions import code_actions
 from lsp_bridge.editor.arguments import Point, Problem, Span
 from lsp_bridge.editor.decisions import Decisions

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.context.tags import plain
+from daemon.model.tags import plain
 from lsp_bridge.editor.arguments import About, Point, Problem, Span
 from lsp_bridge.editor.given import MESSAGE, MOST, code_action_params, problem
 from lsp_bridge.editor.names import EXPLAIN

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from lsp_bridge.language.choice import Choice
+from lsp_bridge.language.server import LanguageServer
+from lsp_bridge.language.servers import LanguageServers
 from lsp_bridge.language.specs import Command, ServerSpec
 from lsp_bridge.language.usage import Limits
-from lsp_bridge.language_server import LanguageServer
-from lsp_bridge.language_servers import LanguageServers
 from tests.bad_servers import CASES, Case, play
 from tests.fakes.language_workspace import (
     HANG_S,

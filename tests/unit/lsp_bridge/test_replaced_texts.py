@@ -14,8 +14,8 @@ from lsp_bridge.documents import path_of
 from lsp_bridge.editor.diagnostics import EditorDiagnostics, EditorTiming, text_hash
 from lsp_bridge.editor.peers import EditorPeer, EditorPeers
 from lsp_bridge.eyes import Eyes
+from lsp_bridge.language.servers import LanguageServers
 from lsp_bridge.language.source_text import read_source
-from lsp_bridge.language_servers import LanguageServers
 from tests.fakes.editor_peer import FakeEditor, never
 from tests.fakes.waiting import until
 

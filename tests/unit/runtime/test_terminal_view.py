@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.loop.goal_events import goal_event
 from daemon.model.goals import Goal, GoalTree
 from daemon.plan.tree import PlanError, PlanTree
+from daemon.state.goal_events import goal_event
 from lsp_bridge.terminal.goal_lines import GoalLines, display_numbers
 from lsp_bridge.terminal.questions import suggestion_words
 from lsp_bridge.terminal.text import Style

@@ -45,7 +45,7 @@ async def api(tmp_path: Path) -> AsyncGenerator[Api]:
     async with daemon(tmp_path, "ok") as bench:
         session = bench.session()
         await session.prompt("go")
-        found = await bench.core.api.open(0)
+        found = await bench.api.open(0)
         yield Api(int(found.url.rpartition(":")[2]), found.token, session.session_id)
 
 
@@ -230,7 +230,7 @@ async def test_secrets_of_a_live_session_are_in_no_answer(tmp_path: Path) -> Non
         session = bench.session()
         await session.prompt(f"use {key}")
         assert key in session.state.messages[-1].text()
-        async with client_of(await bench.core.api.open(0)) as client:
+        async with client_of(await bench.api.open(0)) as client:
             for path in ("", "/messages", "/tree", "/node/root"):
                 answer = await client.get(f"/api/traces/{session.session_id}{path}")
                 assert answer.status_code == 200
@@ -244,7 +244,7 @@ async def test_more_connections_than_there_may_be_are_told_so_and_later_ones_ser
     serving = importlib.import_module("daemon.api.serving")
     monkeypatch.setattr(serving, "MAX_CONNECTIONS", 8)
     async with daemon(tmp_path) as bench:
-        found = await bench.core.api.open(0)
+        found = await bench.api.open(0)
         port, bearer = int(found.url.rpartition(":")[2]), f"Authorization: Bearer {found.token}"
         held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(8)]
         assert (await get(port, "/api/traces", bearer)).status == 503

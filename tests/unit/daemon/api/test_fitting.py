@@ -15,13 +15,13 @@ from daemon.api.fitting import FRAME_BYTES, MARK, fitting
 from daemon.api.frames import connected_frame, delta_entry, event_entry, unframed
 from daemon.api.limits import Limits
 from daemon.api.reader import MessageQuery
+from daemon.model.encoding import json_bytes
 from daemon.model.events import Delta, Event, GoalUpdated, MessagePartAdded, Notice
 from daemon.model.goals import Goal, GoalTree
 from daemon.model.messages import FilePart, TextPart, ToolCallPart, ToolResultPart
 from daemon.model.steps import Step
 from daemon.steps.fold import StepAdded
 from daemon.store.base import TraceStore
-from daemon.store.encoding import json_bytes
 from daemon.store.files import FileTraceStore
 from daemon.store.memory import MemoryTraceStore
 from tests.fakes.watched import TRACE, Watched, watched

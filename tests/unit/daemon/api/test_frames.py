@@ -24,12 +24,12 @@ from daemon.api.frames import (
 )
 from daemon.api.limits import Limits
 from daemon.model.branches import child_id
+from daemon.model.encoding import json_bytes
 from daemon.model.events import AffectedGoal, Delta, Event, GoalUpdated, Notice, TraceCompleted
 from daemon.model.goals import GoalStats
 from daemon.model.messages import TextPart, ToolCallPart
 from daemon.model.steps import Step
 from daemon.steps.fold import StepAdded, StepUpdated
-from daemon.store.encoding import json_bytes
 from daemon.store.files import FileTraceStore
 from daemon.store.memory import MemoryTraceStore
 from tests.fakes.watched import TRACE, Watched

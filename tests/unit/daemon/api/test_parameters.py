@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from daemon.api.door import OpenApi
+from daemon.api.address import OpenApi
 from daemon.api.traces_routes import without_empty
 from tests.fakes.core import daemon
 from tests.fakes.trace_api import client_of, get
@@ -22,7 +22,7 @@ async def api(tmp_path: Path) -> AsyncGenerator[Api]:
     async with daemon(tmp_path, "ok") as bench:
         session = bench.session()
         await session.prompt("go")
-        found = await bench.core.api.open(0)
+        found = await bench.api.open(0)
         async with client_of(found) as client:
             yield client, found, session.session_id
 

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.api.reader import MessageQuery, NotFound, TooLarge, TraceQuery, TraceReader
-from daemon.loop.state import SessionState
 from daemon.model.branches import BranchMeta, branch_of, child_id, root_of
 from daemon.model.events import (
     BranchStarted,
@@ -26,6 +25,7 @@ from daemon.model.events import (
 from daemon.model.goals import Goal
 from daemon.model.messages import Message, TextPart
 from daemon.model.traces import BranchTrace, Trace
+from daemon.state.session_state import SessionState
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
 from daemon.store.memory import MemoryTraceStore

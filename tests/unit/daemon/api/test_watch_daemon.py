@@ -9,7 +9,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from daemon.api.door import OpenApi
+from daemon.api.address import OpenApi
 from tests.fakes.branches import EDITS
 from tests.fakes.core import ALLOW_ALL, daemon
 from tests.fakes.models import Call
@@ -45,7 +45,7 @@ async def test_a_turn_is_told_as_it_happens_and_is_what_the_log_has(tmp_path: Pa
     async with daemon(tmp_path, *SCRIPT) as bench:
         (bench.workspace / "a.py").write_text("x = 1\n")
         session = bench.session(settings=ALLOW_ALL)
-        address = await bench.core.api.open(0)
+        address = await bench.api.open(0)
         async with watching(address, session.session_id) as socket:
             (first,) = await hear(socket, count=1)
             await session.prompt("What is x?")
@@ -63,12 +63,12 @@ async def test_a_turn_is_told_as_it_happens_and_is_what_the_log_has(tmp_path: Pa
 async def test_who_watches_keeps_the_daemon_there_and_is_told_when_it_stops(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session(settings=EDITS)
-        address = await bench.core.api.open(0)
+        address = await bench.api.open(0)
         before = bench.core.clients
         async with watching(address, session.session_id) as socket:
             await hear(socket, count=1)
             assert bench.core.clients == before + 1
-            await bench.core.api.close()
+            await bench.api.close()
             assert await ended(socket) == 1001
             assert bench.core.clients == before
 
@@ -76,7 +76,7 @@ async def test_who_watches_keeps_the_daemon_there_and_is_told_when_it_stops(tmp_
 async def test_nobody_watches_without_the_token(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session(settings=EDITS)
-        address = await bench.core.api.open(0)
+        address = await bench.api.open(0)
         with pytest.raises(InvalidStatus):
             await watching(address, session.session_id, token=False)
         async with watching(address, session.session_id, f"token={address.token}", token=False) as socket:

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.context.compaction import carried_over, carried_text, cut_middle
-from daemon.context.step_history import to_history_string
 from daemon.context.tokens import estimate_tokens
 from daemon.model.messages import SubtaskPart
+from daemon.steps.history import to_history_string
 from tests.fakes.conversation import Conversation
 
 PLENTY = 100_000

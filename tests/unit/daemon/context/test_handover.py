@@ -19,8 +19,8 @@ from daemon.context.handover import (
     newest_summary,
 )
 from daemon.context.summaries import summary_text
-from daemon.context.tags import said_in
 from daemon.context.tokens import estimate_tokens
+from daemon.model.tags import said_in
 from tests.fakes.conversation import Conversation
 
 SUMMARY: dict[str, Any] = {

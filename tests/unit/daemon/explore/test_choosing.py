@@ -7,11 +7,11 @@ import pytest
 
 from daemon.explore import commands, merging
 from daemon.explore.choosing import CHOICE_AWAITED, CHOICE_MADE, awaited, awaited_choice, leavable
-from daemon.loop.notes import notes_text
 from daemon.loop.restoring import Restorer
 from daemon.loop.session import Session
 from daemon.model.events import BranchRemoved, Notice
 from daemon.permission.service import CallInfo, CallPermission
+from daemon.state.notes import notes_text
 from tests.fakes.core import Bench, daemon, finish, prompted
 from tests.fakes.explored import LINK, PLAIN, PROGRAM, created, deleted, explored, updated
 from tests.fakes.models import Hold

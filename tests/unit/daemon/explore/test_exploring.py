@@ -13,7 +13,6 @@ from daemon.loop.assembly import Assembly
 from daemon.loop.forking import CannotFork
 from daemon.loop.recovery import read_state, replay
 from daemon.loop.session import Sealed
-from daemon.loop.state_of_children import Children
 from daemon.model.events import (
     BranchCompleted,
     BranchGoalAdded,
@@ -24,6 +23,7 @@ from daemon.model.events import (
 )
 from daemon.model.messages import ToolResultPart
 from daemon.model.traces import BranchTrace
+from daemon.state.children import Children
 from daemon.steps.fold import StepFold
 from tests.fakes.branches import ASKED, EDITS, explore, exploring, kinds, ran, scripts, told
 from tests.fakes.models import Call, Fail, Hold

@@ -5,9 +5,9 @@ from collections.abc import AsyncGenerator, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.loop.call_ids import unique_call_ids
 from daemon.model.messages import TextPart, ToolCallPart, Usage
 from daemon.provider.base import Complete, PartStop, ProviderEvent, TextDelta, ToolCallDelta, ToolCallStart
+from daemon.provider.call_ids import unique_call_ids
 
 
 def answer(ids: Sequence[str]) -> list[ProviderEvent]:

@@ -9,12 +9,12 @@ import pytest
 from daemon.keeping import InUse
 from daemon.loop.budget import COST
 from daemon.loop.forking import FORKED, CannotFork
-from daemon.loop.notes import CHOICE_AWAITED
 from daemon.loop.planning import PersonPlan
 from daemon.loop.restoring import Restorer
 from daemon.loop.session import Session
 from daemon.model.events import Notice
 from daemon.model.messages import Message, Usage
+from daemon.state.notes import CHOICE_AWAITED
 from daemon.store.base import StoreError
 from daemon.store.leftovers import STAGING
 from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from daemon.loop.recovery import STOPPED, read_state, replay
-from daemon.loop.state import SessionState
 from daemon.model.events import QueueChanged, TurnEnded
 from daemon.model.traces import FORMAT
+from daemon.state.session_state import SessionState
 from daemon.store.base import NewerFormat, StoreError, UnknownTrace
 from daemon.store.files import FileTraceStore
 from daemon.store.own import OwnSessions

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from daemon.loop.notes import LATE_DIAGNOSTICS
 from daemon.loop.session import Session
 from daemon.model.events import Notice
 from daemon.model.messages import NotePart, ToolResultPart
+from daemon.state.notes import LATE_DIAGNOSTICS
 from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.fakes.models import Call, Item
 from tests.fakes.tool_context import FakeDiagnostics

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from daemon.agents.loader import BUILTIN, load_agent
-from daemon.context.step_history import to_history_string as history_of_messages
 from daemon.loop.session import Session
 from daemon.model.events import Event, GoalUpdated, Notice
 from daemon.model.messages import NotePart, ToolResultPart
 from daemon.plan.text import todo_text
 from daemon.provider.base import ModelRequest
 from daemon.steps.fold import StepFold
+from daemon.steps.history import to_history_string as history_of_messages
 from daemon.steps.texts import to_history_string, to_todo_string
 from tests.fakes.branches import explore, exploring, ran
 from tests.fakes.core import ALLOW_ALL, Bench, daemon

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.loop.call_ids import goal_of_step
+from daemon.provider.call_ids import goal_of_step
 from daemon.store.files import FileTraceStore
 from tests.examples import in_full
 from tests.fakes import together_child

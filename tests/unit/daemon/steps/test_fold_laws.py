@@ -8,8 +8,6 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.loop.spending import Spending
-from daemon.loop.state_of_children import Children
 from daemon.model.branches import SubagentMeta
 from daemon.model.events import (
     Event,
@@ -24,6 +22,8 @@ from daemon.model.goals import Goal
 from daemon.model.messages import Usage
 from daemon.model.steps import Step
 from daemon.plan.tree import PlanError
+from daemon.state.children import Children
+from daemon.state.spending import Spending
 from daemon.steps.dump_json import dump_json
 from daemon.steps.dump_markdown import dump_markdown
 from daemon.steps.dump_text import dump_tree

@@ -9,11 +9,11 @@ from unittest import mock
 
 import pytest
 
-from daemon.store import regular
+from daemon.model.encoding import json_bytes
 from daemon.store.base import StoreError, UnknownTrace
-from daemon.store.encoding import json_bytes
 from daemon.store.files import FileTraceStore
 from tests.fakes.stores import ID, NOW, added, branch_trace, created, message, started, trace
+from tools import regular_files
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_names_that_are_no_ids_are_no_traces_and_no_children(store: FileTraceSto
 
 def test_a_snapshot_that_is_too_large_is_damaged_and_not_read(store: FileTraceStore, folder: Path) -> None:
     with (folder / "meta.json").open("r+b") as file:
-        file.truncate(regular.MAX_FILE + 1)  # a hole: takes no room
+        file.truncate(regular_files.MAX_FILE + 1)  # a hole: takes no room
     with pytest.raises(StoreError, match=r"meta\.json"):
         store.trace(ID)
     assert [t.trace_id for t in store.traces(limit=5)] == [ID]

@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daemon.model.encoding import json_bytes
 from daemon.model.events import MessageAdded
-from daemon.store.encoding import json_bytes
 from daemon.store.event_log import LogReader
 from daemon.store.message_index import MessageIndexes, Place
 from tests.examples import examples

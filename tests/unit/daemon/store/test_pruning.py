@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.config import load_config
+from daemon.keeping import limits_of
 from daemon.store.files import FileTraceStore
 from daemon.store.pruning import (
     IMPORTED,
@@ -19,7 +20,6 @@ from daemon.store.pruning import (
     Limits,
     Stored,
     doomed,
-    limits_of,
     still_too_much,
     stored_traces,
 )

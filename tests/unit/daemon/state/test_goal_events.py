@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from daemon.loop.goal_events import goal_event
-from daemon.loop.state import SessionState
 from daemon.model.events import AffectedGoal, GoalUpdated
 from daemon.model.goals import Goal, GoalStats
 from daemon.model.traces import Trace
 from daemon.plan.tree import Added, Change, Moved, PlanTree, Removed, Updated
+from daemon.state.goal_events import goal_event
+from daemon.state.session_state import SessionState
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 CHANGES: list[Change] = [

@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from daemon.loop.assembly import Assembly
-from daemon.loop.spending import Overspent, Spending, overspent
-from daemon.loop.state_of_children import Children
 from daemon.model.messages import Message, TextPart, Usage
 from daemon.model.traces import Budget
 from daemon.plan.tree import PlanTree
+from daemon.state.children import Children
+from daemon.state.spending import Overspent, Spending, overspent
 from tests.fakes.core import daemon
 from tests.fakes.models import Call, End
 

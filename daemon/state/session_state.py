@@ -16,9 +16,6 @@ from daemon.context.instructions import UNTRUSTED_KEY, instructions_of
 from daemon.context.marks import Marks
 from daemon.context.prompt_record import with_prompt
 from daemon.context.tokens import stored_calibration
-from daemon.loop.notes import JOB_ENDED, JOB_KILLED, with_note, with_notice
-from daemon.loop.spending import Spending
-from daemon.loop.state_of_children import Children
 from daemon.model.branches import branch_of
 from daemon.model.events import (
     BranchCompleted,
@@ -50,6 +47,9 @@ from daemon.model.messages import Message, NotePart, Part, ReasoningPart, TextPa
 from daemon.model.permissions import Mode, PermissionRequest, Rule
 from daemon.model.traces import BranchTrace, Budget, Carried, QueuedPrompt, RecordedPrompt, Trace
 from daemon.plan.tree import Added, Moved, PlanTree, Removed, Updated
+from daemon.state.children import Children
+from daemon.state.notes import JOB_ENDED, JOB_KILLED, with_note, with_notice
+from daemon.state.spending import Spending
 
 _NAMES = ("title", "titled_by", "summary", "summarized_by", "model", "agent")
 """What events change of the metadata; its numbers are counted, and its id and place never change."""

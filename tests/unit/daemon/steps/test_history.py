@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.context.step_history import to_history_string
 from daemon.context.tokens import estimate_tokens
+from daemon.steps.history import to_history_string
 from tests.fakes.conversation import Conversation
 
 PLENTY = 100_000

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from daemon.loop.notes import MAX_NOTES, OLDER, PLAN_COUNTS, READ_AGAIN, notes_text, plan_note, with_note
 from daemon.model.events import (
     AffectedGoal,
     FilesRestored,
@@ -20,6 +19,7 @@ from daemon.model.events import (
 )
 from daemon.model.goals import Goal
 from daemon.plan.tree import Added, PlanTree, Updated
+from daemon.state.notes import MAX_NOTES, OLDER, PLAN_COUNTS, READ_AGAIN, notes_text, plan_note, with_note
 
 BY: Mapping[str, Any] = {"trace_id": "t", "time": datetime(2026, 1, 2, tzinfo=UTC), "by": "VS Code"}
 

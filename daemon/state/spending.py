@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from daemon.loop.call_ids import goal_of_step
-from daemon.loop.state_of_children import Children, Spent
 from daemon.model.branches import SubagentMeta
 from daemon.model.events import BranchCompleted, BranchMessageAdded, Event, SubagentCompleted
 from daemon.model.messages import Message, Usage, added
-from daemon.model.traces import BranchTrace, Budget
+from daemon.model.traces import Budget
 from daemon.plan.tree import PlanTree
-
-if TYPE_CHECKING:
-    from daemon.loop.live import LiveSession
+from daemon.provider.call_ids import goal_of_step
+from daemon.state.children import Children, Spent
 
 
 @dataclass(slots=True)
@@ -154,14 +150,3 @@ def overspent(
         if item.used >= limit:
             return Overspent(item.goal_id, item.unit, item.used, limit)
     return None
-
-
-def spent(session: LiveSession) -> tuple[Usage, float]:
-    """Tokens and US dollars of a session with all its children, those at work among them."""
-    usage, cost = session.state.trace.usage, session.state.trace.total_cost
-    for other in session.services.sessions.values():
-        # A branch's messages are among its parent's totals at once, a sub-agent's when it has ended.
-        if other.parent is session and not isinstance(other.state.trace, BranchTrace):
-            more, dollars = spent(other)
-            usage, cost = added(usage, more), cost + dollars
-    return usage, cost

@@ -14,11 +14,11 @@ from pathlib import Path
 from lsp_bridge.language.choice import Choice, Chooser
 from lsp_bridge.language.room import Room
 from lsp_bridge.language.roots import Roots
+from lsp_bridge.language.server import LanguageServer
 from lsp_bridge.language.slots import ServerStatus, Slot
 from lsp_bridge.language.specs import ServerSpec, find_server, safe_environment
 from lsp_bridge.language.timing import Timing
 from lsp_bridge.language.usage import Limits, usage_of
-from lsp_bridge.language_server import LanguageServer
 from tools.environment import scrubbed_environment
 from tools.language import Severity
 

@@ -6,8 +6,6 @@ state it is about: the names in it are those of the moment.
 
 from __future__ import annotations
 
-from daemon.context.tags import plain
-from daemon.loop.goal_events import GoalEvent
 from daemon.model.events import (
     FilesRestored,
     GoalAdded,
@@ -17,8 +15,10 @@ from daemon.model.events import (
     Notice,
     RestoredFile,
 )
+from daemon.model.tags import plain
 from daemon.model.words import cut_line
 from daemon.plan.tree import PlanTree
+from daemon.state.goal_events import GoalEvent
 from tools.jobs import Job
 from tools.localization import t
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from daemon.loop.notes import JOB_ENDED
 from daemon.loop.recording import Recorder
 from daemon.model.events import Notice
 from daemon.model.messages import TextPart, ToolCallPart, ToolResultPart
+from daemon.state.notes import JOB_ENDED
 from tests.fakes.core import ALLOW_ALL, daemon
 from tests.fakes.models import Call
 from tests.fakes.waiting import until

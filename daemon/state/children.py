@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from daemon.loop.notes import CHOICE_AWAITED, CHOICE_LEFT
 from daemon.model.branches import BranchMeta, Choice, SubagentMeta
 from daemon.model.events import (
     BranchCompleted,
@@ -23,6 +22,7 @@ from daemon.model.events import (
 from daemon.model.messages import Usage, added
 from daemon.model.traces import Carried
 from daemon.plan.counting import with_message
+from daemon.state.notes import CHOICE_AWAITED, CHOICE_LEFT
 
 Spent = tuple[Usage, float]
 """Tokens and US dollars."""

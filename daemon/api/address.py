@@ -1,0 +1,27 @@
+"""Where the trace API is, and why it is nowhere. Apart from the door, so that what serves need not know the door."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class ApiError(Exception):
+    """The API cannot be opened; the message says why and what to do."""
+
+
+class PortTaken(ApiError):
+    """Its port cannot be had."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenApi:
+    """Where an open API is."""
+
+    url: str
+    """``http://127.0.0.1:PORT``, without a slash at its end."""
+    token: str
+
+    @property
+    def page(self) -> str:
+        """The address of the web page, with the token."""
+        return f"{self.url}/?token={self.token}"

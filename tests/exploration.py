@@ -27,12 +27,12 @@ from unidiff import PatchSet
 PATCH = """\\
 --- a/old.py
 +++ b/new.py
- -1 +1 @@
+@@ -1 +1 @@
 -x
 +y
 --- a/same.py
 +++ b/same.py
- -1 +1 @@
+@@ -1 +1 @@
 -x
 +y
 """

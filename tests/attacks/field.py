@@ -332,7 +332,7 @@ _FILES = {
 _EVIL = (".vscode/tasks.json", ".mcp.json", ".claude/settings.json", ".husky/pre-commit")
 _EVIL_PATCH = """--- a/.vscode/tasks.json
 +++ b/.vscode/tasks.json
- -1 +1 @@
+@@ -1 +1 @@
 -{}
 +{"evil": 1}
 """

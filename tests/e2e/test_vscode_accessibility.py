@@ -39,10 +39,10 @@ DEEP = "packages/warehouse/source/international/customs/declarations/harmonized_
 HEBREW = "docs/תעריפים.md"
 PATCH = f"""*** Begin Patch
 *** Update File: rates.py
-
+@@
 -LOCAL = 400
 +LOCAL = 350
-
+@@
 -    return 5 * LOCAL + weight
 +    return 6 * LOCAL + 2 * weight
 *** Add File: {DEEP}

@@ -186,12 +186,12 @@ async def test_of_several_files_one_is_left_out_and_a_move_shows_both_names(
     (workspace / "carriers.md").write_text(CARRIERS)
     patch = """*** Begin Patch
 *** Update File: rates.py
-
+@@
 -LOCAL = 400
 +LOCAL = 350
 *** Update File: carriers.md
 *** Move to: docs/carriers.md
-
+@@
 -Zeppelin
 +Snail
 *** Add File: notes.txt

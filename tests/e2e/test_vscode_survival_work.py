@@ -23,7 +23,7 @@ NAME = "Lower the rates a little"
 DIRECTIONS = ["Whole cents", "Tenths of cents"]
 PATCH = """*** Begin Patch
 *** Update File: rates.py
-
+@@
 -LOCAL = 400
 +LOCAL = 350
 *** Add File: notes.txt

@@ -145,7 +145,7 @@ async def test_a_file_that_is_open_here_is_accepted_by_its_name() -> None:
 
 PATCH = """*** Begin Patch
 *** Update File: a.py
-
+@@
 -LOCAL = 400
 +LOCAL = 350
 *** Add File: b.py

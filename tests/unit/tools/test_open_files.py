@@ -144,7 +144,7 @@ async def test_what_an_editor_makes_of_it_on_saving_is_shown(ctx: FakeToolContex
 MOVE = """*** Begin Patch
 *** Update File: a.py
 *** Move to: src/b.py
-
+@@
 -one
 +two
  rest

@@ -24,7 +24,7 @@ from tools.registry import builtin_tools, run_tool
 MOVE = """*** Begin Patch
 *** Update File: a/x.py
 *** Move to: b/x.py
-
+@@
 -x = 2
 +x = 3
 *** End Patch"""

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from daemon.agents.left_children import LeftChildren
 from daemon.agents.loader import AgentProfile, Agents, Found, UnknownAgent
 from daemon.bus import Bus
 from daemon.config import Config, load_config
-from daemon.explore.eyes import NoEyes, OpenEyes
 from daemon.explore.keeping import BranchCopies, OpenCopies, copies_of
+from daemon.features import features
 from daemon.files.commands import CommandWatches
+from daemon.files.eyes import NoEyes, OpenEyes
 from daemon.files.watch import FileWatch
 from daemon.hooks.service import Hooks
 from daemon.keeping import Keeping, limits_of, new_trace_id
@@ -45,6 +45,7 @@ from daemon.store.left_out import never_begun
 from daemon.store.own import OwnSessions
 from daemon.store.place import open_store
 from daemon.store.pruning import Limits
+from daemon.subagents.left_children import LeftChildren
 from daemon.trust import TrustedFolders
 from daemon.workspace_key import workspace_key
 from tools.base import Diagnostics, ToolContext, ToolResult
@@ -135,7 +136,8 @@ class Daemon:
         self._commands = CommandWatches(
             self.workspace, self.store.root, self._private("copies"), self._changed_outside
         )
-        self._hooks = Hooks(self.workspace, state_folder)
+        self.hooks = Hooks(self.workspace, state_folder)
+        """Programs and functions that are told of what happens in sessions."""
         self._tools = BuiltinTools()
         self._agents = Agents(self.workspace, state_folder)
         self._branch_copies = BranchCopies(self.workspace, state_folder, copies)
@@ -143,7 +145,6 @@ class Daemon:
             workspace=self.workspace,
             store=self.store,
             bus=self.bus,
-            hooks=self._hooks,
             permissions=self.permissions,
             tools=self._tools,
             run_tool=self._run_tool,
@@ -153,6 +154,7 @@ class Daemon:
             now=now,
             user_folder=state_folder,
             trace_folder=self.store.folder,
+            features=features(self.hooks),
             journal=self._journal(),
             editors=editors or NoEditors(),
             on_read=self._watch.add,
@@ -416,7 +418,7 @@ class Daemon:
         for step in self._closing:
             await step()
         await self._branch_copies.recovered()
-        await self._hooks.close()
+        await self.hooks.close()
         await self._watch.close()
         await self._commands.close()
         for task in set(self._tasks):

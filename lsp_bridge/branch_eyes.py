@@ -1,6 +1,6 @@
 """Language servers for the working copies of branches: the workspace's settings and trust, another folder.
 
-Made at the composition root and handed to the daemon as ``daemon.explore.eyes.OpenEyes``. No editor looks at a copy, so
+Made at the composition root and handed to the daemon as ``daemon.files.eyes.OpenEyes``. No editor looks at a copy, so
 its files are what is on disk.
 """
 
@@ -26,7 +26,7 @@ MAX_ALIVE = 6
 
 
 class CopyEyes:
-    """Eyes of one copy: implements ``daemon.explore.eyes.RootEyes``."""
+    """Eyes of one copy: implements ``daemon.files.eyes.RootEyes``."""
 
     def __init__(self, servers: LanguageServers, closed: Callable[[CopyEyes], None]) -> None:
         from lsp_bridge.diagnostics import ServerDiagnostics

@@ -163,7 +163,7 @@ class BranchRequests:
 
     async def build(self, params: p.PlanBuildParams) -> p.PlanBuildResult:
         """Hand the plan over to the agent that builds."""
-        from daemon.agents.handing_over import hand_over_plan
+        from daemon.subagents.handing_over import hand_over_plan
 
         self._hands.check_rules()
         session = await self._hands.at_hand(params.session_id)

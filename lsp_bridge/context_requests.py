@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
-from daemon.agents.iterating import giving_of
 from daemon.config import Config
 from daemon.context.handover import handover_text
 from daemon.context.tokens import estimate_tokens, request_tokens
@@ -14,6 +13,7 @@ from daemon.core import Daemon
 from daemon.loop.assembly import Assembly
 from daemon.loop.session import Busy, Session
 from daemon.model.base import Model
+from daemon.subagents.iterating import giving_of
 from lsp_bridge import protocol as p
 from lsp_bridge.request_error import RequestError
 from tools.cutting import head

@@ -1,4 +1,4 @@
-"""Who hands work over, see ``daemon.agents.handing_over``; apart from it, so that a session's rules can say it."""
+"""Who hands work over, see ``daemon.subagents.handing_over``; apart from it, so that a session's rules can say it."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.agents.loader import AgentProfile
-from daemon.explore.copies.base import Base
+from daemon.copies.base import Base
 from daemon.explore.inheriting import Inherited, conversation
 from daemon.explore.runner import BranchTask
 from daemon.loop.assembly import Assembly

@@ -10,8 +10,8 @@ from collections.abc import Coroutine
 from pathlib import Path
 
 from daemon.context.tokens import part_tokens
-from daemon.explore.copies.base import CopyError, WorkingCopy
-from daemon.explore.copies.written_patch import write_patch
+from daemon.copies.base import CopyError, WorkingCopy
+from daemon.copies.written_patch import write_patch
 from daemon.explore.inheriting import Inherited, moved, places_moved, rewriter
 from daemon.explore.mirroring import Mirror
 from daemon.explore.runner import BranchHost, BranchOutcome, BranchTask

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from daemon.copies.base import BranchChange
 from daemon.explore.choosing import awaited, settle
 from daemon.explore.choosing import choose_none as choose_none
 from daemon.explore.choosing import leave_to_model as leave_to_model
-from daemon.explore.copies.base import BranchChange
 from daemon.explore.merging import Selection, merge_selected
 from daemon.explore.results import remove_result
 from daemon.explore.scoring import renames

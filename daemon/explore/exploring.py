@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from daemon.copies.base import Base, CopyError, WorkingCopies
 from daemon.explore import merging
 from daemon.explore.beginning import branch_tasks, checked_background, checked_directions
 from daemon.explore.branch import LocalRunner
 from daemon.explore.choosing import awaited_choice
 from daemon.explore.chosen import carry_over, decided_early
-from daemon.explore.copies.base import Base, CopyError, WorkingCopies
 from daemon.explore.results import ResultError, save_result
 from daemon.explore.runner import Agreed, BranchOutcome, BranchRunner, BranchTask
 from daemon.explore.score_text import score_table

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.explore.copies.base import WorkingCopies
+from daemon.copies.base import WorkingCopies
 from daemon.model.traces import BranchTrace
 from daemon.workspace_key import workspace_key
 
@@ -21,7 +21,7 @@ OpenCopies = Callable[[Path, Path, Sequence[str]], WorkingCopies]
 
 def copies_of(workspace: Path, folder: Path, links: Sequence[str]) -> WorkingCopies:
     """As the workspace has it, with git or without. Blocking."""
-    from daemon.explore.copies.choice import copies_for
+    from daemon.copies.choice import copies_for
 
     return copies_for(workspace, folder, links)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from daemon.explore.copies.base import BranchChange
+from daemon.copies.base import BranchChange
 from tools.diff import shown_name
 from tools.localization import t
 from tools.merge import Clash, MergeConflict, merge

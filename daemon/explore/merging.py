@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from daemon.copies.base import BranchChange
 from daemon.explore.choosing import refuse_model
 from daemon.explore.chosen import note_choice
-from daemon.explore.copies.base import BranchChange
 from daemon.explore.merge_plan import ABSENT, MergePlan, Pick, State, plan_merge
 from daemon.explore.merge_text import conflicts_text, names, remarks
 from daemon.explore.stored import FOREIGN, find_branch, result_folder, stored_result

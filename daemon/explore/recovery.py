@@ -35,7 +35,7 @@ from daemon.store.ids import parent_of
 from tools.localization import noted, t
 
 if TYPE_CHECKING:
-    from daemon.explore.copies.base import LeftBehind, WorkingCopies
+    from daemon.copies.base import LeftBehind, WorkingCopies
     from daemon.loop.services import Services
     from daemon.loop.session import Session
     from daemon.store.base import TraceStore

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from daemon.explore.copies.base import BranchChange
+from daemon.copies.base import BranchChange
 from daemon.files.blobs import BlobError, Blobs
 from tools.cutting import head
 from tools.folders import make_folder

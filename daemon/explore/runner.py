@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from daemon.agents.loader import AgentProfile
 from daemon.config import Settings
-from daemon.explore.copies.base import Base, BranchChange, WorkingCopies
+from daemon.copies.base import Base, BranchChange, WorkingCopies
 from daemon.explore.inheriting import Inherited
 from daemon.model.branches import BranchStatus, Score, child_id
 from daemon.model.goals import GoalStats

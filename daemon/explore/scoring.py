@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.explore.copies.base import BranchChange, WorkingCopy
+from daemon.copies.base import BranchChange, WorkingCopy
 from daemon.model.branches import CheckRun, Score
 from tools.base import Diagnostics, FileChange
 from tools.diff import of_change

@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from daemon.explore.copies.base import WorkingCopy
-from daemon.explore.eyes import RootEyes
+from daemon.copies.base import WorkingCopy
 from daemon.explore.rules import branch_rules, git_folders
 from daemon.files.commands import CommandWatches
+from daemon.files.eyes import RootEyes
 from daemon.files.watch import FileWatch
 from daemon.loop.services import Services
 from daemon.model.permissions import Rule

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.explore.check_command import find_test_command
+from daemon.context.check_command import find_test_command
+from daemon.copies.base import WorkingCopy
 from daemon.explore.check_output import counted, last_lines, not_run
-from daemon.explore.copies.base import WorkingCopy
 from daemon.explore.runner import Agreed
 from daemon.loop.services import Services
 from daemon.model.branches import CheckRun

@@ -11,12 +11,12 @@ import json
 import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from daemon.hooks.answer import NAMES, Answer, HookFailed, HookName, concerns, may_deny, only_watches
 from daemon.hooks.entry_points import unknown
 from daemon.hooks.executable import Executable
+from daemon.loop.features import Said
 from daemon.model.events import Event, GoalUpdated, PermissionAsked
 from daemon.model.messages import FilePart, ToolCallPart
 from daemon.model.permissions import PermissionRequest
@@ -28,6 +28,7 @@ from tools.base import PermissionDenied, ToolResult
 from tools.localization import t
 
 if TYPE_CHECKING:
+    from daemon.hooks.service import Hooks
     from daemon.loop.session import Session
 
 log = logging.getLogger(__name__)
@@ -59,18 +60,6 @@ class Asked(Protocol):
     async def ask(self, name: HookName, payload: Mapping[str, Any]) -> Answer: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What all hooks for one moment came to. ``refusal``: why not, in words; empty when nobody objects."""
-
-    refusal: str = ""
-    by: str = ""
-    context: str = ""
-    """For the model, in tags; empty for nothing."""
-    changes: tuple[dict[str, Any], ...] = ()
-    """Of arguments: ``by`` whom, what was ``set`` and what was ``removed``."""
-
-
 class SessionHooks:
     """Of one session. Made with it; holds nothing as long as there are no hooks."""
 
@@ -79,6 +68,7 @@ class SessionHooks:
         "_closed",
         "_dropped",
         "_ready",
+        "_service",
         "_session",
         "_told",
         "_waiting",
@@ -87,8 +77,9 @@ class SessionHooks:
         "under_check",
     )
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, service: Hooks) -> None:
         self._session = session
+        self._service = service
         self._waiting: deque[tuple[HookName, dict[str, Any]]] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._told: set[tuple[str, ...]] = set()
@@ -106,9 +97,9 @@ class SessionHooks:
 
     async def learn(self) -> None:
         """Before anybody is asked: look for functions, and say what is wrong with the names."""
-        await self._session.services.hooks.learn()
+        await self._service.learn()
         self._ready = True
-        problems = list(self._session.services.hooks.found.problems)
+        problems = list(self._service.found.problems)
         for name in self._session.config.settings.hooks:
             if name not in NAMES:
                 problems.append(unknown(name, t("the configuration")))
@@ -119,7 +110,7 @@ class SessionHooks:
         """Whether there are hooks for this moment, as far as is known."""
         if not self._has(name):
             return False
-        services = self._session.services.hooks
+        services = self._service
         return name in services.found.entries or bool(self._session.config.settings.hooks.get(name))
 
     def _has(self, name: HookName) -> bool:
@@ -136,7 +127,7 @@ class SessionHooks:
     def _hooks(self, name: HookName, tool: str | None = None) -> list[Asked]:
         """All for one moment, in order: functions, then programs."""
         session = self._session
-        services = session.services.hooks
+        services = self._service
         hooks: list[Asked] = [services.callable(entry) for entry in services.functions(name)]
         trusted = session.trust == "trusted"
         for hook in session.config.settings.hooks.get(name, ()):

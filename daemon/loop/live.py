@@ -11,9 +11,7 @@ import logging
 from collections.abc import Sequence
 from typing import Literal
 
-from daemon.agents.design import note_approval, note_changes
 from daemon.agents.hands import HANDS_OVER, NO_HAND_OVER
-from daemon.agents.interrupted import Took
 from daemon.agents.loader import AgentProfile, Found
 from daemon.config import Config
 from daemon.context.pacing import Vain
@@ -21,10 +19,12 @@ from daemon.context.prompt import Layer
 from daemon.context.window import WindowCache
 from daemon.files.history import LineHistory, SessionHistory
 from daemon.files.versions import Version
-from daemon.hooks.session import SessionHooks
 from daemon.jobs import SessionJobs, StoppableCalls
+from daemon.loop.design import note_approval, note_changes
 from daemon.loop.doom import CallMemory, general_command
+from daemon.loop.features import SessionHooks
 from daemon.loop.file_events import file_changed
+from daemon.loop.interrupted import Took
 from daemon.loop.services import Services
 from daemon.loop.step import Received
 from daemon.loop.unattended import RunLimits
@@ -100,7 +100,7 @@ class LiveSession:
         self.approved: dict[str, set[str]] = {}
         """Files that the person let a call change, by the call's id."""
         self.changed_unasked: dict[str, None] = {}
-        """Files of ``design`` that were changed all the same, see ``daemon.agents.design``."""
+        """Files of ``design`` that were changed all the same, see ``daemon.loop.design``."""
         self.leaves = False
         """The agent has handed its work over: the turn ends with this step."""
         self.services = services

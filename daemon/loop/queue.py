@@ -154,3 +154,19 @@ class PromptQueue:
             if not waiting.restored:
                 waiting.settle("canceled", detail)
         self._waiting = [waiting for waiting in self._waiting if waiting.restored]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A person's wish for another plan while a turn runs, fulfilled between two steps.
+
+    ``result`` comes when the plan was made, or the turn ended without.
+    """
+
+    instructions: str
+    result: asyncio.Future[TurnResult]
+
+    def settle(self, prompt_id: str, stop: StopReason, detail: str = "") -> None:
+        """Tell whoever waits, once."""
+        if not self.result.done():
+            self.result.set_result(TurnResult(prompt_id, stop, detail))

@@ -14,8 +14,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from daemon.agents.interrupted import answer_of, close_interrupted
 from daemon.collector import COLLECTOR
+from daemon.loop.interrupted import answer_of, close_interrupted
 from daemon.loop.recording import Recorder
 from daemon.loop.together import EDITS, HOW_FAR, NOT_BEGUN, TOGETHER
 from daemon.loop.turn import Turn
@@ -23,7 +23,6 @@ from daemon.model.events import MessageAdded, MessagePartAdded, MessageTextAdded
 from daemon.model.messages import TextPart, ToolCallPart, ToolResultPart
 from daemon.permission.service import CANCELED
 from daemon.plan.tree import PlanTree
-from daemon.planner.together import plan_step_done
 from daemon.provider.call_ids import goal_of_step
 from daemon.redaction import is_redacted
 from daemon.state.session_state import SessionState
@@ -205,7 +204,7 @@ def close_what_is_open(session: Session, why: str = STOPPED) -> None:
         ):
             # Only its answer is missing in the record: a step of the plan that is done is not to be done again.
             turn.add_result(answer_of(meta, session))
-            for change in plan_step_done(state.plan, goal_id, meta.summary):
+            for change in state.plan.step_done(goal_id, meta.summary):
                 Recorder(session).goal(change)
             continue
         how_far = HOW_FAR if name != TOGETHER or state.children.began(call_id) else NOT_BEGUN

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.explore.chosen import follow_choices
 from daemon.files.changes import FileSetChange, changes_of, next_redo, next_undo
 from daemon.files.restore import Planner, Refused
 from daemon.files.versions import Action, Entry, Record
@@ -275,7 +274,7 @@ class Restorer:
                 by=by,
             )
         )
-        follow_choices(self._session)  # it may have been the merge of a branch
+        self._services.features.files_restored(self._session)  # it may have been the merge of a branch
 
     def _plan(self, groups: Sequence[Sequence[Entry]]) -> tuple[list[FileChange], tuple[ProposedFile, ...]]:
         """Blocking."""

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from daemon.agents.loader import Agents
 from daemon.bus import Bus
 from daemon.config import Config
-from daemon.explore.copies.base import WorkingCopies
-from daemon.explore.eyes import NoEyes, OpenEyes
+from daemon.copies.base import WorkingCopies
+from daemon.files.eyes import NoEyes, OpenEyes
 from daemon.files.history import WatchCommand
 from daemon.files.meanwhile import Writes
-from daemon.hooks.service import Hooks
+from daemon.loop.features import Features
 from daemon.loop.parallel import Parallel
 from daemon.model.messages import Usage
 from daemon.model.permissions import Rule, Trust
@@ -59,7 +59,6 @@ class Services:
     workspace: Path
     store: TraceStore
     bus: Bus
-    hooks: Hooks
     permissions: PermissionService
     tools: Mapping[str, Tool[Any]]
     run_tool: Callable[..., Awaitable[Any]]
@@ -70,6 +69,7 @@ class Services:
     user_folder: Path
     trace_folder: Callable[[str], Path]
     """Where a session keeps file versions and full outputs, by session id."""
+    features: Features
     journal: Path
     """See tools.base.ToolContext."""
     editors: Editors

@@ -11,14 +11,12 @@ from typing import Literal
 
 from daemon.agents.loader import AgentProfile
 from daemon.context.tokens import estimate_tokens
-from daemon.explore.choosing import awaited
-from daemon.hooks.session import SessionHooks
 from daemon.loop.assembly import Assembly
 from daemon.loop.compacting import Compacted, Compactor
 from daemon.loop.live import Left, LiveSession
 from daemon.loop.namer import Namer
 from daemon.loop.naming import names_after
-from daemon.loop.queue import PromptQueue, TurnResult, Waiting
+from daemon.loop.queue import PromptQueue, TurnResult, Waiting, Wish
 from daemon.loop.recording import Recorder
 from daemon.loop.recovery import LEFT_WAITING, STOPPED, UNSTORED, close_what_is_open, waits_for_answer
 from daemon.loop.services import Services
@@ -35,7 +33,6 @@ from daemon.model.events import (
 from daemon.model.messages import FilePart, StopReason, TextPart, whole_characters
 from daemon.model.traces import PromptPlanner, QueuedPrompt, SessionStatus
 from daemon.permission.service import CANCELED
-from daemon.planner.wish import Wish
 from daemon.state.session_state import SessionState
 from daemon.store.base import StoreError
 from tools.localization import t
@@ -66,7 +63,7 @@ class Session(LiveSession):
     ) -> None:
         """See LiveSession."""
         super().__init__(state, agent, services, foreign=foreign, parent=parent)
-        self.hooks = SessionHooks(self)
+        self.hooks = services.features.hooks(self)
         self.eyes = StepDiagnostics(
             services.diagnostics,
             services.workspace,
@@ -93,7 +90,7 @@ class Session(LiveSession):
     @property
     def status(self) -> SessionStatus:
         """What the session does right now."""
-        if self.state.pending or awaited(self):
+        if self.state.pending or self.services.features.awaits_choice(self):
             return "waiting"
         return "running" if self.running else "idle"
 

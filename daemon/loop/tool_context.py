@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.explore.port import LazyExplorer
 from daemon.files.seen import SessionFiles
 from daemon.model.messages import ToolCallPart
 from daemon.permission.service import CallInfo, CallPermission
@@ -33,10 +32,6 @@ def call_permission(session: Session, call: ToolCallPart) -> CallPermission:
 
 def tool_context(session: Session, call: ToolCallPart, permission: CallPermission, plan: Plan) -> ToolContext:
     """Everything that ``call`` may use."""
-    # Here: it needs what a turn is made of.
-    from daemon.agents.handing_over import SessionHandOver
-    from daemon.agents.subagents import SessionSubagents
-
     services, session_id = session.services, session.session_id
     return ToolContext(
         workspace=services.workspace,
@@ -57,9 +52,9 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
         confinement=services.confinement,
         environment=services.environment,
         tell_person=session.tell_once,
-        hand_over=SessionHandOver(session, permission),
-        subagents=SessionSubagents(session, call.id),
-        explorer=LazyExplorer(session, call.id, permission),
+        hand_over=services.features.hand_over(session, permission),
+        subagents=services.features.subagents(session, call.id),
+        explorer=services.features.explorer(session, call.id, permission),
     )
 
 

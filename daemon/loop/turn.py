@@ -56,7 +56,6 @@ from daemon.permission.rules import rule_words
 from daemon.permission.service import CallPermission, Place
 from daemon.plan.port import SessionPlan
 from daemon.plan.tree import PlanTree
-from daemon.planner.refusals import CIRCLE, NOT_RUN
 from daemon.provider.base import (
     ProviderError,
     ProviderEvent,
@@ -76,6 +75,8 @@ from tools.registry import AnyTool
 if TYPE_CHECKING:
     from daemon.loop.session import Session
 
+_NOT_RUN = "Not run: a plan was asked for. Answer with it as JSON in your text; the work comes after."
+_CIRCLE = "Not run: the same calls come again and again. A new plan is made first."
 _MOST_NUDGES = 3
 """How often a turn tells a model that a tool call written as text was not run; never twice in a row."""
 _OVERFLOWS = 3
@@ -108,9 +109,7 @@ class Turn:
         """The layers of the system prompt that this turn has recorded."""
         self._seen: PlanTree | None = None
         """The plan as the model was asked last: the numbers that it gives are those of this plan."""
-        from daemon.planner.driver import Driver  # with the tools, see Daemon.load_tools
-
-        self._driver = Driver(self, session, planner)
+        self._driver = session.services.features.driver(self, session, planner)
         self._unfinished = UnfinishedText(self._store_text)
         self._prompt = ""
         self._written = False
@@ -473,7 +472,7 @@ class Turn:
         if self._asking:
             return Repeat()
         repeat = self._session.calls.starting(call, self._state.messages, self._state.plan)
-        return Repeat(not_run=CIRCLE) if self._driver.circling(call.name, repeat) else repeat
+        return Repeat(not_run=_CIRCLE) if self._driver.circling(call.name, repeat) else repeat
 
     def tool_context(self, call: ToolCallPart, place: Place | None = None) -> ToolContext:
         """See StepHost."""
@@ -492,7 +491,7 @@ class Turn:
     async def run_tool(self, call: ToolCallPart, context: ToolContext) -> ToolResult:
         """See StepHost."""
         if self._asking:
-            return ToolResult(NOT_RUN, title=t("not run"), is_error=True, metadata={"not_run": True})
+            return ToolResult(_NOT_RUN, title=t("not run"), is_error=True, metadata={"not_run": True})
         tool = self._services.tools.get(call.name)
         if tool is None or not (call.id in self._by_user or belongs(self._session, call.name)):
             offered = [spec.name for spec in self._assembly.tool_specs()]

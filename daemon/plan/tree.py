@@ -40,6 +40,8 @@ __all__ = [
     "PlanError", "PlanTree", "Removed", "Updated", "extended_preview",
 ]  # fmt: skip
 
+_NO_WORDS = "Done; the sub-agent said nothing about it."
+
 
 class PlanTree(GoalForest):
     """The goal tree of one session (or branch): the operations of the model and of the person.
@@ -136,6 +138,13 @@ class PlanTree(GoalForest):
             affected = tuple(AffectedGoal(goal_id=one, status="in_progress") for one in pending)
             changes.append(Updated(goal.id, {"status": "in_progress"}, focus, affected))
         return changes
+
+    def step_done(self, goal_id: str, answer: str) -> list[Change]:
+        """Return the changes that complete a goal with a sub-agent's answer; none when it has ended in the meantime."""
+        goal = self.goals.get(goal_id)
+        if goal is None or self.ended_root(goal_id) is not None or self.next_open(goal_id) is not None:
+            return []
+        return self.plan_done(short(answer.strip() or _NO_WORDS, MAX_SUMMARY), goal)
 
     def plan_done(
         self, summary: str, goal: Goal | None = None, *, going_on: str | None = None

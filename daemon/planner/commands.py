@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from daemon.loop.queue import TurnResult
+from daemon.loop.queue import TurnResult, Wish
 from daemon.loop.session import Sealed, Session
-from daemon.planner.wish import Wish
 from tools.localization import t
 
 REPLAN = "Make a new plan for what is left."

@@ -31,7 +31,7 @@ from daemon.planner.core import (
 from daemon.planner.failures import Failures
 from daemon.planner.reading import MAX_LAYERED, MAX_SIGNPOSTS, BadPlan, read_plan
 from daemon.planner.revising import revised
-from daemon.planner.together import can_share, plan_step_done, step_calls, steps_in
+from daemon.planner.together import can_share, step_calls, steps_in
 from daemon.planner.words import (
     again_text,
     ask_text,
@@ -162,7 +162,7 @@ class Driver:
     def step_ended(self, goal_id: str, result: ToolResult) -> None:
         """Complete the goal of a step with what its sub-agent answered, or note how that failed."""
         if not result.is_error:
-            self._record(plan_step_done(self._tree, goal_id, result.content))
+            self._record(self._tree.step_done(goal_id, result.content))
             return
         stop = result.metadata.get("stop_reason")
         refused = "permission_denied" if result.metadata.get("denied") else "error"

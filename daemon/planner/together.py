@@ -11,11 +11,10 @@ from daemon.loop.offered import TASK, offered, serving
 from daemon.model.branches import SubagentMeta
 from daemon.model.goals import Goal
 from daemon.model.messages import Message, ToolCallPart
-from daemon.plan.changes import MAX_SUMMARY, Change
 from daemon.plan.forest import ENDED
 from daemon.plan.tree import PlanTree
 from daemon.provider.call_ids import goal_of_step, step_call_id
-from tools.cutting import head, short
+from tools.cutting import head
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -25,7 +24,6 @@ WORKER = "general"
 _REQUEST = 6_000
 _RESULT = 3_000
 """Characters of the user's request, and of the result of an earlier step."""
-_NO_WORDS = "Done; the sub-agent said nothing about it."
 
 
 def can_share(session: Session) -> bool:
@@ -66,14 +64,6 @@ def steps_in(messages: Sequence[Message]) -> tuple[str, ...]:
         if message.role == "user" and message.compaction() is None:
             break
     return ()
-
-
-def plan_step_done(tree: PlanTree, goal_id: str, answer: str) -> list[Change]:
-    """Return the changes that complete a goal with a sub-agent's answer; none when it has ended in the meantime."""
-    goal = tree.goals.get(goal_id)
-    if goal is None or tree.ended_root(goal_id) is not None or tree.next_open(goal_id) is not None:
-        return []
-    return tree.plan_done(short(answer.strip() or _NO_WORDS, MAX_SUMMARY), goal)
 
 
 def _prompt(

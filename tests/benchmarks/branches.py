@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from daemon.explore.copies.choice import copies_for
+from daemon.copies.choice import copies_for
 from tests.benchmarks.measures import Baseline, Measure
 from tests.benchmarks.stage import Stage
 

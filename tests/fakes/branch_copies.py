@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from daemon.explore.copies.base import Base, BranchChange, CopyError, Keep, WorkingCopies, WorkingCopy
+from daemon.copies.base import Base, BranchChange, CopyError, Keep, WorkingCopies, WorkingCopy
 
 
 class CopiedTree:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from daemon.explore.copies.base import Base, BranchChange
+from daemon.copies.base import Base, BranchChange
 from daemon.explore.rules import branch_rules
 from daemon.model.permissions import Mode, Rule
 from daemon.permission.rules import SHIPPED, RuleSet

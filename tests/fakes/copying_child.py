@@ -13,7 +13,7 @@ import signal
 import sys
 from pathlib import Path
 
-from daemon.explore.copies.choice import copies_for
+from daemon.copies.choice import copies_for
 
 
 def _die_at(number: int) -> None:

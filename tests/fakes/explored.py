@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from daemon.explore.copies.base import Base, BranchChange
+from daemon.copies.base import Base, BranchChange
 from daemon.explore.results import save_result
 from daemon.loop.session import Session
 from daemon.model.branches import BranchMeta, child_id

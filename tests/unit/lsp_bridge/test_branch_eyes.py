@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.explore.eyes import NoEyes, OpenEyes
+from daemon.files.eyes import NoEyes, OpenEyes
 from lsp_bridge.branch_eyes import BranchEyes, CopyEyes
 from lsp_bridge.diagnostics import ServerDiagnostics
 from lsp_bridge.language.choice import Choice

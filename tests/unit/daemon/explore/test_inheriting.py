@@ -10,7 +10,7 @@ import pytest
 
 from daemon.agents.loader import load_agent
 from daemon.config import Settings
-from daemon.explore.copies.base import Base, BranchChange
+from daemon.copies.base import Base, BranchChange
 from daemon.explore.inheriting import Inherited, conversation, moved, places_moved, rewriter
 from daemon.explore.runner import BranchOutcome, BranchTask
 from daemon.loop.recovery import read_state

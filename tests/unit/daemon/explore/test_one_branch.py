@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.explore.copies.base import Base, WorkingCopies, WorkingCopy
+from daemon.copies.base import Base, WorkingCopies, WorkingCopy
 from daemon.model.events import BranchCompleted, ExploreCompleted, PermissionReplied
 from tests.fakes.branch_copies import CopiedTrees
 from tests.fakes.branches import EDITS, explore, exploring, ran, scripts, told

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from daemon.explore.copies.base import WorkingCopies
-from daemon.explore.copies.choice import copies_for
-from daemon.explore.copies.plain_copies import PlainCopies
+from daemon.copies.base import WorkingCopies
+from daemon.copies.choice import copies_for
+from daemon.copies.plain_copies import PlainCopies
 from tests.fakes.branches import repository, state_of
 
 

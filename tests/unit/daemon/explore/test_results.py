@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from daemon.explore.copies.base import BranchChange
+from daemon.copies.base import BranchChange
 from daemon.explore.results import ResultError, load_result, name_problem, remove_result, save_result
 from tests.examples import examples
 from tests.fakes.explored import LINK, PLAIN, PROGRAM, created, deleted, updated

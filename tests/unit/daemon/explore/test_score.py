@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from daemon.explore.copies.base import BranchChange
-from daemon.explore.eyes import NoDiagnostics
+from daemon.copies.base import BranchChange
 from daemon.explore.score_text import duration_words, score_table
 from daemon.explore.scoring import diff_size, new_and_fixed, score_branch
+from daemon.files.eyes import NoDiagnostics
 from daemon.loop.children import close_child, open_child
 from daemon.model.branches import BranchMeta, CheckRun, Score
 from tests.fakes.core import Bench, daemon

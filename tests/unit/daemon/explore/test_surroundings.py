@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from daemon.explore.copies.base import WorkingCopy
-from daemon.explore.copies.choice import copies_for
-from daemon.explore.eyes import NoDiagnostics, NoEyes
+from daemon.copies.base import WorkingCopy
+from daemon.copies.choice import copies_for
 from daemon.explore.surroundings import Surroundings, surroundings
+from daemon.files.eyes import NoDiagnostics, NoEyes
 from daemon.files.history import SessionHistory
 from daemon.loop.services import Services
 from daemon.permission.rules import SHIPPED, RuleSet

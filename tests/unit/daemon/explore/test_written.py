@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from daemon.copies.base import BranchChange, CopyError
+from daemon.copies.git_copies import GitCopy
+from daemon.copies.plain_copies import PlainCopies
 from daemon.explore.commands import branch_content
-from daemon.explore.copies.base import BranchChange, CopyError
-from daemon.explore.copies.git_copies import GitCopy
-from daemon.explore.copies.plain_copies import PlainCopies
 from daemon.explore.merging import select
 from daemon.explore.results import load_result
 from daemon.loop.session import Session

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from daemon.agents.shared_history import SharedHistory
 from daemon.files.blobs import Blobs
 from daemon.files.commands import CommandWatches, Patience
 from daemon.files.history import LineHistory, SessionHistory
 from daemon.files.restore import Planner, turned_all
 from daemon.files.versions import Record, Version, VersionFile
+from daemon.subagents.shared_history import SharedHistory
 from tests.fakes.waiting import until
 from tools.base import CommandWatch, FileChange, VersionKeeper
 

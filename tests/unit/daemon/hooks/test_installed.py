@@ -28,7 +28,7 @@ from tests.fakes.models import Call
 async def main():
     async with daemon(Path(sys.argv[1]), Call("bash", {"command": "touch made"}), "I see.") as bench:
         session = bench.session(settings=ALLOW_ALL)
-        before = session.services.hooks.host
+        before = bench.core.hooks.host
         await session.prompt("run")
         found = [r for m in session.state.messages if (r := m.tool_result()) is not None]
         print(json.dumps([before is None, found[0].content, [n for n in sys.modules if "hooks" in n]]))

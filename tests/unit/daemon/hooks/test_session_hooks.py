@@ -486,6 +486,6 @@ async def test_without_hooks_there_is_nothing_of_them(tmp_path: Path) -> None:
         await finish(turn)
         assert session.hooks._waiting is None
         assert session.hooks._watching is None
-        assert session.services.hooks.host is None
+        assert bench.core.hooks.host is None
         assert not session.hooks.around("bash")
     assert not [name for name in tasks if "hook" in name.lower()]

@@ -1,0 +1,135 @@
+"""The bases that copies can still be opened of: each is kept until whoever took it says that it is done with it.
+
+Not until its last copy is closed: with ``max_parallel`` 1 the next branch is opened only after that, and has to start
+from the same files, whatever the person did to the workspace meanwhile. Blocking, for threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Generator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from daemon.copies.base import Base, CopyError
+from daemon.copies.places import Places
+from daemon.copies.programs import Stop, in_thread, told
+from tools.shielding import finish
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Kept(Generic[T]):
+    """A base, with what it takes to open copies of it."""
+
+    base: Base
+    what: T
+    folder: Path
+    free: Callable[[], None]
+    opening: int = 0
+    """How many copies are being made of it just now."""
+    is_done: bool = False
+
+
+class Bases(Generic[T]):
+    """All that are kept, of one workspace."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._lock = threading.Lock()
+        self._kept: list[Kept[T]] = []
+
+    def add(self, make: Callable[[Path], tuple[Base, T]]) -> Base:
+        """Have one made in a new folder, and keep it. Raises what ``make`` raises; then nothing of it stays."""
+        folder, free = self._places.kept_scratch()
+        try:
+            base, what = make(folder)
+        except BaseException:
+            free()
+            self._places.remove(folder)
+            raise
+        with self._lock:
+            self._kept.append(Kept(base, what, folder, free))
+        return base
+
+    @contextmanager
+    def use(self, base: Base) -> Generator[T]:
+        """It stays at least as long as it is used. Raises CopyError when it was let go already."""
+        with self._lock:
+            kept = self._find(base)
+            kept.opening += 1
+        try:
+            yield kept.what
+        finally:
+            with self._lock:
+                kept.opening -= 1
+            self._forget()
+
+    def done(self, base: Base) -> None:
+        """Let go of it, at once or when it is no longer used. Twice is as good as once."""
+        with self._lock:
+            # This very one: two that look the same may be of two explorations.
+            for kept in self._kept:
+                if kept.base is base:
+                    kept.is_done = True
+        self._forget()
+
+    def _find(self, base: Base) -> Kept[T]:
+        there = [kept for kept in self._kept if not kept.is_done]
+        for kept in there:
+            if kept.base is base:
+                return kept
+        for kept in there:
+            # It came over a pipe, say. Without a hash nothing tells which one is meant.
+            if base.tree is not None and (kept.base.commit, kept.base.tree) == (base.commit, base.tree):
+                return kept
+        raise CopyError(
+            "The state of the workspace that this exploration began with is no longer kept. "
+            "Start a new exploration."
+        )
+
+    def _forget(self) -> None:
+        with self._lock:
+            gone = [kept for kept in self._kept if kept.is_done and not kept.opening]
+            self._kept = [kept for kept in self._kept if kept not in gone]
+        for kept in gone:
+            kept.free()
+            self._places.remove(kept.folder)
+
+
+async def kept_base(pool: Executor, bases: Bases[T], make: Callable[[Stop, Path], tuple[Base, T]]) -> Base:
+    """Have a base made in a thread, and keep it. Canceled or failed, it leaves nothing. Raises CopyError."""
+    made: list[Base] = []
+
+    def work(stop: Stop) -> Base:
+        made.append(base := bases.add(lambda folder: make(stop, folder)))
+        return base
+
+    try:
+        return await in_thread(pool, told(work))
+    except asyncio.CancelledError:
+        # It was canceled in the moment in which it was done.
+        for base in made:
+            await let_go(pool, bases, base)
+        raise
+
+
+async def let_go(pool: Executor, bases: Bases[T], base: Base) -> None:
+    """``Bases.done`` in a thread, to its end also when canceled. Never raises anything else."""
+
+    def work() -> None:
+        try:
+            bases.done(base)
+        except OSError as error:
+            log.warning("what branches started from was not removed completely: %s", error)
+
+    if await finish(asyncio.get_running_loop().run_in_executor(pool, work)):
+        raise asyncio.CancelledError

@@ -1,0 +1,129 @@
+"""Working copies of a repository (or, with git's help, of a plain folder). See ``opening`` for how one is made."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from daemon.copies import linked, opening, snapshot
+from daemon.copies.adding import Private
+from daemon.copies.base import Base, BranchChange, CopyError, LeftBehind
+from daemon.copies.comparing import EMPTY_TREE, Comparing, Part, small_patch
+from daemon.copies.placed import PlacedCopies, PlacedCopy
+from daemon.copies.places import Place
+from daemon.copies.programs import Git, Stop
+from daemon.copies.repository import Repository
+from daemon.copies.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What it takes to open copies of a base."""
+
+    snapshot: Snapshot
+    links: tuple[bytes, ...]
+
+
+class GitCopy(PlacedCopy):
+    """The files of one branch (``WorkingCopy``)."""
+
+    def __init__(
+        self,
+        place: Place,
+        base: Base,
+        comparing: Comparing,
+        environment: Mapping[str, str],
+        links: Sequence[Path],
+        pool: ThreadPoolExecutor,
+        on_close: Callable[[Place], None],
+    ) -> None:
+        root = comparing.top / comparing.workspace
+        super().__init__(place, root, base, environment, links, pool, on_close)
+        self._comparing = comparing
+
+    async def tree(self) -> str | None:
+        """Git's hash of the files as they are now. Raises CopyError."""
+        return await self.ask(self._comparing.tree)
+
+    async def changes(self) -> Sequence[BranchChange]:
+        """What differs from the base, sorted by name, in bytes as they are on disk. Raises CopyError."""
+        return await self.ask(self._comparing.changes)
+
+    async def patch(self) -> bytes:
+        """The same as a binary git patch, relative to the repository's top folder. Raises CopyError."""
+        return await self.ask(self._comparing.patch)
+
+    async def outcome(self) -> tuple[Sequence[BranchChange], bytes]:
+        """Both of them, from one look at the files. Raises CopyError."""
+        return await self.ask(self._comparing.outcome)
+
+
+class GitCopies(PlacedCopies[GitCopy, _Taken]):
+    """Makes copies of one workspace with the help of git (``WorkingCopies``).
+
+    ``workspace`` and ``folder`` are resolved; ``repository`` is False for a folder that is in none.
+    """
+
+    def __init__(
+        self, workspace: Path, folder: Path, links: Sequence[str], program: str, repository: bool = True
+    ) -> None:
+        super().__init__(workspace, folder, links, max(2, os.cpu_count() or 1))
+        self._git = Git(program)
+        self._in_repository = repository
+
+    # -- in threads --
+
+    def _taken(self, stop: Stop, folder: Path) -> tuple[Base, _Taken]:
+        repository = None
+        if self._in_repository:
+            repository = Repository.of(self._git, stop, self._workspace)
+            if repository is None:
+                raise CopyError(f"{self._workspace} is no longer in a git repository; start again.")
+        source = repository.top if repository else self._workspace
+        exclude = b"" if repository else opening.heavy(self._links)
+        taken = snapshot.take(self._git, stop, repository, source, folder / "base", exclude)
+        links = opening.links_of(self._git, stop, taken, self._links, self._workspace, bool(repository))
+        commit = taken.state.commit if taken.state else None
+        private = Private(self._git, stop, taken.git_dir, source)
+        patch = small_patch(private, commit or EMPTY_TREE[taken.hash_size], taken.tree)
+        return Base(commit, taken.tree, patch), _Taken(taken, tuple(links))
+
+    def _filled(self, stop: Stop, place: Place, session_id: str, base: Base, taken: _Taken) -> GitCopy:
+        there = taken.snapshot
+        top = place.root(there.source.name or "copy")
+        parts = opening.fill(self._git, stop, there, top, place.ours, taken.links)
+        inner = self._workspace.relative_to(there.source).as_posix()
+        workspace = "" if inner == "." else f"{inner}/"
+        (top / workspace).mkdir(parents=True, exist_ok=True)
+        comparing = Comparing(self._git, top, place.ours, tuple(parts), workspace)
+        place.write_record(
+            {
+                "session": session_id,
+                "name": top.name,
+                "workspace": workspace,
+                "parts": [part.to_json() for part in parts],
+            }
+        )
+        environment = {
+            # A repository around the folder of the copies is not the workspace's.
+            "GIT_CEILING_DIRECTORIES": str(place.folder),
+            **linked.environment(there.source, top, taken.links, os.environ.get("PYTHONPATH", "")),
+        }
+        links = [top / os.fsdecode(link) for link in taken.links]
+        return GitCopy(place, base, comparing, environment, links, self._pool, self._closed)
+
+    def _read(self, stop: Stop, place: Place) -> LeftBehind:
+        record = cast("dict[str, Any]", json.loads((place.ours / "record.json").read_bytes()))
+        parts = tuple(Part.from_json(part) for part in record["parts"])
+        for stale in place.ours.glob("*/*.git/*.lock"):
+            stale.unlink()
+        comparing = Comparing(
+            self._git, place.root(str(record["name"])), place.ours, parts, str(record["workspace"])
+        )
+        changes, patch = comparing.outcome(stop)
+        return LeftBehind(str(record["session"]), tuple(changes), patch)

@@ -1,0 +1,162 @@
+"""Filling the folder of a new copy from a snapshot. Blocking.
+
+Files are copied as they are on disk (not what a checkout would make of them), with their times, by processes of their
+own. One that has changed since the snapshot is written from the snapshot's own objects instead, so that all branches
+of an exploration start from the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from daemon.copies import copier, linked, private_git
+from daemon.copies.adding import INDEX, Private
+from daemon.copies.comparing import Part, blobs
+from daemon.copies.copying import Stat, index_stat
+from daemon.copies.limits import HEAVY
+from daemon.copies.programs import Git, Stop
+from daemon.copies.snapshot import KEPT, Snapshot
+from daemon.files import index_file
+from daemon.files.index_file import LINK, Entry
+
+_AT_ONCE = 200
+
+
+def heavy(links: Sequence[str]) -> bytes:
+    """Lines that leave out what is heavy, and what is linked."""
+    names = [*HEAVY, *(link.strip("/") for link in links if "/" not in link.strip("/"))]
+    return b"".join(os.fsencode(f"{name}\n") for name in dict.fromkeys(names))
+
+
+def links_of(
+    git: Git, stop: Stop, snapshot: Snapshot, patterns: Sequence[str], workspace: Path, in_repository: bool
+) -> list[bytes]:
+    """The ignored folders that are to be links in copies, relative to the top."""
+    if not patterns:
+        return []
+    private = Private(git, stop, snapshot.git_dir, snapshot.source)
+    listing = private.run("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
+    inner = b""
+    ignored = [name for name in listing.split(b"\0") if name]
+    found = linked.wanted(ignored, [one for one in patterns if "/" not in one.strip("/")], inner)
+    paths = [one for one in patterns if "/" in one.strip("/")]
+    if in_repository and workspace != snapshot.source:
+        inner = os.fsencode(workspace.relative_to(snapshot.source).as_posix()) + b"/"
+    found += linked.wanted(ignored, paths, inner)
+    folders = [name for name in dict.fromkeys(found) if (snapshot.source / os.fsdecode(name)).is_dir()]
+    return sorted(folders)
+
+
+def fill(
+    git: Git, stop: Stop, snapshot: Snapshot, top: Path, ours: Path, links: Sequence[bytes]
+) -> list[Part]:
+    """Make the copy in ``top`` (new), and what belongs to it in ``ours``. Raises CopyError and OSError."""
+    top.mkdir(mode=0o700)
+    parts: list[Part] = []
+    for taken in snapshot.all():
+        stop.check()
+        folder = f"part{len(parts)}"
+        prefix = os.fsdecode(taken.prefix)
+        exclude = b"" if taken.prefix else b"".join(private_git.ignore_line(link) for link in links)
+        _fill_one(git, stop, taken, top / prefix, ours / folder, exclude)
+        parts.append(Part(prefix, folder, taken.raw_tree, taken.hash_size))
+    for link in links:
+        there = top / os.fsdecode(link)
+        there.parent.mkdir(parents=True, exist_ok=True)
+        if not os.path.lexists(there):
+            there.symlink_to(snapshot.source / os.fsdecode(link), target_is_directory=True)
+    return parts
+
+
+def _fill_one(git: Git, stop: Stop, taken: Snapshot, top: Path, ours: Path, exclude: bytes) -> None:
+    entries = {entry.path: entry for entry in taken.files}
+    top.mkdir(parents=True, exist_ok=True)
+    stats, moved = copier.copy(stop, taken.source, top, copier.plan_of(entries.values()))
+    if moved:
+        raw = Private(git, stop, taken.raw_dir, taken.source)
+        for start in range(0, len(moved), _AT_ONCE):
+            some = [entries[name] for name in moved[start : start + _AT_ONCE]]
+            stats.update(_from_objects(raw, some, top))
+    for name in taken.folders:
+        (top / os.fsdecode(name)).mkdir(parents=True, exist_ok=True)
+    stores = taken.repository.stores() if taken.repository else []
+    _clone(taken.git_dir, ours / "tree.git", stores, exclude)
+    _clone(taken.raw_dir, ours / "raw.git", [ours / "tree.git" / "objects", *stores], exclude)
+
+    def by_path(entry: Entry) -> Stat | None:
+        return stats.get(entry.path)
+
+    size = taken.hash_size
+    if taken.tree_data:
+        data = index_file.restat(taken.tree_data, taken.tree_index, size, by_path)
+        (ours / "tree.git" / INDEX).write_bytes(data)
+        if taken.raw is not taken.tree_index:
+            data = index_file.restat(taken.raw_data, taken.raw, size, by_path)
+        (ours / "raw.git" / INDEX).write_bytes(data)
+    if taken.repository and taken.state:
+        private_git.make_for_agent(top / ".git", taken.repository, taken.state, stores, exclude)
+        if (kept := taken.git_dir.parent / KEPT).is_dir():
+            # No links: what happens to the agent's files must not happen to those that we compare with.
+            shutil.copytree(
+                kept, top / ".git/objects/pack", dirs_exist_ok=True, copy_function=shutil.copyfile
+            )
+        if taken.user_data:
+            (top / ".git" / INDEX).write_bytes(_users_index(taken, entries, stats))
+
+
+def _users_index(taken: Snapshot, entries: dict[bytes, Entry], stats: dict[bytes, Stat]) -> bytes:
+    """The person's index over the copy: what git knew to be unchanged it knows of the copy, too."""
+
+    def stat_of(entry: Entry) -> Stat | None:
+        now = entries.get(entry.path)
+        if now is None or now.stat != entry.stat:
+            return entry.stat  # as it differed there, it differs here
+        # Equal stats of the same moment as the index itself prove nothing ("racily clean").
+        racy = entry.stat[2] * 10**9 + entry.stat[3] >= taken.user_mtime_ns
+        return None if racy else stats.get(entry.path)
+
+    return index_file.restat(taken.user_data, taken.user, taken.hash_size, stat_of)
+
+
+def _from_objects(raw: Private, entries: Iterable[Entry], top: Path) -> dict[bytes, Stat]:
+    """Write files as they were when the snapshot was taken."""
+    listed = list(entries)
+    contents = blobs(raw, {entry.oid.hex().encode() for entry in listed})
+    stats: dict[bytes, Stat] = {}
+    for entry in listed:
+        path = top / os.fsdecode(entry.path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = contents[entry.oid.hex().encode()]
+        if entry.kind == LINK:
+            path.symlink_to(os.fsdecode(content))
+        else:
+            path.write_bytes(content)
+            path.chmod(0o755 if entry.mode & 0o100 else 0o644)
+        stats[entry.path] = index_stat(path.lstat())
+    return stats
+
+
+def _clone(source: Path, target: Path, stores: Sequence[Path], exclude: bytes) -> None:
+    """Another git folder of ours with the same objects. They never change, so they may be links of one file."""
+    shutil.copytree(source / "objects", target / "objects", copy_function=_link)
+    shutil.copytree(source / "refs", target / "refs")
+    shutil.copytree(source / "info", target / "info")
+    with (target / "info" / "exclude").open("ab") as file:
+        file.write(exclude)
+    for name in ("config", "shallow", "HEAD"):
+        if (source / name).exists():
+            shutil.copyfile(source / name, target / name)
+    private_git.write_stores(target, stores)
+
+
+def _link(source: str, target: str) -> str:
+    if source.endswith("alternates"):
+        return target
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+    return target

@@ -1,0 +1,163 @@
+"""What every working copy has, however it was made: a place of its own, and an end that leaves nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from daemon.copies.base import Base, CopyError, Keep, LeftBehind
+from daemon.copies.bases import Bases, kept_base, let_go
+from daemon.copies.places import Place, Places
+from daemon.copies.programs import Stop, in_thread, told
+from tools.shielding import finish
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class PlacedCopy:
+    """The part of a ``WorkingCopy`` that does not depend on how files are compared."""
+
+    def __init__(
+        self,
+        place: Place,
+        root: Path,
+        base: Base,
+        environment: Mapping[str, str],
+        links: Sequence[Path],
+        pool: ThreadPoolExecutor,
+        on_close: Callable[[Place], None],
+    ) -> None:
+        self.place = place
+        self._root = root
+        self._base = base
+        self._environment = dict(environment)
+        self._links = tuple(links)
+        self._pool = pool
+        self._on_close = on_close
+        self._one = asyncio.Lock()
+        self._closing: asyncio.Future[None] | None = None
+
+    @property
+    def root(self) -> Path:
+        """What the workspace is to the main line, absolute and resolved."""
+        return self._root
+
+    @property
+    def base(self) -> Base:
+        """From what it started; without git it has no name."""
+        return self._base
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables that commands in the copy need on top."""
+        return dict(self._environment)
+
+    @property
+    def links(self) -> tuple[Path, ...]:
+        """Links in the copy that lead to folders of the workspace itself: used there, never changed."""
+        return self._links
+
+    @property
+    def private(self) -> Path:
+        """A folder of this copy alone, outside of ``root``; it goes when the copy is closed."""
+        return self.place.ours / "private"
+
+    async def close(self) -> None:
+        """Remove everything of it. Never raises; twice is as good as once."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().run_in_executor(self._pool, self._on_close, self.place)
+        if await finish(self._closing):
+            raise asyncio.CancelledError
+
+    async def ask(self, work: Callable[[Stop], R]) -> R:
+        """Do it in a thread, one after the other. Raises CopyError, also when the copy is closed."""
+        async with self._one:
+            if self._closing is not None:
+                raise CopyError("The working copy is closed.")
+            return await in_thread(self._pool, told(work))
+
+
+CopyT = TypeVar("CopyT", bound=PlacedCopy)
+
+
+class PlacedCopies(ABC, Generic[CopyT, T]):
+    """Makes copies of one workspace. What is particular to a kind is in the three methods at the end.
+
+    ``T`` is what it takes to open copies of a base.
+    """
+
+    def __init__(self, workspace: Path, folder: Path, links: Sequence[str], threads: int) -> None:
+        self._workspace = workspace
+        self._places = Places(folder, workspace)
+        self._links = tuple(links)
+        self._pool = ThreadPoolExecutor(threads, "copies")
+        self._bases: Bases[T] = Bases(self._places)
+
+    async def base(self) -> Base:
+        """The workspace as it is now. Raises CopyError."""
+        return await kept_base(self._pool, self._bases, self._taken)
+
+    async def open(self, session_id: str, base: Base) -> CopyT:
+        """A copy for the branch ``session_id``. Canceled or failed, it leaves nothing. Raises CopyError."""
+        made: list[CopyT] = []
+
+        def work(stop: Stop) -> CopyT:
+            with self._bases.use(base) as taken:
+                place = self._places.new(session_id)
+                try:
+                    copy = self._filled(stop, place, session_id, base, taken)
+                    stop.check()
+                    place.set_ready()
+                except BaseException:
+                    place.free()
+                    self._places.remove(place.folder)
+                    raise
+            made.append(copy)
+            return copy
+
+        try:
+            return await in_thread(self._pool, told(work))
+        except asyncio.CancelledError:
+            # It was canceled in the moment in which it was done.
+            for copy in made:
+                await copy.close()
+            raise
+
+    async def done(self, base: Base) -> None:
+        """No more copies of ``base`` will be opened. Never raises; may be called twice."""
+        await let_go(self._pool, self._bases, base)
+
+    async def recover(self, keep: Keep) -> None:
+        """Remove what a crash left, each copy after ``keep`` stored what had been done in it. Never raises."""
+        await in_thread(
+            self._pool, lambda stop: self._places.recover(lambda place: self._read(stop, place), keep)
+        )
+
+    def _closed(self, place: Place) -> None:
+        try:
+            place.free()
+            self._places.remove(place.folder)
+        except OSError as error:
+            log.warning("a working copy was not removed completely: %s", error)
+
+    # -- in threads --
+
+    @abstractmethod
+    def _taken(self, stop: Stop, folder: Path) -> tuple[Base, T]:
+        """The workspace as it is now, kept in ``folder``."""
+
+    @abstractmethod
+    def _filled(self, stop: Stop, place: Place, session_id: str, base: Base, taken: T) -> CopyT:
+        """A copy at ``place``, with its record written."""
+
+    @abstractmethod
+    def _read(self, stop: Stop, place: Place) -> LeftBehind:
+        """What was done in a copy that a crash left."""

@@ -1,0 +1,278 @@
+"""Working copies where there is no git program: files are copied and compared byte by byte.
+
+What it lacks: there is no tree hash, of ``.gitignore`` only the names in the top folder's file count, and comparing
+reads every file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, cast
+
+from daemon.copies import copier, linked
+from daemon.copies.base import Base, BranchChange, CopyError, LeftBehind
+from daemon.copies.comparing import check_size
+from daemon.copies.copying import Plan, Wanted
+from daemon.copies.limits import HEAVY, MOST_BYTES, MOST_FILES
+from daemon.copies.placed import PlacedCopies, PlacedCopy
+from daemon.copies.places import Place
+from daemon.copies.programs import Stop
+from daemon.copies.written_patch import write_patch
+from tools.regular_files import read_regular
+
+_BASE = "base"
+_LINK = 0o120000
+_PIECE = 1 << 20
+_MAX_IGNORE = 1_000_000
+"""Bytes of a ``.gitignore``; a larger one is as if it did not exist."""
+_TRIES = 10
+"""How often a file is copied that changes meanwhile."""
+_WAIT_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """The files below a folder, without what is left out."""
+
+    top: Path
+    left_out: tuple[str, ...]
+    links: tuple[str, ...] = ()
+
+    def plan(self, stop: Stop) -> tuple[Plan, list[bytes]]:
+        """What to copy, and the folders to link. Raises CopyError and OSError."""
+        plan: Plan = []
+        linked_folders: list[bytes] = []
+        count = size = 0
+        waiting = [b""]
+        while waiting:
+            folder = waiting.pop()
+            stop.check()
+            names: list[tuple[bytes, int, int, int]] = []
+            for entry in sorted(_scan(self.top, folder), key=lambda one: one.name):
+                path = folder + b"/" + entry.name if folder else entry.name
+                name = os.fsdecode(entry.name)
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if linked.wanted([path], self.links, b"") and entry.is_dir():
+                    linked_folders.append(path)
+                elif name == ".git" or any(fnmatchcase(name, pattern) for pattern in self.left_out):
+                    continue
+                elif is_folder:
+                    waiting.append(path)
+                elif entry.is_symlink() or entry.is_file(follow_symlinks=False):
+                    try:
+                        size += entry.stat(follow_symlinks=False).st_size
+                    except FileNotFoundError:
+                        continue  # it went while the folder was read
+                    names.append((entry.name, -1, -1, -1))
+                    count += 1
+            plan.append((folder, names))
+            if count > MOST_FILES or size > MOST_BYTES:
+                raise CopyError(
+                    f"{self.top} is too big to be copied (more than {MOST_FILES} files or {MOST_BYTES >> 30} GB). "
+                    "Name what is not needed in .gitignore, or open a smaller folder."
+                )
+        return plan, linked_folders
+
+
+def _scan(top: Path, folder: bytes) -> list[os.DirEntry[bytes]]:
+    try:
+        with os.scandir(os.path.join(os.fsencode(top), folder)) as entries:  # noqa: PTH118  # bytes
+            return list(entries)
+    except (FileNotFoundError, NotADirectoryError):
+        if not folder:
+            raise
+        return []  # it went since its parent was read
+
+
+def ignored_names(workspace: Path) -> tuple[str, ...]:
+    """What is left out: heavy folders, and plain names in the top folder's ``.gitignore``."""
+    names = list(HEAVY)
+    try:
+        data = read_regular(workspace / ".gitignore", _MAX_IGNORE)
+        lines = data.decode("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        name = line.strip().strip("/")
+        if name and "/" not in name and not name.startswith(("#", "!")):
+            names.append(name)
+    return tuple(dict.fromkeys(names))
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What it takes to open copies of a base."""
+
+    top: Path
+    links: tuple[bytes, ...]
+    left_out: tuple[str, ...]
+
+
+class PlainCopy(PlacedCopy):
+    """The files of one branch (``WorkingCopy``)."""
+
+    def __init__(
+        self,
+        place: Place,
+        root: Path,
+        base: Base,
+        left_out: Sequence[str],
+        environment: Mapping[str, str],
+        links: Sequence[Path],
+        pool: ThreadPoolExecutor,
+        on_close: Callable[[Place], None],
+    ) -> None:
+        super().__init__(place, root, base, environment, links, pool, on_close)
+        self._left_out = tuple(left_out)
+
+    async def tree(self) -> str | None:
+        """None: that takes git."""
+        return None
+
+    async def changes(self) -> Sequence[BranchChange]:
+        """What differs from the base, sorted by name. Raises CopyError."""
+        return await self.ask(lambda stop: differences(stop, self.place, self._root, self._left_out))
+
+    async def patch(self) -> bytes:
+        """The same as a binary git patch. Raises CopyError."""
+        return write_patch(await self.changes())
+
+    async def outcome(self) -> tuple[Sequence[BranchChange], bytes]:
+        """Both of them, from one look at the files. Raises CopyError."""
+        changes = await self.changes()
+        return changes, write_patch(changes)
+
+
+def differences(stop: Stop, place: Place, root: Path, left_out: Sequence[str]) -> list[BranchChange]:
+    """What differs between the base copy and the branch's. Raises OSError and CopyError."""
+    before = dict(_contents(stop, place.ours / _BASE, left_out))
+    after = dict(_contents(stop, root, left_out))
+    found: list[BranchChange] = []
+    sizes: dict[str, int] = {}
+    for name in sorted(before.keys() | after.keys()):
+        stop.check()
+        old, new = before.get(name), after.get(name)
+        if old and new and old[0] == new[0] and _is_same(stop, old, new):
+            continue
+        shown = os.fsdecode(name)
+        sizes[shown] = sum(one[1].lstat().st_size for one in (old, new) if one)
+        check_size(sizes)
+        sides = _bytes(old), _bytes(new)
+        found.append(BranchChange(shown, *sides, old[0] if old else None, new[0] if new else None))
+    return sorted(found, key=lambda change: change.name)
+
+
+_File = tuple[int, Path]
+
+
+def _contents(stop: Stop, top: Path, left_out: Sequence[str]) -> Iterator[tuple[bytes, _File]]:
+    plan, _ = _Walk(top, tuple(left_out)).plan(stop)
+    for folder, files in plan:
+        for name, *_ in files:
+            path = folder + b"/" + name if folder else name
+            there = top / os.fsdecode(path)
+            mode = there.lstat().st_mode
+            is_link = stat.S_ISLNK(mode)
+            yield path, (_LINK if is_link else 0o100755 if mode & 0o100 else 0o100644, there)
+
+
+def _is_same(stop: Stop, old: _File, new: _File) -> bool:
+    """Whether two files of the same kind hold the same."""
+    if old[0] == _LINK:
+        return old[1].readlink() == new[1].readlink()
+    if old[1].lstat().st_size != new[1].lstat().st_size:
+        return False
+    with old[1].open("rb") as one, new[1].open("rb") as other:
+        while data := one.read(_PIECE):
+            stop.check()
+            if data != other.read(_PIECE):
+                return False
+    return True
+
+
+def _bytes(file: _File | None) -> bytes | None:
+    if file is None:
+        return None
+    return os.fsencode(file[1].readlink()) if file[0] == _LINK else file[1].read_bytes()
+
+
+class PlainCopies(PlacedCopies[PlainCopy, _Taken]):
+    """Makes copies of a folder without git (``WorkingCopies``). ``workspace`` is resolved."""
+
+    def __init__(self, workspace: Path, folder: Path, links: Sequence[str]) -> None:
+        super().__init__(workspace, folder, links, 2)
+        self._one = threading.Lock()
+
+    def _taken(self, stop: Stop, folder: Path) -> tuple[Base, _Taken]:
+        left_out = ignored_names(self._workspace)
+        plan, links = _Walk(self._workspace, left_out, self._links).plan(stop)
+        names = dict.fromkeys((*left_out, *(os.fsdecode(link.rpartition(b"/")[2]) for link in links)))
+        _copy(stop, self._workspace, folder / _BASE, plan)
+        # Two bases may not be mixed up, and nothing names one: so each is an object of its own.
+        return Base(None, None, b""), _Taken(folder / _BASE, tuple(links), tuple(names))
+
+    def _filled(self, stop: Stop, place: Place, session_id: str, base: Base, taken: _Taken) -> PlainCopy:
+        root = place.root(self._workspace.name or "copy")
+        plan, _ = _Walk(taken.top, taken.left_out).plan(stop)
+        # One after the other: a link to a file makes it look changed to who is copying it.
+        with self._lock_of(stop):
+            _copy(stop, taken.top, root, plan)
+            # Between copies of ours, nobody writes either: so links of the same files will do.
+            shutil.copytree(taken.top, place.ours / _BASE, symlinks=True, copy_function=os.link)
+        for link in taken.links:
+            there = root / os.fsdecode(link)
+            there.parent.mkdir(parents=True, exist_ok=True)
+            there.symlink_to(self._workspace / os.fsdecode(link), target_is_directory=True)
+        place.write_record({"session": session_id, "name": root.name, "leftOut": list(taken.left_out)})
+        environment = linked.environment(self._workspace, root, taken.links, os.environ.get("PYTHONPATH", ""))
+        environment["GIT_CEILING_DIRECTORIES"] = str(place.folder)
+        links = [root / os.fsdecode(link) for link in taken.links]
+        return PlainCopy(place, root, base, taken.left_out, environment, links, self._pool, self._closed)
+
+    @contextmanager
+    def _lock_of(self, stop: Stop) -> Generator[None]:
+        while not self._one.acquire(timeout=_WAIT_S):
+            stop.check()
+        try:
+            yield
+        finally:
+            self._one.release()
+
+    def _read(self, stop: Stop, place: Place) -> LeftBehind:
+        record = cast("dict[str, Any]", json.loads((place.ours / "record.json").read_bytes()))
+        root = place.root(str(record["name"]))
+        changes = differences(stop, place, root, [str(name) for name in record["leftOut"]])
+        return LeftBehind(str(record["session"]), tuple(changes), write_patch(changes))
+
+
+def _copy(stop: Stop, source: Path, target: Path, plan: Plan) -> None:
+    """Files that vanish meanwhile are left out. Raises CopyError and OSError."""
+    target.mkdir(mode=0o700)
+    for _ in range(_TRIES):
+        _, moved = copier.copy(stop, source, target, plan)
+        left: dict[bytes, list[Wanted]] = {}
+        for name in moved:
+            there = source / os.fsdecode(name)
+            if there.is_file() and not there.is_symlink() and not os.access(there, os.R_OK):
+                raise CopyError(f"{there} cannot be read. Make it readable, or name it in .gitignore.")
+            if there.is_symlink() or there.is_file():  # it changed while it was copied
+                folder, _, inner = name.rpartition(b"/")
+                left.setdefault(folder, []).append((inner, -1, -1, -1))
+        if not left:
+            return
+        plan = list(left.items())
+    [(folder, [(inner, *_), *_]), *_] = plan
+    raise CopyError(
+        f"{source / os.fsdecode(folder) / os.fsdecode(inner)} changes all the time while it is copied. "
+        "Stop what writes it, or name it in .gitignore."
+    )

@@ -1,0 +1,200 @@
+"""Running git so that nothing a repository names is run, and so that it ends when it is no longer wanted.
+
+Blocking: everything here is for threads. Long calls are started through ``guard``, which has the kernel kill them
+when the daemon dies (Linux), so that none goes on in a folder that the next daemon is cleaning.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import TypeVar
+
+from daemon.copies import guard
+from daemon.copies.base import CopyError
+from daemon.copies.limits import MOST_BYTES
+from daemon.files.index_file import BadIndex
+from tools.cutting import tail
+from tools.process import scrubbed_environment
+from tools.shielding import finish
+
+T = TypeVar("T")
+
+DISK_FULL = "The disk is full: free some space, then try again."
+TIMEOUT_S = 300.0
+"""Of one call of git. Only a broken disk or file system takes that long."""
+
+
+class Stopped(Exception):
+    """The work was canceled."""
+
+
+class GitFailed(CopyError):
+    """A call of git that should have worked did not."""
+
+    def __init__(self, what: str, code: int, errors: str) -> None:
+        said = errors.strip() or f"exit code {code}"
+        super().__init__(f"git {what} failed: {tail(said, 2000)}")
+        self.code = code
+        self.errors = errors
+
+
+class Stop:
+    """Ends blocking work from another thread: its programs are killed, and ``check`` raises."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._running: set[subprocess.Popen[bytes]] = set()
+
+    def set(self) -> None:
+        """Stop the work."""
+        with self._lock:
+            self._stopped = True
+            for process in self._running:
+                process.kill()
+
+    def check(self) -> None:
+        """Raises Stopped when somebody called ``set``."""
+        if self._stopped:
+            raise Stopped
+
+    def run(
+        self, argv: Sequence[str | bytes], *, cwd: Path, env: Mapping[str, str], given: bytes = b""
+    ) -> tuple[int, bytes, bytes]:
+        """Exit code, output and errors of a program. Raises Stopped and CopyError."""
+        with self._lock:
+            self.check()
+            try:
+                process = subprocess.Popen(
+                    argv,
+                    cwd=cwd,
+                    env=env,
+                    stdin=subprocess.PIPE if given else subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                )
+            except OSError as error:
+                raise CopyError(f"{os.fsdecode(argv[0])} cannot be started: {error.strerror}") from error
+            self._running.add(process)
+        try:
+            out, errors = process.communicate(given or None, timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired as error:
+            raise CopyError(
+                f"{os.fsdecode(argv[0])} did not end within {TIMEOUT_S:.0f} s; is the disk all right?"
+            ) from error
+        finally:
+            with self._lock:
+                self._running.discard(process)
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+        self.check()
+        return process.returncode, out, errors
+
+
+async def in_thread(pool: Executor, work: Callable[[Stop], T]) -> T:
+    """Do blocking work in a thread of ``pool``. Canceled, it stops the work and returns when nothing of it runs."""
+    stop = Stop()
+    future = pool.submit(work, stop)
+    task = asyncio.wrap_future(future)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        stop.set()
+        # Not the task: it would count as canceled while the thread goes on.
+        if not future.cancel():
+            await finish(task)
+        if not task.cancelled():
+            task.exception()  # asked for: how canceled work ended does not matter
+        raise
+
+
+def told(work: Callable[[Stop], T]) -> Callable[[Stop], T]:
+    """The same work, failures of the disk and damaged indices as CopyError."""
+
+    def safely(stop: Stop) -> T:
+        try:
+            return work(stop)
+        except BadIndex as error:
+            raise CopyError(str(error)) from error
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise CopyError(DISK_FULL) from error
+            raise CopyError(
+                f"The working tree cannot be copied: {error.filename or ''} {error.strerror or error}."
+            ) from error
+
+    return safely
+
+
+class Git:
+    """The git program. Two kinds of calls: about the user's repository, and with a private git folder of ours."""
+
+    def __init__(self, program: str) -> None:
+        self.program = program
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        self._env = scrubbed_environment(kept) | {
+            "GIT_OPTIONAL_LOCKS": "0",
+            "GIT_NO_LAZY_FETCH": "1",
+            "GIT_ALLOW_PROTOCOL": "none",
+            "LC_ALL": "C",
+        }
+
+    def ask(self, stop: Stop, folder: Path, *args: str, given: bytes = b"", fails: bool = False) -> bytes:
+        """Ask about the user's repository; only for commands that write nothing and look at no file's content.
+
+        The person's own settings count (``safe.directory``). ``fails``: a failure is an empty answer. Raises GitFailed.
+        """
+        code, out, errors = stop.run([self.program, *_SAFE, *args], cwd=folder, env=self._env, given=given)
+        if code != 0:
+            if fails:
+                return b""
+            raise GitFailed(args[0], code, errors.decode("utf-8", "replace"))
+        return out
+
+    def private(
+        self,
+        stop: Stop,
+        git_dir: Path,
+        work_tree: Path,
+        index: str,
+        *args: str | bytes,
+        given: bytes = b"",
+        config: Sequence[str] = (),
+        long: bool = True,
+    ) -> bytes:
+        """Work with a git folder of ours, whose configuration alone counts, on any files. Raises GitFailed.
+
+        ``index`` is a file in ``git_dir``. ``long``: the call may take a while, see the module.
+        """
+        env = self._env | {
+            "GIT_DIR": str(git_dir),
+            "GIT_WORK_TREE": str(work_tree),
+            "GIT_INDEX_FILE": str(git_dir / index),
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_NOSYSTEM": "1",
+        }
+        settings = [part for setting in config for part in ("-c", setting)]
+        argv: list[str | bytes] = [self.program, *_SAFE, *settings, *args]
+        if long and sys.platform.startswith("linux"):
+            argv = [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), str(MOST_BYTES), *argv]
+        code, out, errors = stop.run(argv, cwd=work_tree, env=env, given=given)
+        if code != 0:
+            raise GitFailed(os.fsdecode(args[0]), code, errors.decode("utf-8", "replace"))
+        return out
+
+
+_SAFE = (
+    *("-c", "core.fsmonitor=false"),
+    *("-c", f"core.hooksPath={os.devnull}"),
+    *("-c", "protocol.allow=never"),
+    "--no-optional-locks",
+)

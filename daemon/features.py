@@ -1,0 +1,76 @@
+"""Puts together what a session can do beside its turns: explorations, sub-agents, and handing its work over.
+
+Here and not in the loop, so that a session knows none of them. Each is imported when it is used: most turns have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from daemon.explore.choosing import awaited
+from daemon.explore.chosen import follow_choices
+from daemon.hooks.service import Hooks
+from daemon.hooks.session import SessionHooks
+from daemon.loop.features import Driver, Features
+from daemon.permission.service import CallPermission
+from tools.base import Permission
+from tools.exploring import HandOver, Subagents, Told
+
+if TYPE_CHECKING:
+    from daemon.loop.session import Session
+    from daemon.loop.turn import Turn
+    from daemon.model.traces import PromptPlanner
+
+
+class LazyExplorer:
+    """Implements ``tools.exploring.Explorer`` for one call of ``session``."""
+
+    def __init__(self, session: Session, call_id: str, permission: Permission) -> None:
+        self._session = session
+        self._call_id = call_id
+        self._permission = permission
+
+    async def explore(self, branches: Sequence[str], background: str | None) -> Told:
+        """See Explorer."""
+        from daemon.explore.exploring import SessionExplorer
+
+        explorer = SessionExplorer(self._session, self._call_id, self._permission)
+        return await explorer.explore(branches, background)
+
+    async def select(self, choice: Sequence[str]) -> Told:
+        """See Explorer."""
+        from daemon.explore.merging import select
+
+        return await select(self._session, choice, self._permission, self._call_id)
+
+
+def _subagents(session: Session, call_id: str) -> Subagents:
+    from daemon.subagents.runner import SessionSubagents
+
+    return SessionSubagents(session, call_id)
+
+
+def _hand_over(session: Session, permission: CallPermission) -> HandOver:
+    from daemon.subagents.handing_over import SessionHandOver
+
+    return SessionHandOver(session, permission)
+
+
+def _driver(turn: Turn, session: Session, planner: PromptPlanner | None) -> Driver:
+    from daemon.planner.driver import Driver as PlanDriver  # with the tools, see Daemon.load_tools
+
+    return PlanDriver(turn, session, planner)
+
+
+def features(hooks: Hooks) -> Features:
+    """For the sessions of a daemon with these hooks."""
+    return Features(
+        hooks=lambda session: SessionHooks(session, hooks),
+        driver=_driver,
+        explorer=LazyExplorer,
+        subagents=_subagents,
+        hand_over=_hand_over,
+        awaits_choice=lambda session: bool(awaited(session)),
+        files_restored=follow_choices,
+    )

@@ -1,0 +1,206 @@
+"""One agent passes its work on (source: seed 001, mission M8): the tool ``hand_over`` of a session.
+
+``plan`` → ``build``: the same session goes on as another agent, when the person says yes. ``init`` → ``execute`` →
+``init``: see ``daemon.subagents.iterating``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from daemon.loop.assembly import Assembly
+from daemon.loop.mentions import become
+from daemon.loop.restoring import PERSON
+from daemon.model.goals import Goal
+from daemon.model.permissions import PermissionRequest, Rule
+from daemon.permission.rules import RuleSet
+from daemon.permission.service import CallPermission, Settled
+from daemon.plan.text import progress_text
+from daemon.plan.tree import PlanError, PlanTree
+from daemon.state.goal_events import goal_event
+from tools.base import PermissionAsk, ToolError
+from tools.cutting import cut_text
+from tools.exploring import Told
+from tools.localization import noted, t
+
+if TYPE_CHECKING:
+    from daemon.loop.live import LiveSession
+    from daemon.loop.session import Session
+
+BUILD = "build"
+PERMISSION = "hand_over"
+BUILD_PROMPT = "Build this plan."
+"""What is said to the model after ``hand_over_plan``."""
+_NO_GOALS = noted("The plan has no open goals: there is nothing to build.")
+_LONGEST_DETAIL = 20_000
+_LIFTS_MODE = noted("Yes ends mode plan: files may be changed then, as your rules say.")
+"""Characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHandOver:
+    """Implements ``tools.exploring.HandOver`` for one call of a session."""
+
+    session: Session
+    permission: CallPermission
+
+    async def hand_over(self, report: str, success_rate: float | None) -> Told:
+        """See HandOver. PermissionDenied passes through: the person said no to the plan."""
+        name = self.session.agent.name
+        if name == "plan":
+            return await self._plan(report)
+        # Only here: it needs sessions, which have this.
+        from daemon.subagents import iterating
+
+        if name == "init":
+            return await iterating.iterate(self.session, self.permission, report)
+        if name == "execute":
+            return await iterating.report_back(self.session, self.permission, report, success_rate)
+        raise ToolError("There is nobody to hand over to: answer the person.")
+
+    async def _plan(self, report: str) -> Told:
+        session = self.session
+        if session.parent is not None:
+            raise ToolError(
+                "You plan for another agent here: answer with the plan, in words; it decides what is built."
+            )
+        tree = session.state.plan
+        if _first_open(tree) is None:
+            raise ToolError(
+                f"{_NO_GOALS} Write the plan with the {session.config.settings.plan_front} tool first, "
+                "then hand it over."
+            )
+        planning = session.mode == "plan"
+        shown = (tree.revision, tree.mission)
+        permission = CallPermission(
+            self.permission.service, _ApprovalAsker(session), self.permission.call, self.permission.waited
+        )
+        approval = await permission.ask(
+            PermissionAsk(
+                permission=PERMISSION,
+                targets=(BUILD,),
+                title=t("Build this plan?"),
+                detail=cut_text(f"{progress_text(tree)}\n\n{report}", _LONGEST_DETAIL),
+                notes=(t(_LIFTS_MODE),) if planning else (),
+            )
+        )
+        # As the plan is now: the person may have changed it before the answer.
+        goal = _first_open(tree)
+        if goal is None:
+            raise ToolError(f"{_NO_GOALS} The person has taken its goals out meanwhile: ask what is wanted.")
+        changed = approval.asked and (tree.revision, tree.mission) != shown
+        lifts = planning and approval.asked
+        await _go_on_as(BUILD, session, goal, lifts_mode=lifts)
+        told = ["The person approved the plan." if approval.asked else "A rule lets the plan pass unasked."]
+        if changed:
+            told.append("The person changed it meanwhile: it counts as it is now.")
+        told.append(
+            "You are the build agent from now on: go on at once, and carry it out goal by goal. "
+            f"Focus: {tree.title(goal.id)}."
+        )
+        return Told(" ".join(told), t("the plan goes to build"), {"agent": BUILD, "goal_id": goal.id})
+
+
+async def hand_over_plan(session: Session, by: str) -> str:
+    """Have the plan of a session at rest carried out, as the user at the client ``by`` says.
+
+    The agent ``plan`` becomes ``build``, and mode plan is lifted. Returns the prompt with which the building begins
+    (``BUILD_PROMPT``); the caller sends it. Raises Busy while a turn runs or waits, PlanError when there is nothing to
+    build or the session is no planning one, and Sealed, StoreError.
+    """
+    from daemon.loop.recovery import waits_for_answer
+    from daemon.loop.session import Busy, Sealed
+
+    if session.sealed or session.parent is not None:
+        raise Sealed(session.sealed or "It works for another session: hand over there.")
+    if session.running or waits_for_answer(session.state):
+        raise Busy(t("The session is at work. Answer what it asks, cancel the turn or wait for its end."))
+    planning = session.agent.name == "plan"
+    if not planning and session.mode != "plan":
+        raise PlanError(
+            t(
+                "The {name} agent has this session, not plan: just say what is to be done.",
+                name=session.agent.name,
+            )
+        )
+    goal = _first_open(session.state.plan)
+    # Without goals the plan is what the agent wrote.
+    written = not session.state.plan.goals and any(m.role == "assistant" for m in session.state.messages)
+    if goal is None and not written:
+        raise PlanError(t("{no_goals} Add goals, or ask for a plan.", no_goals=t(_NO_GOALS)))
+    lifts_mode = session.mode == "plan"
+    await _go_on_as(
+        BUILD if planning else session.agent.name, session, goal, lifts_mode=lifts_mode, by=by or PERSON
+    )
+    return BUILD_PROMPT
+
+
+async def _go_on_as(
+    name: str, session: Session, goal: Goal | None, *, lifts_mode: bool, by: str = ""
+) -> None:
+    """From the next step on the session has the prompt, tools and rules of an agent."""
+    updates: dict[str, object] = {}
+    if lifts_mode:
+        # The session's own mode goes; where the settings say plan, too, the person's yes stands over them.
+        updates["mode"] = "ask" if session.config.settings.mode == "plan" else None
+    profile = await asyncio.to_thread(session.services.agents.find, name, session.trust)
+    now = session.services.now()
+    become(session, profile, updates)
+    if goal is not None and session.state.plan.current_id != goal.id:
+        for change in session.state.plan.plan_focus(goal):
+            session.emit(goal_event(change, session.session_id, now, by, plan=session.state.plan))
+    assembly = Assembly(session)
+    await assembly.prepare()
+    assembly.publish()
+
+
+def _first_open(tree: PlanTree) -> Goal | None:
+    """The first thing to do, in the order of work."""
+    goal = tree.next_open(None)
+    while goal is not None and (below := tree.next_open(goal.id)) is not None:
+        goal = below
+    return goal
+
+
+class _ApprovalAsker:
+    """Asks for the session, by rules that name ``hand_over``: modes and ``"*": "allow"`` do not approve plans."""
+
+    def __init__(self, session: LiveSession) -> None:
+        self._session = session
+
+    @property
+    def session_id(self) -> str:
+        """See Asker."""
+        return self._session.session_id
+
+    @property
+    def rules(self) -> RuleSet:
+        """See Asker. In mode plan only the person's yes counts."""
+        session = self._session
+        config = session.config
+        if session.mode == "plan":
+            return RuleSet(base=())
+        granted, granted_here = session.services.grants()
+        return RuleSet(
+            base=_naming(config.base_rules),
+            workspace=_naming(config.workspace_rules),
+            session=_naming(session.root.state.granted),
+            trusted=config.trusted,
+            granted=_naming(granted),
+            granted_here=_naming(granted_here),
+        )
+
+    def asked(self, request: PermissionRequest) -> None:
+        """See Asker."""
+        self._session.asked(request)
+
+    def replied(self, request: PermissionRequest, settled: Settled) -> None:
+        """See Asker."""
+        self._session.replied(request, settled)
+
+
+def _naming(rules: Iterable[Rule]) -> list[Rule]:
+    return [rule for rule in rules if rule.permission == PERMISSION and rule.source != "shipped"]

@@ -1,0 +1,257 @@
+"""Sub-agents: a task is done by an agent in a session of its own (source: seed 000 "Sub-Agent 机制", mission M10).
+
+The child works in its parent's folder, under its parent's rules besides its own, with the main line's mode, budget,
+trust and grants. When it has ended, its last words are the result of the call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from daemon.agents.loader import AgentProfile, UnknownAgent
+from daemon.loop.budget import spent
+from daemon.loop.children import close_child, open_child
+from daemon.loop.interrupted import NOTHING_SAID, metadata_of, task_words, title_of
+from daemon.loop.mentions import attachments_of
+from daemon.loop.offered import depth, serving
+from daemon.loop.recording import Recorder
+from daemon.model.branches import SubagentMeta
+from daemon.model.events import SessionUpdated, SubagentStarted
+from daemon.model.messages import Message, StopReason
+from daemon.provider.call_ids import goal_of_step
+from daemon.redaction import SECRETS
+from daemon.store.base import StoreError
+from daemon.subagents.shared_history import SharedHistory
+from tools.cutting import head
+from tools.errors import ToolError
+from tools.exploring import Told
+from tools.folders import make_folder
+from tools.localization import noted, t
+from tools.output import HeadTail
+from tools.shielding import finish
+
+if TYPE_CHECKING:
+    from daemon.loop.session import Session
+
+log = logging.getLogger(__name__)
+
+_SEALED = noted("This sub-agent has its task, and takes no other: write to the session that started it.")
+_TITLE = 120
+"""Characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSubagents:
+    """Implements ``tools.exploring.Subagents`` for one call of a session."""
+
+    session: Session
+    call_id: str
+
+    async def run(self, agent: str, prompt: str) -> Told:
+        """See Subagents."""
+        session = self.session
+        limit = session.config.settings.max_depth
+        if depth(session) >= limit:
+            raise ToolError("Sub-agents are not started from here (setting max_depth): do the task yourself.")
+        if session.foreign:
+            raise ToolError(
+                "This session came with the folder, so its words may be anybody's: no sub-agents are started from it. "
+                "Tell the person to begin a new session."
+            )
+        # One after the other, as the calls stand: else whose file is read first would take the first free place.
+        async with session.starting:
+            profile = await self._profile(agent)
+        async with contextlib.AsyncExitStack() as stack:
+            # Who works for another one waits for nobody: that one waits for him, and holds a place.
+            if session.parent is None:
+                await stack.enter_async_context(
+                    session.services.parallel.place(session.config.settings.max_parallel)
+                )
+            return await self._work(profile, prompt)
+
+    async def _profile(self, name: str) -> AgentProfile:
+        session = self.session
+        try:
+            profile = await asyncio.to_thread(session.services.agents.find, name, session.trust)
+            if profile.serves:
+                return profile
+            why = t("{name} is not an agent for tasks.", name=name)
+        except UnknownAgent as error:
+            why = str(error).partition(";")[0] + "."
+        raise ToolError(
+            t(
+                "{why} Tasks go to: {session}.",
+                why=why,
+                session=", ".join(agent.name for agent in serving(session)),
+            )
+        )
+
+    async def _work(self, profile: AgentProfile, prompt: str) -> Told:
+        session = self.session
+        meta = SubagentMeta(
+            id=_name(session, self.call_id),
+            agent=profile.name,
+            prompt=prompt,
+            tool_call_id=self.call_id,
+            goal_id=goal_of_step(self.call_id) or session.state.plan.current_id or "",
+            started_at=session.services.now(),
+        )
+        session.emit(SubagentStarted(trace_id=session.session_id, time=session.services.now(), subagent=meta))
+        try:
+            child = open_child(
+                session,
+                meta.id,
+                profile,
+                model=profile.model_by(session.config.settings.models),
+                description=task_words(session, self.call_id, prompt, _TITLE),
+            )
+        except StoreError as error:
+            _completed(session, meta.model_copy(update={"status": "failed", "stop_reason": "error"}))
+            raise ToolError(f"The sub-agent could not begin: {error}") from error
+        child.keeper = SharedHistory(child.history, session.keeper, self.call_id)
+        stop: StopReason = "canceled"
+        detail = ""
+        try:
+            turn = asyncio.ensure_future(self._turn(child, prompt))
+            try:
+                stop, detail = await asyncio.shield(turn)
+            except asyncio.CancelledError:
+                if not child.cancel():
+                    turn.cancel()  # it has not begun
+                await finish(turn)
+                raise
+        finally:
+            closing = asyncio.ensure_future(close_child(child))
+            canceled = await finish(closing)
+            # Nothing is awaited in between: what the child took is its own until here, and the parent's from here.
+            meta = _ended(meta, child, stop)
+            _completed(session, meta)
+            if canceled:
+                raise asyncio.CancelledError
+        return await self._told(meta, child.state.messages, detail)
+
+    async def _turn(self, child: Session, prompt: str) -> tuple[StopReason, str]:
+        now = self.session.services.now()
+        child.emit(
+            SessionUpdated(trace_id=child.session_id, time=now, updates={"mission": head(prompt, 2_000)})
+        )
+        attachments = attachments_of(self.call_id, prompt, self.session.state.messages)
+        working = asyncio.ensure_future(child.prompt(prompt, attachments, planner="in_loop"))
+        await asyncio.sleep(0)  # now it has its task
+        child.sealed = t(_SEALED)
+        result = await working
+        return result.stop, result.detail
+
+    async def _told(self, meta: SubagentMeta, messages: Sequence[Message], detail: str) -> Told:
+        text, where = await self._bounded(meta, last_words(messages))
+        stop = meta.stop_reason or "error"
+        content = text or NOTHING_SAID
+        if stop != "end_turn":
+            said = f"\n\nWhat it said last:\n{text}" if text else ""
+            content = f"The sub-agent {meta.id} ({meta.agent}) did not finish: {_why(stop, detail)}{said}"
+        took = self.session.services.now() - meta.started_at
+        steps = sum(message.role == "assistant" and message.compaction() is None for message in messages)
+        metadata = metadata_of(meta, self.session) | {
+            "stop_reason": stop,
+            "steps": steps,
+            "duration_ms": int(took.total_seconds() * 1000),
+        }
+        if where is not None:
+            metadata["output"] = str(where)
+        title = title_of(meta, self.session)
+        return Told(
+            content, title if stop == "end_turn" else f"{title} ({stop})", metadata, stop != "end_turn"
+        )
+
+    async def _bounded(self, meta: SubagentMeta, text: str) -> tuple[str, Path | None]:
+        """The text as the model gets it, and where all of it is when that is not all."""
+        shown = HeadTail()
+        shown.add(text)
+        if not shown.cut:
+            return text, None
+        services = self.session.services
+        path = services.trace_folder(self.session.session_id) / "output" / f"task-{meta.id}.md"
+        try:
+            await asyncio.to_thread(_write, path, text)
+        except OSError as error:
+            log.warning("the answer of %s could not be kept: %s", meta.id, error)
+            return shown.text("it could not be stored"), None
+        return shown.text(f"all of it is in {path.as_posix()}"), path
+
+
+def last_words(messages: Sequence[Message]) -> str:
+    """What the agent said last; empty when it said nothing."""
+    for message in reversed(messages):
+        if message.role == "assistant" and message.compaction() is None and (text := message.text().strip()):
+            return text
+    return ""
+
+
+def _name(session: Session, call_id: str) -> str:
+    """The number follows the place of the call in its message, whichever of several calls begins first.
+
+    It is read from what is stored, so that nothing has to be given back: the number of a call that never began stays
+    unused when one behind it began, and the next message goes on after the last one used.
+    """
+    calls: list[str] = []
+    for message in reversed(session.state.messages):
+        if call_id in (found := _starting(message)):
+            calls = found
+            break
+    known = session.state.children.subagents
+    before = (meta for meta in known.values() if meta.tool_call_id not in calls)
+    number = _last(before) + calls.index(call_id) + 1 if calls else 0
+    # A call that runs again after a restart has used its number already.
+    return f"s{_last(known.values()) + 1}" if not number or f"s{number}" in known else f"s{number}"
+
+
+def _starting(message: Message) -> list[str]:
+    """Ids of the calls of a message that may start a sub-agent each, in order."""
+    return [call.id for call in message.tool_calls() if call.name in ("task", "hand_over")]
+
+
+def _last(metas: Iterable[SubagentMeta]) -> int:
+    return max((int(meta.id[1:]) for meta in metas if meta.id[1:].isdigit()), default=0)
+
+
+def _ended(meta: SubagentMeta, child: Session, stop: StopReason) -> SubagentMeta:
+    usage, cost = spent(child)
+    return meta.model_copy(
+        update={
+            "status": "completed" if stop == "end_turn" else "failed",
+            "summary": head(last_words(child.state.messages), 2_000),
+            "stop_reason": stop,
+            "usage": usage,
+            "cost": cost,
+            "message_count": len(child.state.messages),
+        }
+    )
+
+
+def _completed(session: Session, meta: SubagentMeta) -> None:
+    try:
+        Recorder(session).subagent_ended(meta)
+    except StoreError as error:
+        log.warning("the end of %s is not in the log: %s", meta.id, error)
+
+
+def _why(stop: StopReason, detail: str) -> str:
+    if stop == "canceled":
+        return "the person canceled it."
+    if stop == "permission_denied":
+        refused = detail or "the person refused something."
+        return f"{refused} Do not have it done in another way: go on without it, or ask."
+    if stop == "max_tokens":
+        return "its answer was cut off at the limit of tokens."
+    return detail or "it failed."
+
+
+def _write(path: Path, text: str) -> None:
+    make_folder(path.parent)
+    path.write_text(SECRETS.text(text), "utf-8")

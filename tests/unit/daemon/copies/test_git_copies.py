@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from daemon.copies.choice import copies_for
+from tests.fakes.nasty_trees import TREES
+from tests.fakes.trees import fingerprint, git, kept_files, not_ignored, oracle_tree, put
+
+_ODD = {"filters"}
+"""Where ``add -A`` would run a program: there the oracle may not be asked."""
+
+
+@pytest.mark.parametrize("name", TREES)
+async def test_copy_has_the_tree_and_the_bytes_of_the_workspace_and_leaves_no_trace(
+    name: str, tmp_path: Path
+) -> None:
+    top = tmp_path / "place" / "project"
+    top.parent.mkdir()
+    TREES[name](top)
+    expected = not_ignored(top, kept_files(top))
+    if name == "partial":
+        git(top, "config", "remote.origin.url", "/nowhere")
+    tree = None if name in _ODD else oracle_tree(top)
+    before = fingerprint(top.parent)
+    copies = copies_for(top, tmp_path / "state", ())
+    base = await copies.base()
+    copy = await copies.open("20261122-x:A", base)
+    assert tree in (None, base.tree)
+    assert copy.root.name == "project"
+    assert await copy.tree() == base.tree
+    assert kept_files(copy.root) == expected
+    assert await copy.changes() == []
+    assert await copy.patch() == b""
+    assert fingerprint(top.parent) == before
+    assert not (top.parent / "ran").exists()
+    put(copy.root, "a branch/file.txt", b"made\n")
+    [change] = await copy.changes()
+    assert (change.name, change.before, change.after) == ("a branch/file.txt", None, b"made\n")
+    await copy.close()
+    await copy.close()
+    await copies.done(base)
+    await copies.done(base)
+    assert not (tmp_path / "state").exists() or not list((tmp_path / "state").iterdir())
+    assert fingerprint(top.parent) == before
+
+
+@pytest.mark.parametrize("name", [name for name in TREES if name not in ("filters", "partial")])
+async def test_git_status_in_the_copy_says_what_it_says_in_the_workspace(name: str, tmp_path: Path) -> None:
+    top = tmp_path / "place" / "project"
+    top.parent.mkdir()
+    TREES[name](top)
+    copies = copies_for(top, tmp_path / "state", ())
+    copy = await copies.open("x:A", await copies.base())
+    asked = ("--no-optional-locks", "status", "--porcelain=v2", "--branch", "-z")
+    assert git(copy.root, *asked) == git(top, *asked)
+    assert git(copy.root, "stash", "list") == git(top, "stash", "list")
+    assert git(copy.root, "for-each-ref") == git(top, "for-each-ref")
+    human = ("-c", "advice.statusHints=true", "status")
+    assert git(copy.root, *human) == git(top, "--no-optional-locks", *human)
+    assert b"secret" not in (copy.root / ".git" / "config").read_bytes()
+    await copy.close()
+
+
+@pytest.mark.parametrize(
+    "name", ["dirty", "autocrlf", "line_ends", "names", "links", "submodules", "flags", "sha256"]
+)
+async def test_patch_applies_on_the_base_and_makes_what_the_branch_has(name: str, tmp_path: Path) -> None:
+    top = tmp_path / "place" / "project"
+    top.parent.mkdir()
+    TREES[name](top)
+    copies = copies_for(top, tmp_path / "state", ())
+    base = await copies.base()
+    copy, other = await copies.open("x:A", base), await copies.open("x:B", base)
+    for file in list(kept_files(copy.root))[::2]:
+        path = copy.root / file
+        # git apply cannot find a line with a keyword (`ident`), and says so: see Comparing.
+        kept = path.suffix == ".id" or path.name in (".gitignore", ".gitmodules", ".gitattributes")
+        if not path.is_symlink() and not kept:
+            path.write_bytes(path.read_bytes() + b"a new line\n\0" if file.endswith("py") else b"new\r\ntext")
+    (copy.root / "src").joinpath("b.py").unlink()
+    put(copy.root, "tool.sh", b"#!/bin/sh\n", 0o755)
+    (copy.root / "link").symlink_to("nowhere")
+    patch = await copy.patch()
+    assert kept_files(other.root) == not_ignored(top, kept_files(top))
+    git(other.root, "-c", "core.autocrlf=false", "apply", "--binary", "--whitespace=nowarn", given=patch)
+    assert not_ignored(other.root, kept_files(other.root)) == not_ignored(copy.root, kept_files(copy.root))
+    for change in await copy.changes():
+        was = kept_files(top).get(change.name)
+        assert change.before == (was[1] if was else None)
+        assert change.kind == ("create" if was is None else "delete" if change.after is None else "update")
+    await copy.close()
+    await other.close()
+
+
+async def test_commits_stashes_and_branches_in_the_copy_stay_private_and_hide_no_change(
+    tmp_path: Path,
+) -> None:
+    top = tmp_path / "project"
+    TREES["dirty"](top)
+    before = fingerprint(top)
+    copies = copies_for(top, tmp_path / "state", ())
+    copy = await copies.open("x:A", await copies.base())
+    put(copy.root, "made.txt", b"made\n")
+    git(copy.root, "checkout", "-qb", "mine")
+    git(copy.root, "add", "-A")
+    git(copy.root, "commit", "-qm", "mine")
+    put(copy.root, "a.txt", b"later\n")
+    assert [change.name for change in await copy.changes()] == ["a.txt", "made.txt"]
+    git(copy.root, "stash", "-q")
+    assert [change.name for change in await copy.changes()] == ["made.txt"]
+    assert git(copy.root, "log", "--format=%s") == b"mine\na commit\n"
+    after = fingerprint(top)
+    # The branch's own git renews the times of objects that it finds there; nothing else is written, ever.
+    objects = str(top / ".git" / "objects")
+    assert {name: one[0] for name, one in after.items()} == {name: one[0] for name, one in before.items()}
+    assert [name for name in after if after[name] != before[name] and not name.startswith(objects)] == []
+    await copy.close()
+
+
+async def test_what_the_branch_configures_in_its_git_folder_is_not_run_by_us(tmp_path: Path) -> None:
+    top = tmp_path / "project"
+    TREES["clean"](top)
+    copies = copies_for(top, tmp_path / "state", ())
+    copy = await copies.open("x:A", await copies.base())
+    mark = tmp_path / "ran"
+    put(copy.root, ".gitattributes", b"* filter=x diff=x\n")
+    for name in ("filter.x.clean", "core.fsmonitor", "diff.x.textconv", "diff.x.command"):
+        git(copy.root, "config", name, f"touch {mark}; cat")
+    put(copy.root, "a.txt", b"changed\n")
+    assert [change.name for change in await copy.changes()] == [".gitattributes", "a.txt"]
+    assert await copy.tree()
+    assert b"changed" in await copy.patch()
+    assert not mark.exists()
+    await copy.close()
+
+
+async def test_branches_start_from_the_base_also_when_the_person_goes_on_working(tmp_path: Path) -> None:
+    top = tmp_path / "project"
+    TREES["autocrlf"](top)
+    expected = not_ignored(top, kept_files(top))
+    copies = copies_for(top, tmp_path / "state", ())
+    base = await copies.base()
+    put(top, "crlf.c", b"typed meanwhile\n")
+    put(top, "a.txt", b"and this\n")
+    (top / "src/b.py").unlink()
+    put(top, "brand new", b"x")
+    copy = await copies.open("x:A", base)
+    assert kept_files(copy.root) == expected
+    assert await copy.tree() == base.tree
+    await copy.close()
+
+
+async def test_a_subfolder_as_workspace_gets_the_whole_repository(tmp_path: Path) -> None:
+    top = tmp_path / "project"
+    TREES["dirty"](top)
+    copies = copies_for(top / "src", tmp_path / "state", ())
+    copy = await copies.open("x:A", await copies.base())
+    assert copy.root.parts[-2:] == ("project", "src")
+    put(copy.root, "b.py", b"b = 9\n")
+    put(copy.root.parent, "a.txt", b"above\n")
+    assert [change.name for change in await copy.changes()] == ["../a.txt", "b.py"]
+    await copy.close()
+
+
+async def test_edit_of_the_same_size_and_time_is_seen(tmp_path: Path) -> None:
+    top = tmp_path / "project"
+    TREES["clean"](top)
+    copies = copies_for(top, tmp_path / "state", ())
+    copy = await copies.open("x:A", await copies.base())
+    path = copy.root / "src/b.py"
+    stat = path.stat()
+    assert stat.st_mtime_ns == (top / "src/b.py").stat().st_mtime_ns
+    path.write_bytes(b"b = 7\n")
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert [change.after for change in await copy.changes()] == [b"b = 7\n"]
+    await copy.close()
+
+
+async def test_repositories_that_a_branch_makes_are_part_of_its_changes(tmp_path: Path) -> None:
+    top = tmp_path / "project"
+    TREES["submodules"](top)
+    copies = copies_for(top, tmp_path / "state", ())
+    copy = await copies.open("x:A", await copies.base())
+    (copy.root / "app").mkdir()
+    git(copy.root / "app", "init", "-q")
+    put(copy.root, "app/main.rs", b"fn main() {}\n")
+    put(copy.root, "sub/a.txt", b"by the branch\n")
+    found = {change.name: (change.before, change.after) for change in await copy.changes()}
+    assert found == {
+        "app/main.rs": (None, b"fn main() {}\n"),
+        "sub/a.txt": (b"dirty inside\n", b"by the branch\n"),
+    }
+    await copy.close()

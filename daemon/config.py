@@ -21,7 +21,7 @@ from daemon.model.permissions import Mode, Rule, RuleSource
 from daemon.permission.rules import SHIPPED, rules_from_config
 from tools.localization import DEFAULT, Language, language, noted, t, unknown_language
 from tools.regular_files import read_regular
-from tools.sandbox.policy import Setting
+from tools.sandbox.policy import SandboxPolicy, Setting, policy_for
 
 WORKSPACE_FILE = Path(".goalwright") / "config.json"
 MAX_FILE = 1_000_000
@@ -293,6 +293,10 @@ class Settings(BaseModel):
         description="Serve the trace API (REST, WebSocket, web page) on this port of 127.0.0.1 whenever the daemon "
         "runs; 0: any free one, as when the port is taken. Without it, it is opened when somebody wants it.",
     )
+
+    def sandbox_policy(self) -> SandboxPolicy:
+        """Where commands run that pass without a question."""
+        return policy_for(self.sandbox, network=self.sandbox_network)
 
 
 @dataclass(frozen=True, slots=True)

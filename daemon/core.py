@@ -137,7 +137,7 @@ class Daemon:
             self.workspace, self.store.root, self._private("copies"), self._changed_outside
         )
         self.hooks = Hooks(self.workspace, state_folder)
-        """Programs and functions that are told of what happens in sessions."""
+        """The user's programs and functions that run at key moments of sessions."""
         self._tools = BuiltinTools()
         self._agents = Agents(self.workspace, state_folder)
         self._branch_copies = BranchCopies(self.workspace, state_folder, copies)

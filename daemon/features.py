@@ -1,6 +1,6 @@
-"""Puts together what a session can do beside its turns: explorations, sub-agents, and handing its work over.
+"""Connects the session loop with hooks, planner, explorations, sub-agents and hand-over.
 
-Here and not in the loop, so that a session knows none of them. Each is imported when it is used: most turns have none.
+The loop imports none of them. Explorations, sub-agents and the planner are imported when they are first used.
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ from lsp_bridge.request_error import RequestError
 from tools.base import ProposedFile, ToolError
 from tools.jobs import Job
 from tools.localization import t
-from tools.sandbox.policy import policy_for
 from tools.text import decode
 
 
@@ -200,7 +199,7 @@ class PermissionRequests:
         session = None if params.session_id is None else await self._client.at_hand(params.session_id)
         config = self._client.client_config() if session is None else session.config
         rules = client_rules(self._core, self._client) if session is None else session.rules
-        policy = policy_for(config.settings.sandbox, network=config.settings.sandbox_network)
+        policy = config.settings.sandbox_policy()
         try:
             ask = await asyncio.to_thread(
                 asked_about, params.permission, params.target, self._core.workspace, policy

@@ -47,7 +47,6 @@ from lsp_bridge.trace_requests import TraceRequests
 from tools.base import ToolError
 from tools.cutting import head
 from tools.localization import t
-from tools.sandbox.policy import policy_for
 
 
 class ModelChooser(Protocol):
@@ -148,8 +147,7 @@ class Requests:
         config, trust = self.client_config(), self.client_trust()
         notices = [core.workspace_problem(), core.storage_notice, self._api.notice]
         notices += [*config.blocking, *config.problems]
-        settings = config.settings
-        policy = policy_for(settings.sandbox, network=settings.sandbox_network)
+        policy = config.settings.sandbox_policy()
         sandbox, no_sandbox = await asyncio.to_thread(sandbox_words, policy, core.workspace)
         notices += [*core.grants.problems(), mode_notice(config, trust), no_sandbox]
         return p.DaemonStatus(

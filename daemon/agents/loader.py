@@ -20,13 +20,17 @@ from daemon.agents.profile import AgentProfile as AgentProfile
 from daemon.agents.profile import AgentSource
 from daemon.agents.profile_file import NAME, BadAgent, parse_agent
 from daemon.model.goals import PlanFront
-from daemon.model.permissions import Trust
+from daemon.model.permissions import Rule, Trust
 from tools.localization import t
 
 BUILTIN = ("build", "plan", "init", "execute")
 """Shipped agents that a session may begin with."""
 HELPERS = ("general", "explore", COMPACTION)
 """Shipped agents that work for others."""
+HANDS_OVER = ("plan", "init", "execute")
+"""Agents that hand their work over to another one."""
+NO_HAND_OVER = Rule(permission="hand_over", pattern="*", action="deny", source="agent")
+"""Of all others: what is allowed to them in general is not this."""
 SHIPPED_AGENTS = (*BUILTIN, *HELPERS)
 
 

@@ -1,4 +1,4 @@
-"""Where the trace API is, and why it is nowhere. Apart from the door, so that what serves need not know the door."""
+"""The address of the trace API, and the errors of opening it. Both `door` and `serving` need them."""
 
 from __future__ import annotations
 

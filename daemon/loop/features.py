@@ -1,4 +1,4 @@
-"""What a session is given by packages that it does not know: ``daemon.features`` puts it together."""
+"""What the session loop takes of features that it does not import; ``daemon.features`` connects them."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What all hooks for one moment came to. ``refusal``: why not, in words; empty when nobody objects."""
+    """The combined answer of all hooks for one moment. ``refusal``: the reason, empty when no hook refuses."""
 
     refusal: str = ""
     by: str = ""
     context: str = ""
     """For the model, in tags; empty for nothing."""
     changes: tuple[dict[str, Any], ...] = ()
-    """Of arguments: ``by`` whom, what was ``set`` and what was ``removed``."""
+    """Changes of the call's arguments: ``by`` which hook, and what it ``set`` and ``removed``."""
 
 
 class SessionHooks(Protocol):
-    """Who is told of what happens in one session, and asked at some moments."""
+    """The hooks of one session."""
 
     begun: bool
-    """The session is at work; see ``begin``."""
+    """Whether ``begin`` was called."""
     under_check: tuple[QueuedPrompt, ...]
-    """Prompts that wait for what hooks say of them."""
+    """Prompts that hooks are checking."""
 
     def wants(self, name: Literal["prompt.submit"]) -> bool:
-        """Whether there are hooks for this moment, as far as is known."""
+        """Whether there are hooks for this moment, as far as is known before they are loaded."""
         ...
 
     def around(self, tool: str) -> bool:
@@ -50,21 +50,21 @@ class SessionHooks(Protocol):
         ...
 
     async def begin(self) -> None:
-        """The session begins to work, for the first time in this daemon."""
+        """Called before the first turn of the session in this daemon."""
         ...
 
     def seen(self, event: Event) -> None:
-        """Something happened in the session."""
+        """Called with each event of the session."""
         ...
 
     async def submitted(self, prompt: QueuedPrompt, attachments: tuple[FilePart, ...] = ()) -> Said:
-        """The person has sent a prompt: may it be worked on, and what is there to add?"""
+        """Ask the hooks whether the user's prompt may run, and what context to add."""
         ...
 
     def passing(
         self, prompts: Sequence[tuple[QueuedPrompt, tuple[FilePart, ...]]]
     ) -> AsyncGenerator[tuple[QueuedPrompt, tuple[FilePart, ...], str]]:
-        """Of prompts for the running turn those that no hook refuses, with what there is to add."""
+        """Yield the steered prompts that no hook refuses, each with the context to add."""
         ...
 
     async def prompting(self) -> str:
@@ -72,7 +72,7 @@ class SessionHooks(Protocol):
         ...
 
     async def compacting(self, reason: str, tokens: int, instructions: str) -> str:
-        """What is to be said to the model that sums up, in tags; empty for nothing."""
+        """Return what hooks add to the compaction prompt, in tags; empty for nothing."""
         ...
 
     async def run_tool(
@@ -82,51 +82,51 @@ class SessionHooks(Protocol):
         ...
 
     async def close(self) -> None:
-        """Tell of the session's end, and end what still runs after a moment."""
+        """Tell the hooks that the session ends, and stop those that still run after a moment."""
         ...
 
 
 class Driver(Protocol):
-    """Takes one turn through a plan, or only waits for the person's wish for one."""
+    """Runs one turn by the planner's mode."""
 
     def anew(self) -> Driver:
         """Return the driver of the same turn for the agent that the session has now."""
         ...
 
     async def run(self) -> tuple[StopReason, str]:
-        """The turn, from its prompt. Raises as the loop does."""
+        """Run the turn from its prompt. Raises what the loop raises."""
         ...
 
     async def resume(self) -> tuple[StopReason, str]:
-        """The turn goes on after the daemon was stopped in it, with the step that was under way."""
+        """Continue a turn in which the daemon stopped, with the step that was running."""
         ...
 
     def circling(self, tool: str, repeat: Repeat) -> bool:
-        """Whether this call, which goes round in a circle, is not to run, because a new plan comes first."""
+        """Whether this repeated call must not run because a new plan is made first."""
         ...
 
     def step_ended(self, goal_id: str, result: ToolResult) -> None:
-        """Complete the goal of a step with what its sub-agent answered, or note how that failed."""
+        """Complete the goal of a step with its sub-agent's answer, or record the failure."""
         ...
 
     def record(self, change: Change) -> None:
-        """Record what the model does to the plan."""
+        """Record a change that the model made to the plan."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What other packages do for a session, put together in ``daemon.features``: the loop knows none of them."""
+    """Factories and callbacks of the features, one set for all sessions of a daemon."""
 
     hooks: Callable[[Session], SessionHooks]
     driver: Callable[[Turn, Session, PromptPlanner | None], Driver]
-    """For a turn. ``None``: as the settings plan it."""
+    """For a turn. ``None``: the planner mode of the settings."""
     explorer: Callable[[Session, str, Permission], Explorer]
     """For a call, by its id."""
     subagents: Callable[[Session, str], Subagents]
     """For a call, by its id."""
     hand_over: Callable[[Session, CallPermission], HandOver]
     awaits_choice: Callable[[LiveSession], bool]
-    """Whether the person is to choose a branch now."""
+    """Whether the user has to choose a branch now."""
     files_restored: Callable[[LiveSession], None]
-    """Called when changes of files were taken back, or made again. Raises StoreError."""
+    """Called after an undo or redo of file changes. Raises StoreError."""

@@ -11,8 +11,7 @@ import logging
 from collections.abc import Sequence
 from typing import Literal
 
-from daemon.agents.hands import HANDS_OVER, NO_HAND_OVER
-from daemon.agents.loader import AgentProfile, Found
+from daemon.agents.loader import HANDS_OVER, NO_HAND_OVER, AgentProfile, Found
 from daemon.config import Config
 from daemon.context.pacing import Vain
 from daemon.context.prompt import Layer

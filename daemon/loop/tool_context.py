@@ -13,7 +13,7 @@ from daemon.permission.service import CallInfo, CallPermission
 from daemon.provider.call_ids import goal_of_step
 from daemon.redaction import SECRETS
 from tools.base import Plan, ToolContext
-from tools.sandbox.policy import SandboxPolicy, policy_for
+from tools.sandbox.policy import SandboxPolicy
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -61,7 +61,7 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
 def sandbox_policy(session: Session) -> SandboxPolicy:
     """Where commands of the session run."""
     settings = session.config.settings
-    policy = policy_for(settings.sandbox, network=settings.sandbox_network)
+    policy = settings.sandbox_policy()
     if policy.kind == "off":
         return policy
     looks = session.mode == "plan" or session.looks

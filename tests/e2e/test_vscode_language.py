@@ -10,7 +10,6 @@ from playwright.async_api import expect
 from daemon.demo import PROMPT
 from tests.e2e.conftest import OpenVSCode
 from tests.e2e.shown_texts import MANIFEST, english_names, zh
-from tests.e2e.vscode.install import ROOT
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
@@ -23,7 +22,7 @@ async def test_in_a_chinese_vs_code_chat_commands_and_goals_are_chinese(open_vsc
         await expect(window.chat.get_by_text(zh("DEMO"), exact=True)).to_be_visible()
         await window.widen_chat(120)
         assert await english_names(window.chat.locator("#app")) == []
-        await window.screenshot(ROOT / ".build/screenshots/chinese-welcome-dark.png")
+        await window.pictures("chinese-welcome", ("dark",))
 
         await composer.fill(PROMPT)
         await window.page.keyboard.press("Enter")
@@ -43,4 +42,4 @@ async def test_in_a_chinese_vs_code_chat_commands_and_goals_are_chinese(open_vsc
         theirs += ", .goal-mark, .goal-mark *, .plan-head, .plan-head *"
         theirs += ", .only-spoken [aria-relevant] p"
         assert await english_names(window.chat.locator("#app"), except_for=theirs) == []
-        await window.screenshot(ROOT / ".build/screenshots/chinese-dark.png")
+        await window.pictures("chinese", ("dark",))

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -60,7 +61,7 @@ class Forker:
     def command(
         self, arguments: Sequence[str], env: Mapping[str, str], cwd: Path, within_s: float
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end, without input. Raises subprocess.TimeoutExpired, with what it said."""
+        """Run a command to its end, without input. Raises AssertionError with what it said when it does not end."""
         with tempfile.TemporaryDirectory(prefix="gw-command-") as name:
             out, err, code = (Path(name) / file for file in ("out", "err", "code"))
             pid = self._start(arguments, env, cwd, (str(out), str(err), str(code)))
@@ -69,7 +70,8 @@ class Forker:
                 if time.monotonic() > deadline:
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
-                    raise subprocess.TimeoutExpired(arguments, within_s, out.read_bytes(), err.read_bytes())
+                    said = f"{out.read_text('utf-8')}\n{err.read_text('utf-8')}"
+                    raise AssertionError(f"goalwright {' '.join(arguments)} did not end\n{said}")
                 time.sleep(0.005)
             return subprocess.CompletedProcess(
                 arguments, int(code.read_text()), out.read_text("utf-8"), err.read_text("utf-8")
@@ -115,18 +117,19 @@ def _be_program(order: dict[str, Any]) -> int:
     sys.argv = ["goalwright", *order["arguments"]]
     try:
         return program.main()
-    except SystemExit as wanted:  # of argparse
-        return wanted.code if isinstance(wanted.code, int) else 0
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+    except SystemExit as wanted:  # of argparse, which says a number
+        return int(wanted.code or 0)
 
 
 def _child(order: dict[str, Any]) -> None:
-    code = 70
+    code = 1
     try:
         code = _be_program(order)
+    except BaseException:
+        traceback.print_exc()
     finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
         if (file := order["files"][2]) != os.devnull:
             Path(f"{file}.new").write_text(str(code))
             Path(f"{file}.new").rename(file)

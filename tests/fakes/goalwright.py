@@ -78,7 +78,7 @@ class Goalwright:
         return await self.command("run", task, *args)
 
     async def command(self, command: str, *args: str) -> Finished:
-        """Any command, to its end. One that does not end in time is killed, and TimeoutError raised."""
+        """Any command, to its end. One that does not end in time is killed, and an error raised."""
         argv = self.argv(command, *args)
         if self.forker is None:
             return await finished(argv, self.env, self.workspace)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -40,8 +39,7 @@ from daemon.model.traces import BranchTrace, Trace
 from daemon.state.session_state import SessionState
 from daemon.store.base import TraceStore
 from daemon.store.memory import MemoryTraceStore
-from tests.e2e.vscode.install import ROOT
-from tests.e2e.vscode.window import chromium
+from tests.e2e.vscode.window import chromium, picture_folder
 from tests.fakes.watched import Watched
 
 TOKEN = "t" * 43
@@ -371,9 +369,8 @@ def page_address(port: int, trace_id: str = "", view: str = "") -> str:
 
 async def pictures(page: Page, name: str) -> None:
     """The page in both themes, when and where ``Window.pictures`` takes those of VS Code."""
-    if not (wanted := os.environ.get("GOALWRIGHT_SCREENSHOTS")):
+    if (folder := picture_folder()) is None:
         return
-    folder = ROOT / wanted
     folder.mkdir(parents=True, exist_ok=True)
     await page.mouse.move(0, 0)
     for theme in ("light", "dark"):

@@ -342,13 +342,18 @@ class Window:
         Only when ``GOALWRIGHT_SCREENSHOTS`` names a folder for them, as ``make screenshots`` does: switching the theme
         and drawing cost more than most of what a test does.
         """
-        if not (wanted := os.environ.get("GOALWRIGHT_SCREENSHOTS")):
+        if (folder := picture_folder()) is None:
             return
-        folder = ROOT / wanted
         for theme in themes:
             await self.theme(theme)
             await self.screenshot(folder / f"{name}-{theme}.png")
         await self.theme("dark")
+
+
+def picture_folder() -> Path | None:
+    """Where pictures go; None when nobody wants any."""
+    wanted = os.environ.get("GOALWRIGHT_SCREENSHOTS")
+    return ROOT / wanted if wanted else None
 
 
 class SharedBrowser:

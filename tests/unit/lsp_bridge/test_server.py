@@ -876,7 +876,7 @@ def test_every_request_of_the_protocol_has_a_handler_and_the_other_way_round() -
     requests = Requests(
         None,  # type: ignore[arg-type]  # only the table is looked at
         ClientState(),
-        None,  # type: ignore[arg-type]
+        None,  # type: ignore[arg-type]  # as above
         choose=None,  # type: ignore[arg-type]
         subscribe=lambda session: None,
         stop=lambda: None,

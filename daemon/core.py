@@ -26,8 +26,8 @@ from daemon.files.eyes import NoEyes, OpenEyes
 from daemon.files.watch import FileWatch
 from daemon.hooks.service import Hooks
 from daemon.keeping import Keeping, limits_of, new_trace_id
-from daemon.loop.budget import withdraw_question
-from daemon.loop.recovery import close_what_is_open, highest_sequence, read_state, waits_for_answer
+from daemon.loop.interrupted import Took
+from daemon.loop.recovery import highest_sequence, read_state, waits_for_answer
 from daemon.loop.services import Models, Services
 from daemon.loop.session import Session
 from daemon.loop.watchdog import UNBOUNDED, WorkspaceGuard, watched
@@ -154,7 +154,6 @@ class Daemon:
             now=now,
             user_folder=state_folder,
             trace_folder=self.store.folder,
-            features=features(self.hooks),
             journal=self._journal(),
             editors=editors or NoEditors(),
             on_read=self._watch.add,
@@ -167,12 +166,12 @@ class Daemon:
             own_servers=own_servers,
             open_eyes=open_eyes,
             random=random.Random(),
-            sessions=self._sessions,
             agents=self._agents,
             copies=self._branch_copies.open,
         )
+        self._features = features(self.hooks, self._sessions)
         self._branch_copies.recover(self._services)
-        self._left_children = LeftChildren(self._services, self.session)
+        self._left_children = LeftChildren(self._services, self._sessions, self.session)
         self._dumps: LiveDumps | None = None
         """Of the step trees, when the person wants them."""
         self._closing: list[Callable[[], Awaitable[None]]] = []
@@ -283,7 +282,7 @@ class Daemon:
         try:
             self.store.create(trace)
             self._guard_workspace()
-            session = Session(SessionState(trace), profile, self._services)
+            session = Session(SessionState(trace), profile, self._services, self._features)
             self._sessions[trace.trace_id] = session
             self._orders[trace.trace_id] = session.state.order
             session.emit(SessionCreated(trace_id=trace.trace_id, time=now, trace=trace))
@@ -368,7 +367,7 @@ class Daemon:
         if updates:
             session.emit(SessionUpdated(trace_id=session.session_id, time=self.now(), updates=dict(updates)))
         if "budget" in updates:
-            withdraw_question(session, self.permissions)
+            session.budget.withdraw_question()
 
     @property
     def open_sessions(self) -> list[Session]:
@@ -453,18 +452,21 @@ class Daemon:
         # Another one only until a client with more trust prompts, or its file is back.
         agent = await asyncio.to_thread(self._agents.find_or_stand_in, state.trace.agent, self.trust())
         state.share_order(await self._order(root_of(session_id)))
-        session = Session(state, agent, self._services, foreign=foreign)
+        session = Session(state, agent, self._services, self._features, foreign=foreign)
         below: list[str] = []
+        took: dict[str, Took] = {}
         if not foreign:
             below = await asyncio.to_thread(self.store.children, session_id)
-            session.interrupted = await self._left_children.close(state)
+            took = await self._left_children.close(state)
         child = branch_of(session_id)
         if foreign or child or not waits_for_answer(state):
-            close_what_is_open(session)
+            session.close_open(took=took)
         if child:
-            session.sealed = t(
-                "This is the record of {child}, which has ended: go on in the session that started it.",
-                child=child,
+            session.seal_record(
+                t(
+                    "This is the record of {child}, which has ended: go on in the session that started it.",
+                    child=child,
+                )
             )
         session.restore_queue(state.queue)
         if foreign:
@@ -473,9 +475,9 @@ class Daemon:
             session.notice("warning", t(HEADLESS), "torn")
         if torn:
             session.notice("warning", t(TORN, size=torn), "torn")
-        session.jobs_lost()
+        session.commands.tell_of_lost()
         if not foreign:
-            await self._branch_copies.settle(session)
+            await self._branch_copies.settle(session, took)
         self._sessions[session_id] = session
         self._guard_workspace()
         self.dump(session)

@@ -12,14 +12,14 @@ from daemon.explore.choosing import awaited
 from daemon.explore.chosen import follow_choices
 from daemon.hooks.service import Hooks
 from daemon.hooks.session import SessionHooks
-from daemon.loop.features import Driver, Features
+from daemon.loop.features import Driver, TurnRuns
+from daemon.loop.session import Features, Session
+from daemon.loop.turn import Turn
 from daemon.permission.service import CallPermission
 from tools.base import Permission
 from tools.exploring import HandOver, Subagents, Told
 
 if TYPE_CHECKING:
-    from daemon.loop.session import Session
-    from daemon.loop.turn import Turn
     from daemon.model.traces import PromptPlanner
 
 
@@ -57,15 +57,17 @@ def _hand_over(session: Session, permission: CallPermission) -> HandOver:
     return SessionHandOver(session, permission)
 
 
-def _driver(turn: Turn, session: Session, planner: PromptPlanner | None) -> Driver:
+def _driver(turn: TurnRuns, session: Session, planner: PromptPlanner | None) -> Driver:
     from daemon.planner.driver import Driver as PlanDriver  # with the tools, see Daemon.load_tools
 
     return PlanDriver(turn, session, planner)
 
 
-def features(hooks: Hooks) -> Features:
-    """For the sessions of a daemon with these hooks."""
+def features(hooks: Hooks, sessions: dict[str, Session]) -> Features:
+    """For the sessions of a daemon with these hooks. ``sessions``: those at hand, by id."""
     return Features(
+        sessions=sessions,
+        turn=Turn,
         hooks=lambda session: SessionHooks(session, hooks),
         driver=_driver,
         explorer=LazyExplorer,

@@ -109,7 +109,7 @@ class Keeping:
             session.running
             or session.state.pending
             or session.queued()
-            or any(job.exit_code is None for job in session.jobs.all())
+            or any(job.exit_code is None for job in session.commands.jobs.all())
             for session in self._at_hand(trace_id)
         )
 

@@ -115,10 +115,9 @@ class ContextRequests:
 
 async def prepared(session: Session) -> Assembly:
     """The session's next request, with the instruction files as they are now; those of a running turn stay."""
-    assembly = Assembly(session)
-    if not session.running or not session.layers:
-        await assembly.prepare()
-    return assembly
+    if not session.running or not session.assembly.layers:
+        await session.assembly.prepare()
+    return session.assembly
 
 
 def context_of(session: Session, assembly: Assembly) -> p.ContextResult:

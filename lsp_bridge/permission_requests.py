@@ -159,10 +159,10 @@ class PermissionRequests:
             session = await self._client.at_hand(params.session_id)
             config, trust, mode = session.config, session.trust, session.mode
             # All of them, also those of the agents above that sent this one.
-            bounds = (rule for layer in session.bounds for rule in layer)
-            looks = LOOKS.values() if session.looks else ()
-            every = (*session.limits, *bounds, *session.services.rules, *looks)
-            agent = (*dict.fromkeys((*every, *map(insistence, sorted(session.insists)))),)
+            bounds = (rule for layer in session.policy.bounds for rule in layer)
+            looks = LOOKS.values() if session.policy.looks else ()
+            every = (*session.policy.limits, *bounds, *session.services.rules, *looks)
+            agent = (*dict.fromkeys((*every, *map(insistence, sorted(session.policy.insists)))),)
             grants += _session_grants(session)
         return p.PermissionRulesResult(
             grants=tuple(grants),
@@ -219,20 +219,20 @@ class PermissionRequests:
             sessions = self._core.open_sessions
         else:
             sessions = [await self._core.session(params.session_id)]
-        found = [_job(session, job) for session in sessions for job in session.jobs.all()]
+        found = [_job(session, job) for session in sessions for job in session.commands.jobs.all()]
         return p.JobListResult(jobs=tuple(sorted(found, key=lambda job: job.started_at)))
 
     async def stop(self, params: p.CommandStopParams) -> p.CanceledResult:
         """Stop one command; the turn goes on."""
         session = await self._core.session(params.session_id)
-        return p.CanceledResult(canceled=session.commands.stop(params.tool_call_id))
+        return p.CanceledResult(canceled=session.commands.under_way.stop(params.tool_call_id))
 
     async def kill(self, params: p.JobKillParams) -> p.JobResult:
         """Stop one with all its processes."""
         session = await self._core.session(params.session_id)
         try:
             return p.JobResult(
-                job=_job(session, await session.stop_job(params.job_id, self._client.client_name))
+                job=_job(session, await session.commands.stop_job(params.job_id, self._client.client_name))
             )
         except ToolError as error:
             raise RequestError(p.UNKNOWN_REQUEST, str(error)) from error

@@ -245,7 +245,7 @@ class Requests:
         self._follow(session)
         state = session.state
         newest = state.messages[max(0, len(state.messages) - params.messages) :]
-        received = session.received
+        received = session.turn.received
         if shown:
             for event in store.events(session.session_id, after=told.last_id):  # a few came meanwhile
                 told.add(event)
@@ -270,9 +270,9 @@ class Requests:
             sealed=session.sealed,
             notices=_told(told),
             under_way=tuple(
-                p.CallUnderWay(tool_call_id=call_id, output=session.live_output.get(call_id, ""))
+                p.CallUnderWay(tool_call_id=call_id, output=session.commands.live_output.get(call_id, ""))
                 for call_id in dict.fromkeys(
-                    [*state.under_way, *session.jobs.begun_by(), *session.live_output]
+                    [*state.under_way, *session.commands.jobs.begun_by(), *session.commands.live_output]
                 )
             ),
             compacting=session.compacting,
@@ -468,11 +468,13 @@ class Requests:
 
     def _adopt(self, session: Session, choice: Choice) -> None:
         """The session works with this client's settings, trust and keys from now on."""
-        session.config = self.client_config()
-        session.trust = self.client_trust()
-        session.env = self._provider_env()
-        session.unattended = self._client.there.unattended
-        session.default_model = choice.model
+        session.policy.use(
+            config=self.client_config(),
+            trust=self.client_trust(),
+            env=self._provider_env(),
+            unattended=self._client.there.unattended,
+            default_model=choice.model,
+        )
         self._core.dump(session)
 
     def _resume(self, session: Session, choice: Choice) -> None:
@@ -491,8 +493,7 @@ class Requests:
     def _restrict(self, session: Session) -> None:
         """A folder that is trusted no longer is so at once, whoever began what runs there."""
         if self.client_trust() == "restricted" and session.trust != "restricted":
-            session.trust = "restricted"
-            session.config = self.client_config()
+            session.policy.use(trust="restricted", config=self.client_config())
 
     def _tell_once(self, session: Session, choice: Choice) -> None:
         """What the person should know, when a session's first prompt comes: by then somebody listens."""

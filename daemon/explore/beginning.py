@@ -11,7 +11,6 @@ from daemon.agents.loader import AgentProfile
 from daemon.copies.base import Base
 from daemon.explore.inheriting import Inherited, conversation
 from daemon.explore.runner import BranchTask
-from daemon.loop.assembly import Assembly
 from daemon.model.branches import branch_name
 from daemon.model.permissions import Rule
 from daemon.model.tags import plain
@@ -79,7 +78,7 @@ def branch_tasks(
     said: tuple[Inherited, ...] = ()
     if inherits:
         without = {call_id for _, call_id, _ in state.open_tool_calls()}
-        said = conversation(Assembly(session).window().entries, without)
+        said = conversation(session.assembly.window().entries, without)
     return [
         BranchTask(
             trace_id=session.session_id,

@@ -20,7 +20,6 @@ from daemon.explore.words import task_text, unfinished_summary
 from daemon.explore.written import left_out, rescued, short_names
 from daemon.loop.children import close_child, open_child
 from daemon.loop.queue import TurnResult
-from daemon.loop.recording import Recorder
 from daemon.loop.session import Session
 from daemon.model.branches import CheckRun
 from daemon.model.events import SessionUpdated
@@ -160,7 +159,7 @@ class _Branch:
         mission = f"{task.mission}\n\nThis branch: {task.direction}".strip()
         now = child.services.now()
         child.emit(SessionUpdated(trace_id=child.session_id, time=now, updates={"mission": mission}))
-        recorder = Recorder(child)
+        recorder = child.record
         for message in conversation:
             recorder.add(
                 message.role,
@@ -203,7 +202,7 @@ class _Branch:
                 branch_id=self._task.branch_id,
             )
         )
-        return child.last_result or first
+        return child.turn.last_result or first
 
     # -- what came of it --
 
@@ -212,7 +211,7 @@ class _Branch:
         child, copy, mirror = self._child, self._copy, self._mirror
         outcome = BranchOutcome(self._task.session_id, "abandoned", "", self._stop, self._detail)
         if child is not None:
-            await child.jobs.close()  # nothing is to change the files while they are looked at
+            await child.commands.jobs.close()  # nothing is to change the files while they are looked at
             trace = child.state.trace
             outcome = dataclasses.replace(outcome, usage=trace.usage, cost=trace.total_cost)
         if mirror is not None:
@@ -240,7 +239,7 @@ class _Branch:
         """What comparing leaves out is kept, too, and named: it would go with the copy, and nobody would know."""
         try:
             origin = self._host.parent.services.workspace
-            found = await asyncio.to_thread(left_out, child.history, copy.root, origin, outcome.changes)
+            found = await asyncio.to_thread(left_out, child.files.history, copy.root, origin, outcome.changes)
         except OSError as error:
             log.warning("what %s wrote beside its changes is not known: %s", self._task.session_id, error)
             return outcome
@@ -259,7 +258,7 @@ class _Branch:
         why = "" if self._detail.endswith(str(error)) else f" ({error})"
         head = t("What it changed could not be compared with where it began{why}.", why=why)
         try:
-            found = await asyncio.to_thread(rescued, child.history, copy.root)
+            found = await asyncio.to_thread(rescued, child.files.history, copy.root)
             patch = await asyncio.to_thread(write_patch, found)
             outcome = dataclasses.replace(outcome, changes=found, patch=patch)
             await self._host.keep(self._task, outcome)
@@ -315,7 +314,9 @@ class _Branch:
                 test = CheckRun(command="", detail=agreed.why_not)
                 if (command := agreed.command) is not None:
                     limit = self._task.settings.test_timeout_s
-                    test = await run_test(command, copy, around.services, limit, approved=agreed.approved)
+                    test = await run_test(
+                        command, copy, around.services, limit, session=child, approved=agreed.approved
+                    )
             score = await score_branch(child, copy, outcome.changes, test=test, duration_ms=worked)
         except Exception:  # the branch is done, and its score is only what is known about it
             log.exception("%s could not be scored", outcome.session_id)
@@ -346,7 +347,7 @@ class _Branch:
         if self._mirror is not None:
             self._mirror.close()
         if self._child is not None:
-            self._child.sealed = self._child.sealed or (
+            self._child.seal_record(
                 t(
                     "Branch {branch_id} has ended: go on in the session that started it.",
                     branch_id=self._task.branch_id,

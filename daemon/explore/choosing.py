@@ -21,7 +21,7 @@ from tools.errors import ToolError
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from daemon.loop.live import LiveSession
+    from daemon.loop.session import Session
 
 CHOICE_MADE = "explore_choice_made"
 """Code of the notice that this is over, however it ended."""
@@ -40,16 +40,16 @@ class _Choices:
     by_start: dict[str, _Waiting] = field(default_factory=dict[str, _Waiting])
 
 
-_choices: WeakKeyDictionary[LiveSession, _Choices] = WeakKeyDictionary()
+_choices: WeakKeyDictionary[Session, _Choices] = WeakKeyDictionary()
 
 
-def awaited(session: LiveSession) -> tuple[str, ...]:
+def awaited(session: Session) -> tuple[str, ...]:
     """Ids of the explore_start goals whose branches the person is to choose from now."""
     choices = _choices.get(session)
     return () if choices is None else tuple(choices.by_start)
 
 
-async def awaited_choice(session: LiveSession, explore_start_id: str) -> str:
+async def awaited_choice(session: Session, explore_start_id: str) -> str:
     """Wait until the person has chosen, or left it to the model; returns what the model is told about it.
 
     Empty when the model is to choose by the settings. Nobody answering in time means that nothing is chosen.
@@ -97,7 +97,7 @@ async def awaited_choice(session: LiveSession, explore_start_id: str) -> str:
         session.notice("info", outcome, CHOICE_MADE, about=explore_start_id)
 
 
-def settle(session: LiveSession, explore_start_id: str, told: str) -> bool:
+def settle(session: Session, explore_start_id: str, told: str) -> bool:
     """The person has decided; ``told`` is for the model. False when nobody waits for it (any more)."""
     choices = _choices.get(session)
     waiting = None if choices is None else choices.by_start.get(explore_start_id)
@@ -107,7 +107,7 @@ def settle(session: LiveSession, explore_start_id: str, told: str) -> bool:
     return True
 
 
-def leave_to_model(session: LiveSession, explore_start_id: str, by: str = "") -> None:
+def leave_to_model(session: Session, explore_start_id: str, by: str = "") -> None:
     """The person lets the model choose, also when no call waits for it any more. Raises ToolError when it already is
     the model's."""
     who = by or t("The person")
@@ -122,13 +122,13 @@ def leave_to_model(session: LiveSession, explore_start_id: str, by: str = "") ->
     )
 
 
-def leavable(session: LiveSession) -> tuple[str, ...]:
+def leavable(session: Session) -> tuple[str, ...]:
     """Explorations whose choice the person may leave to the model: those that are waited for first, then the newest."""
     theirs = reversed(session.state.children.persons_choice)
     return tuple(dict.fromkeys((*awaited(session), *theirs)))
 
 
-def refuse_model(session: LiveSession, explore_start_ids: Iterable[str]) -> None:
+def refuse_model(session: Session, explore_start_ids: Iterable[str]) -> None:
     """Raises ToolError when the model may not choose among the branches of one of these explorations."""
     children = session.state.children
     theirs = [start_id for start_id in explore_start_ids if start_id in children.persons_choice]
@@ -148,7 +148,7 @@ def refuse_model(session: LiveSession, explore_start_ids: Iterable[str]) -> None
     )
 
 
-def choose_none(session: LiveSession, explore_start_id: str, by: str = "") -> None:
+def choose_none(session: Session, explore_start_id: str, by: str = "") -> None:
     """The person wants none of the branches, which ends the goal of the choice. Raises ToolError when nothing waits
     for the person."""
     who = who_chose(by)
@@ -162,7 +162,7 @@ def choose_none(session: LiveSession, explore_start_id: str, by: str = "") -> No
     note_choice(session, explore_start_id, choice)
 
 
-def _settled(session: LiveSession, explore_start_id: str, told: str) -> None:
+def _settled(session: Session, explore_start_id: str, told: str) -> None:
     if not settle(session, explore_start_id, told):
         known = awaited(session)
         there = (

@@ -21,7 +21,7 @@ from tools.localization import t
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from daemon.loop.live import LiveSession
+    from daemon.loop.session import Session
 
 PERSON = "person"
 _MAX_SUMMARY = 2_400
@@ -32,7 +32,7 @@ def who_chose(by: str) -> str:
     return t("The person") if by in ("", PERSON) else t("The person ({by})", by=by)
 
 
-def note_choice(session: LiveSession, explore_start_id: str, choice: Choice) -> None:
+def note_choice(session: Session, explore_start_id: str, choice: Choice) -> None:
     """Branches were chosen, or none: the log has it, and the goal of the choice is done. Raises StoreError."""
     session.emit(
         BranchSelected(
@@ -48,7 +48,7 @@ def note_choice(session: LiveSession, explore_start_id: str, choice: Choice) -> 
         _emit(session, _chosen(session, goal, choice.summary))
 
 
-def carry_over(session: LiveSession, explore_start_id: str) -> None:
+def carry_over(session: Session, explore_start_id: str) -> None:
     """The goal of the choice is there now: what was chosen before it was ends it. Once more does nothing.
 
     Raises StoreError.
@@ -59,7 +59,7 @@ def carry_over(session: LiveSession, explore_start_id: str) -> None:
         _emit(session, _chosen(session, goal, early_words(chosen)))
 
 
-def follow_choices(session: LiveSession) -> None:
+def follow_choices(session: Session) -> None:
     """Changes of files were taken back, or forward: so were merges among them. Raises StoreError."""
     children, plan = session.state.children, session.state.plan
     for start_id, choices in children.choices.items():
@@ -95,13 +95,13 @@ def early_words(chosen: Sequence[Choice]) -> str:
     )
 
 
-def decided_early(session: LiveSession, explore_start_id: str) -> str:
+def decided_early(session: Session, explore_start_id: str) -> str:
     """For the model: what was chosen already, before its exploration had ended; empty for nothing."""
     words = early_words(session.state.children.chosen(explore_start_id))
     return f"{words} Go on from there." if words else ""
 
 
-def _chosen(session: LiveSession, goal: Goal, summary: str) -> list[Change]:
+def _chosen(session: Session, goal: Goal, summary: str) -> list[Change]:
     plan = session.state.plan
     selected = session.state.children.used(goal.explore_start_id or "")
     try:
@@ -123,6 +123,6 @@ def _chosen(session: LiveSession, goal: Goal, summary: str) -> list[Change]:
     ]
 
 
-def _emit(session: LiveSession, changes: Sequence[Change]) -> None:
+def _emit(session: Session, changes: Sequence[Change]) -> None:
     for change in changes:
         session.emit(goal_event(change, session.session_id, session.services.now(), plan=session.state.plan))

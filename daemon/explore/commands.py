@@ -89,7 +89,7 @@ async def select_for_person(session: Session, choice: Sequence[str], by: str = "
     permission = CallPermission(session.services.permissions, session, info)
     async with contextlib.AsyncExitStack() as stack:
         if not session.running:
-            await stack.enter_async_context(session.files_lock)  # a turn that begins now waits for it
+            await stack.enter_async_context(session.files.lock)  # a turn that begins now waits for it
         # In a running turn it is one more writer beside its tools: each write compares the disk with what it plans on.
         eyes = session.eyes.aside()
         stack.push_async_callback(eyes.close)

@@ -22,7 +22,6 @@ from daemon.explore.runner import Agreed, BranchOutcome, BranchRunner, BranchTas
 from daemon.explore.score_text import score_table
 from daemon.explore.testing import agree_on_test
 from daemon.explore.words import results_text, short_summary
-from daemon.loop.recording import Recorder
 from daemon.model.branches import BranchMeta
 from daemon.model.events import (
     BranchCompleted,
@@ -97,7 +96,7 @@ class Exploration:
         self._session = session
         self._call_id = call_id
         self._runner = runner
-        self._record = Recorder(session)
+        self._record = session.record
         self._waited = waited
         self._start_id = ""
         self._took_ms = 0

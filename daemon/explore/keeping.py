@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from daemon.model.traces import BranchTrace
 from daemon.workspace_key import workspace_key
 
 if TYPE_CHECKING:
+    from daemon.loop.interrupted import Took
     from daemon.loop.services import Services
     from daemon.loop.session import Session
 
@@ -52,8 +53,11 @@ class BranchCopies:
         await self.recovered()
         return await asyncio.to_thread(self._open, self._workspace, self._folder, links)
 
-    async def settle(self, session: Session) -> None:
-        """A session is opened: bring an exploration to rest that the end of an earlier daemon broke off."""
+    async def settle(self, session: Session, took: Mapping[str, Took]) -> None:
+        """A session is opened: bring an exploration to rest that the end of an earlier daemon broke off.
+
+        ``took``: what its branches came to, see ``settle_branches``.
+        """
         trace = session.state.trace
         explores = bool(session.state.children.unended()) or any(
             goal.type == "explore_start" and goal.status in ("pending", "in_progress")
@@ -63,7 +67,7 @@ class BranchCopies:
             from daemon.explore.recovery import settle_branches
 
             await self.recovered()
-            await settle_branches(session)
+            await settle_branches(session, took)
 
     async def _recover(self, services: Services) -> None:
         from daemon.explore.recovery import recover_copies

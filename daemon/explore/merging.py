@@ -339,7 +339,7 @@ def _context(
         tool_call_id=tool_call_id,
         permission=permission,
         files=_MergeFiles(services.editors, planned),
-        history=session.history,
+        history=session.files.history,
         diagnostics=diagnostics,
         plan=_NoPlan(),
         scratch=services.trace_folder(session.session_id) / "output",

@@ -9,13 +9,14 @@ among them was missing: it is added.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.explore.chosen import carry_over, decided_early, follow_choices
 from daemon.explore.score_text import score_table
 from daemon.explore.words import results_text, short_summary
-from daemon.loop.recording import Recorder
+from daemon.loop.interrupted import Took
 from daemon.model.branches import BranchMeta, BranchStatus, Score, child_id
 from daemon.model.events import BranchCompleted, ExploreCompleted
 from daemon.model.goals import Goal
@@ -59,19 +60,22 @@ async def recover_copies(copies: WorkingCopies, services: Services) -> None:
     await copies.recover(keep)
 
 
-async def settle_branches(session: Session) -> None:
-    """Bring the branches of a session that was just opened to rest. Raises StoreError."""
+async def settle_branches(session: Session, took: Mapping[str, Took]) -> None:
+    """Bring the branches of a session that was just opened to rest. Raises StoreError.
+
+    ``took``: what those came to, by their id, that were at work when the daemon was killed.
+    """
     trace = session.state.trace
     if isinstance(trace, BranchTrace) and trace.status == "exploring":
         await _settle_own(session, trace)
     broken: set[str] = set()
     for branch in _exploring(session):
-        end = await _end_of(session, branch)
+        end = await _end_of(session, branch, took.get(branch.id))
         if end.status != "completed":  # else it had ended, and only to say so here was missing
             broken.add(branch.explore_start_id)
         session.emit(end)
         for change in plan_counted(session.state.plan, branch.explore_start_id, end.cumulative_stats):
-            Recorder(session).goal(change)
+            session.record.goal(change)
     plan = session.state.plan
     for goal in list(plan.goals.values()):
         if goal.type == "explore_start" and not is_given_up(plan, goal.id):
@@ -86,10 +90,9 @@ async def settle_branches(session: Session) -> None:
     follow_choices(session)  # a merge may have been taken back right before the crash
 
 
-async def _end_of(session: Session, branch: BranchMeta) -> BranchCompleted:
+async def _end_of(session: Session, branch: BranchMeta, took: Took | None) -> BranchCompleted:
     """How a branch ended: as its own record says, which was brought to rest before; else by what is known here."""
     branch_id = child_id(session.session_id, branch.id)
-    took = session.interrupted.get(branch.id)
     status: BranchStatus = "abandoned"
     score: Score | None = None
     own = took.trace if took is not None else None
@@ -130,7 +133,7 @@ def _score(store: TraceStore, own: BranchTrace) -> Score | None:
 def _end(session: Session, start: Goal, *, whole: bool) -> None:
     """``whole``: none of its branches was at work any more."""
     branches = session.state.children.of(start.id)
-    record = Recorder(session).goal
+    record = session.record.goal
     short = short_summary(branches)
     if whole and branches and {branch.id for branch in branches} >= set(start.branch_ids or ()):
         text = results_text(branches, score_table(branches), (), decided_early(session, start.id))
@@ -148,7 +151,7 @@ def _completed(session: Session, start_id: str, text: str) -> None:
     branches = session.state.children.of(start_id)
     took_ms = max((branch.cumulative_stats.duration_ms for branch in branches), default=0)
     for change in plan_timed(session.state.plan, start_id, took_ms):
-        Recorder(session).goal(change)
+        session.record.goal(change)
     merge = merge_of(session.state.plan, start_id)
     session.emit(
         ExploreCompleted(
@@ -184,12 +187,12 @@ async def _settle_own(session: Session, trace: BranchTrace) -> None:
         cost=trace.total_cost,
     )
     session.emit(end)
-    session.snapshot()
+    session.record.snapshot()
 
 
 def _known_above(session: Session, trace: BranchTrace) -> BranchMeta | None:
     """How the branch ended by the open session that started it; None where that does not say, or is not open."""
-    above = session.services.sessions.get(parent_of(session.session_id))
+    above = session.features.sessions.get(parent_of(session.session_id))
     branch = above.state.children.branches.get(trace.id) if above is not None else None
     return branch if branch is not None and branch.status != "exploring" else None
 

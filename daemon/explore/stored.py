@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.explore.results import ResultError, StoredResult, load_result
-from daemon.model.branches import BranchMeta, child_id, session_of
+from daemon.model.branches import BranchMeta, child_id, root_of, session_of
 from daemon.model.words import cut_line
 from tools.errors import ToolError
 from tools.localization import noted, t
@@ -57,7 +57,7 @@ def session_id_of(session: Session, branch: BranchMeta) -> str:
     """Id of the branch's own session."""
     above = session.branch_id
     if above is not None and branch.id.startswith(f"{above}."):
-        return session_of(session.trace_id, branch.id)
+        return session_of(root_of(session.session_id), branch.id)
     return child_id(session.session_id, branch.id)
 
 

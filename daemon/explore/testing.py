@@ -89,16 +89,23 @@ async def agree_on_test(session: Session, call_id: str) -> Agreed:
 
 
 async def run_test(
-    command: str, copy: WorkingCopy, services: Services, timeout_s: float, *, approved: bool = False
+    command: str,
+    copy: WorkingCopy,
+    services: Services,
+    timeout_s: float,
+    *,
+    session: Session | None = None,
+    approved: bool = False,
 ) -> CheckRun:
-    """Run the test command in a branch's copy, as bash runs commands. ``services``: the branch's own.
+    """Run the test command in a branch's copy, as bash runs commands. ``services``: the branch's own, and ``session``:
+    itself, in whose sandbox the command runs.
 
     What the tests leave behind in the copy is no change of the branch: take its changes before. A cancellation stops
     the command and all that it started.
     """
     limit = min(AT_ONCE, services.config().settings.max_parallel)
     async with services.testing.place(limit):
-        return await _run(command, copy, services, timeout_s, approved=approved)
+        return await _run(command, copy, services, timeout_s, session=session, approved=approved)
 
 
 async def _question(session: Session, command: str) -> PermissionAsk:
@@ -152,7 +159,13 @@ class _Tail:
 
 
 async def _run(
-    command: str, copy: WorkingCopy, services: Services, timeout_s: float, *, approved: bool
+    command: str,
+    copy: WorkingCopy,
+    services: Services,
+    timeout_s: float,
+    *,
+    session: Session | None,
+    approved: bool,
 ) -> CheckRun:
     root = copy.root
     argv = process.shell_argv(command, root, services.stands_for)
@@ -163,7 +176,7 @@ async def _run(
     tail = _Tail()
     sandbox: Sandbox | None = None
     try:
-        sandbox = None if approved else await _sandboxed(services, root)
+        sandbox = None if approved else await _sandboxed(session, root)
         if sandbox is not None:
             argv, env = (*sandbox.prefix, *argv), sandbox.environment(env)
         else:
@@ -213,11 +226,11 @@ class _NotContained(Exception):
     """The command was allowed in a sandbox, and here it would run without."""
 
 
-async def _sandboxed(services: Services, root: Path) -> Sandbox | None:
+async def _sandboxed(session: Session | None, root: Path) -> Sandbox | None:
     """A sandbox for the copy; None where there is none on this machine, or none is wanted. Raises _NotContained."""
-    session = next((one for one in services.sessions.values() if one.services is services), None)
     if session is None:
         return None
+    services = session.services
     from daemon.loop.tool_context import sandbox_policy
     from daemon.permission.concealed import concealed
     from tools.sandbox.policy import Unavailable

@@ -9,18 +9,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
-from daemon.agents.loader import UnknownAgent
 from daemon.context.check_command import find_test_command
 from daemon.context.marks import Marks
 from daemon.context.profiles import ContextProfile, answer_tokens, profile_for
 from daemon.context.project_map import project_map
 from daemon.context.prompt import Environment, Layer, mode_text, prompt_layers, system_blocks
 from daemon.context.tokens import estimate_tokens, request_tokens
-from daemon.context.window import Window, build_window
-from daemon.loop.budget import budget_of
+from daemon.context.window import Window, WindowCache, build_window
+from daemon.loop.budget import Budget
+from daemon.loop.features import SessionHooks
 from daemon.loop.offered import described, offered
+from daemon.loop.policy import Policy
+from daemon.loop.record import Record
+from daemon.loop.services import Services
 from daemon.model.messages import Usage, subtracted
 from daemon.model.meters import GoalMeter, Meter, Metered
 from daemon.permission.rules import RuleSet
@@ -28,9 +31,7 @@ from daemon.plan.text import plan_to_prompt
 from daemon.plan.tree import PlanTree
 from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 from daemon.provider.pricing import UNKNOWN, model_info
-
-if TYPE_CHECKING:
-    from daemon.loop.session import Session
+from tools.base import Tool
 
 _LONG_PRICE_MARGIN = 0.95
 """Estimates err: stay this much below the size from which a provider charges the whole request more."""
@@ -43,80 +44,78 @@ _CENTS = 9
 
 
 class Assembly:
-    """Stateless: what it needs is the session's, so that any number may look at it."""
+    """Of one session, with what is kept from request to request."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._state = session.state
+    def __init__(
+        self, record: Record, policy: Policy, budget: Budget, hooks: SessionHooks, services: Services
+    ) -> None:
+        self.layers: Sequence[Layer] = ()
+        """The layers of the system prompt as the last turn began with it, the plan (when it stands there) not among
+        them; see ``prepare``."""
+        self.window_cache = WindowCache()
+        self._record = record
+        self._state = record.state
+        self._policy = policy
+        self._budget = budget
+        self._hooks = hooks
+        self._services = services
+        self._project: tuple[tuple[object, ...], str] | None = None
+        """The map of the project, and what it was drawn for."""
+        self._frame: tuple[Sequence[Layer], tuple[str, ...], int] | None = None
+        """Tokens of the system prompt and the tools, and which ones."""
+        self._plan: tuple[tuple[int, str], str] | None = None
+        """The plan for the model, and of which state of it."""
+        self._metered_goal: str | None = None
+        """The focus when the numbers were published last."""
 
     async def prepare(self) -> None:
         """Read the instruction files; at the start of each turn, and before a session at rest is looked at.
 
         The map of the project and the words of hooks are asked for once, so that the provider's cache stays.
         """
-        session = self._session
-        await asyncio.to_thread(self._read_agents)
-        rules = session.rules
-        hooks = await session.hooks.prompting()
-        session.layers = await asyncio.to_thread(self._read_layers, rules, hooks)
+        await asyncio.to_thread(self._policy.read_agents)
+        rules = self._policy.rules
+        hooks = await self._hooks.prompting()
+        self.layers = await asyncio.to_thread(self._read_layers, rules, hooks)
 
     def _read_layers(self, rules: RuleSet, hooks: str) -> list[Layer]:
-        services = self._session.services
+        services, policy = self._services, self._policy
         environment = Environment.of(services.workspace, services.now().date())
         return prompt_layers(
-            self._session.agent.prompt_for(self._session.config.settings.plan_front),
-            self._session.model,
+            policy.agent.prompt_for(policy.client.config.settings.plan_front),
+            policy.model,
             environment,
             services.user_folder,
-            trusted=self._session.trust == "trusted",
-            project=self._project(rules),
+            trusted=policy.client.trust == "trusted",
+            project=self._map(rules),
             hooks=hooks,
         )
 
-    def _project(self, rules: RuleSet) -> str:
+    def _map(self, rules: RuleSet) -> str:
         """Return the map of the project, drawn once for an agent with the same rules of configuration files."""
-        session = self._session
-        config, root = session.config, session.services.workspace
+        config, root = self._policy.client.config, self._services.workspace
         drawn_for = (
-            session.agent.name,
+            self._policy.agent.name,
             config.base_rules,
             config.workspace_rules,
             config.settings.test_command,
         )
-        if session.project is None or session.project[0] != drawn_for:
+        if self._project is None or self._project[0] != drawn_for:
             command = config.settings.test_command
             command = find_test_command(root) if command is None else command
-            session.project = (
+            self._project = (
                 drawn_for,
                 project_map(root, lambda path, folder: _visible(rules, path, folder), command),
             )
-        return session.project[1]
-
-    def _read_agents(self) -> None:
-        """Files of agents may have come, changed or gone; the client that prompts says whether the folder's count."""
-        session = self._session
-        session.agents = session.services.agents.all(session.trust)
-        if session.parent is None:  # a child was begun as somebody, and stays it
-            try:
-                agent = session.services.agents.find(self._state.trace.agent, session.trust)
-            except UnknownAgent:
-                return
-            if agent != session.agent:
-                session.agent = agent
-
-    @property
-    def layers(self) -> Sequence[Layer]:
-        """The layers of the system prompt, the plan (when it stands there) not among them."""
-        return self._session.layers
+        return self._project[1]
 
     @property
     def profile(self) -> ContextProfile:
         """How much context the agent keeps with its model and the settings in force."""
-        settings = self._session.config.settings
-        info = model_info(self._session.model)
-        session = self._session
-        window = session.services.models.window(session.model, session.env, settings.context_window)
-        agent = self._session.agent
+        policy = self._policy
+        settings, agent = policy.client.config.settings, policy.agent
+        info = model_info(policy.model)
+        window = self._services.models.window(policy.model, policy.client.env, settings.context_window)
         name, limit = agent.context, settings.compact_at_tokens or agent.compact_at
         found = profile_for(
             name,
@@ -137,40 +136,42 @@ class Assembly:
             self._state.plan,
             marks or self._state.marks,
             self.profile,
-            cache=self._session.window_cache,
+            cache=self.window_cache,
         )
 
     def tool_specs(self) -> tuple[ToolSpec, ...]:
         """The tools on offer, see ``daemon.loop.offered``."""
-        session = self._session
         return tuple(
-            ToolSpec(tool.name, described(session, tool), tool.schema()) for tool in offered(session)
+            ToolSpec(tool.name, described(self._policy, tool), tool.schema()) for tool in self._offered()
         )
+
+    def _offered(self) -> list[Tool[Any]]:
+        return offered(self._policy, self._services.tools)
 
     def plan(self) -> str:
         """The plan for the model; empty when there is none, or when the model reads it on demand."""
         plan = self._state.plan
-        if self._session.config.settings.plan_placement == "on_demand" or not plan.goals:
+        if self._policy.client.config.settings.plan_placement == "on_demand" or not plan.goals:
             return ""
         now = (plan.revision, plan.mission)
-        if self._session.plan_text is None or self._session.plan_text[0] != now:
-            edits = self._session.config.settings.plan_front == "goal"
-            self._session.plan_text = (now, plan_to_prompt(plan, ids=edits))
-        return self._session.plan_text[1]
+        if self._plan is None or self._plan[0] != now:
+            edits = self._policy.client.config.settings.plan_front == "goal"
+            self._plan = (now, plan_to_prompt(plan, ids=edits))
+        return self._plan[1]
 
     def request(
         self, window: Window | None = None, *, extra: tuple[PromptMessage, ...] = (), tail: bool = True
     ) -> ModelRequest:
         """The next request. ``extra`` messages follow the window's; ``tail`` False leaves the plan at the end away."""
-        settings = self._session.config.settings
-        system = system_blocks(self._session.layers)
+        settings = self._policy.client.config.settings
+        system = system_blocks(self.layers)
         plan = self.plan()
         if plan and settings.plan_placement == "system":
             system.append(SystemBlock(plan))
             plan = ""
         window = window or self.window()
         return ModelRequest(
-            model=self._session.model.partition("/")[2],
+            model=self._policy.model.partition("/")[2],
             system=tuple(system),
             messages=(*window.messages, *extra),
             stays=window.before(self._state.plan.current_id),
@@ -180,12 +181,12 @@ class Assembly:
             window=self.profile.window,
             thinking_tokens=settings.thinking_tokens,
             position=self._state.position,
-            env={**self._session.env, **self._who()},
+            env={**self._policy.client.env, **self._who()},
         )
 
     def _answer(self, window: Window) -> int:
         """Tokens to ask for: what the settings say, the model can, and the window has left beside this request."""
-        info, wanted = model_info(self._session.model), self._session.config.settings.max_tokens
+        info, wanted = model_info(self._policy.model), self._policy.client.config.settings.max_tokens
         if info is not UNKNOWN:
             wanted = min(wanted, info.max_output)
         takes = self.profile.window
@@ -195,16 +196,16 @@ class Assembly:
 
     def _who(self) -> dict[str, str]:
         """Who asks: scripted models play it by that."""
-        session = self._session
         who = {
-            "GOALWRIGHT_WORKSPACE": str(session.services.workspace),
-            "GOALWRIGHT_AGENT": session.agent.name,
+            "GOALWRIGHT_WORKSPACE": str(self._services.workspace),
+            "GOALWRIGHT_AGENT": self._policy.agent.name,
         }
-        return {**who, "GOALWRIGHT_BRANCH": session.branch_id} if session.branch_id else who
+        branch_id = self._record.branch_id
+        return {**who, "GOALWRIGHT_BRANCH": branch_id} if branch_id else who
 
     def _tail(self, plan: str) -> str:
         """What stands behind the cached prefix: the plan, and what the mode forbids."""
-        mode = mode_text(self._session.mode, self._session.trust)
+        mode = mode_text(self._policy.mode, self._policy.client.trust)
         return f"{plan}\n\n{mode}" if plan and mode else plan or mode
 
     def estimate(self, window: Window) -> int:
@@ -217,21 +218,20 @@ class Assembly:
 
     def frame(self) -> int:
         """Tokens of the system prompt and the tools; counted once a turn, or when other tools are on offer."""
-        session = self._session
-        names = tuple(tool.name for tool in offered(session))
-        if session.frame is None or session.frame[0] is not session.layers or session.frame[1] != names:
-            system = tuple(system_blocks(session.layers))
+        names = tuple(tool.name for tool in self._offered())
+        if self._frame is None or self._frame[0] is not self.layers or self._frame[1] != names:
+            system = tuple(system_blocks(self.layers))
             alone = ModelRequest(model="", system=system, messages=(), tools=self.tool_specs())
-            session.frame = (session.layers, names, request_tokens(alone).total)
-        return session.frame[2]
+            self._frame = (self.layers, names, request_tokens(alone).total)
+        return self._frame[2]
 
     def publish(self, window: Window | None = None) -> None:
         """Tell the listeners the session's numbers: those of the goals at work, which are what changed."""
         plan = self._state.plan
-        goals = [*_chain(plan, plan.current_id), *_chain(plan, self._session.metered_goal)]
-        self._session.metered_goal = plan.current_id
+        goals = [*_chain(plan, plan.current_id), *_chain(plan, self._metered_goal)]
+        self._metered_goal = plan.current_id
         meter = self.meter(window, list(dict.fromkeys(goals)))
-        self._session.services.bus.publish(Metered(trace_id=self._session.session_id, meter=meter))
+        self._services.bus.publish(Metered(trace_id=self._record.session_id, meter=meter))
 
     def meter(self, window: Window | None = None, goals: Sequence[str] | None = None) -> Meter:
         """The session's numbers now; ``goals``: which of them, None for all."""
@@ -243,7 +243,7 @@ class Assembly:
         profile = self.profile
         trace = self._state.trace
         wanted = self._state.plan.goals if goals is None else dict.fromkeys(goals)
-        budget = budget_of(self._session)
+        budget = self._budget.in_force()
         for_goals, cost_for_goals = self._state.spending.of_all_goals(self._state.plan)
         return Meter(
             context_tokens=self.tokens(window),
@@ -251,9 +251,9 @@ class Assembly:
             compact_at=profile.compact_at,
             usage=trace.usage,
             cost=trace.total_cost,
-            cost_known=self._session.services.models.cost(self._session.model, Usage()) is not None,
+            cost_known=self._services.models.cost(self._policy.model, Usage()) is not None,
             budget=budget,
-            warning_usd=self._session.config.settings.budget_warning_usd
+            warning_usd=self._policy.client.config.settings.budget_warning_usd
             if budget.session_usd is None
             else 0.0,
             without_goal=subtracted(trace.usage, for_goals),

@@ -8,10 +8,10 @@ import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from daemon.files.seen import SessionFiles
 from daemon.loop.mentions import mentioned
+from daemon.loop.session import Session
 from daemon.loop.tool_context import call_permission
 from daemon.model.messages import OPEN_FILE, FilePart, ToolCallPart
 from daemon.provider.attachable import refusal
@@ -23,9 +23,6 @@ from tools.paths import ask_read, did_you_mean, explain_os_error, resolve, rule_
 from tools.read import MAX_IMAGE_BYTES, image_type
 from tools.text import BinaryFile, decode
 from tools.visible import shown_line
-
-if TYPE_CHECKING:
-    from daemon.loop.session import Session
 
 MOST_FILES = 20
 MAX_TEXT_BYTES = 256 * 1024
@@ -107,7 +104,7 @@ def _models(session: Session, text: str) -> tuple[str, ...]:
     models = session.config.settings.models
     if to.agent.serves:
         return tuple(dict.fromkeys((session.model, to.agent.model_by(models) or session.model)))
-    return (session.state.trace.model or models.get(to.agent.name) or session.default_model,)
+    return (session.state.trace.model or models.get(to.agent.name) or session.policy.client.default_model,)
 
 
 async def _read(session: Session, place: _Place, path: str) -> tuple[str, bytes]:

@@ -1,23 +1,26 @@
-"""Stops a run with a question when it has used what it was given (conventions.md: "a budget that really stops")."""
+"""Stops a run with a question when it has used what it was given."""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from daemon.loop.policy import Policy
+from daemon.loop.record import Record
+from daemon.loop.run_limits import CODE, RunLimits
+from daemon.loop.services import Services
 from daemon.model.events import SessionUpdated
 from daemon.model.messages import Usage, added
 from daemon.model.permissions import PermissionRequest
-from daemon.model.traces import BranchTrace, Budget
+from daemon.model.traces import BranchTrace
+from daemon.model.traces import Budget as Limits
 from daemon.permission.rules import RuleSet
-from daemon.permission.service import CallInfo, CallPermission, PermissionService, Settled
+from daemon.permission.service import CallInfo, CallPermission, Settled
 from daemon.state.spending import Overspent, overspent
 from tools.access import suggestions
 from tools.base import PermissionAsk, PermissionDenied
 from tools.localization import t
-
-if TYPE_CHECKING:
-    from daemon.loop.live import LiveSession
 
 COST = "cost"
 """Code of the notice that a session has cost much."""
@@ -26,155 +29,226 @@ COST = "cost"
 class _BudgetAsker:
     """Asks for the session, but by rules about budgets alone: ``"*": "allow"`` was not said of money."""
 
-    def __init__(self, session: LiveSession) -> None:
-        self._session = session
+    def __init__(self, record: Record) -> None:
+        self._record = record
 
     @property
     def session_id(self) -> str:
         """See Asker."""
-        return self._session.session_id
+        return self._record.session_id
 
     @property
     def rules(self) -> RuleSet:
         """See Asker."""
-        granted = [rule for rule in self._session.state.granted if rule.permission == "budget"]
+        granted = [rule for rule in self._record.state.granted if rule.permission == "budget"]
         return RuleSet(base=(), session=granted)
 
     def asked(self, request: PermissionRequest) -> None:
         """See Asker."""
-        self._session.asked(request)
+        self._record.asked(request)
 
     def replied(self, request: PermissionRequest, settled: Settled) -> None:
         """See Asker. A limit is one session's, however the answer was meant."""
-        self._session.replied(request, replace(settled, remembered=None, scope="session"))
+        self._record.replied(request, replace(settled, remembered=None, scope="session"))
 
 
-def spent(session: LiveSession) -> tuple[Usage, float]:
+def spent(record: Record) -> tuple[Usage, float]:
     """Tokens and US dollars of a session with all its children, those at work among them."""
-    usage, cost = session.state.trace.usage, session.state.trace.total_cost
-    for other in session.services.sessions.values():
+    usage, cost = record.state.trace.usage, record.state.trace.total_cost
+    for child in record.children:
         # A branch's messages are among its parent's totals at once, a sub-agent's when it has ended.
-        if other.parent is session and not isinstance(other.state.trace, BranchTrace):
-            more, dollars = spent(other)
+        if not isinstance(child.state.trace, BranchTrace):
+            more, dollars = spent(child)
             usage, cost = added(usage, more), cost + dollars
     return usage, cost
 
 
-def budget_of(session: LiveSession) -> Budget:
-    """The limits in force: the session's own, else those of the settings."""
-    if session.state.budget is not None:
-        return session.state.budget
-    settings = session.config.settings
-    return Budget(
-        session_usd=settings.budget_usd,
-        session_tokens=settings.budget_tokens,
-        goal_usd=settings.goal_budget_usd,
-        goal_tokens=settings.goal_budget_tokens,
-    )
+class Budget:
+    """Of a session. A child spends from its main line's, so that everything but ``in_force`` is about that one."""
 
+    def __init__(
+        self, record: Record, policy: Policy, services: Services, parent: Budget | None = None
+    ) -> None:
+        self._record = record
+        self._policy = policy
+        self._services = services
+        self._main: Budget = self if parent is None else parent._main
+        self._lock = asyncio.Lock()
+        """One question about money at a time, however many children reach the limit."""
+        self._refused: tuple[str | None, str] | None = None
+        """The turn in which the user refused to go on over a limit, and what was said then."""
+        self._cost_seen = record.state.trace.total_cost
+        """What it had cost, in US dollars, when somebody last looked whether to warn of it."""
+        self._run: RunLimits | None = None
+        """The limits of the turn that runs, when nobody watches it."""
 
-def _reached(session: LiveSession) -> Overspent | None:
-    state = session.state
-    lifted = {rule.pattern for rule in state.granted if rule.permission == "budget"}
-    usage, cost = spent(session)
-    return overspent(
-        _without(budget_of(session), lifted),
-        usage=usage,
-        cost=cost,
-        plan=state.plan,
-        spending=state.spending,
-        raised=state.raised_limits,
-    )
+    def in_force(self) -> Limits:
+        """The limits in force: the session's own, else those of the settings."""
+        if self._record.state.budget is not None:
+            return self._record.state.budget
+        settings = self._policy.client.config.settings
+        return Limits(
+            session_usd=settings.budget_usd,
+            session_tokens=settings.budget_tokens,
+            goal_usd=settings.goal_budget_usd,
+            goal_tokens=settings.goal_budget_tokens,
+        )
 
+    def is_spent(self) -> bool:
+        """Whether a limit is reached."""
+        return self._main._reached() is not None
 
-def is_spent(session: LiveSession) -> bool:
-    """Whether a limit of the session is reached."""
-    return _reached(session.root) is not None
+    async def keep(self) -> str:
+        """Ask the user when a limit is reached; returns why the run has to stop, or "" when it may go on.
 
-
-async def keep_budget(session: LiveSession) -> str:
-    """Ask the person when a limit is reached; returns why the run has to stop, or "" when it may go on.
-
-    "Once" gives the same amount again; "always" lifts the limits of this kind for the session. A child spends from
-    its main line's budget: the first that comes to the limit asks for all, and a no holds for all of that turn.
-    """
-    session = session.root
-    if _reached(session) is None:
-        return ""
-    async with session.budget_lock:
-        if session.budget_refused is not None and session.budget_refused[0] == session.state.turn:
-            return session.budget_refused[1] if _reached(session) is not None else ""
-        stop = await _ask(session)
-        session.budget_refused = (session.state.turn, stop) if stop else None
-        return stop
-
-
-async def _ask(session: LiveSession) -> str:
-    while True:
-        budget = budget_of(session)
-        reached = _reached(session)
-        if reached is None:
+        "Once" gives the same amount again; "always" lifts the limits of this kind for the session. The first child
+        that comes to the limit asks for all, and a no holds for all of that turn.
+        """
+        main = self._main
+        if main._reached() is None:
             return ""
-        target = "session" if reached.goal_id is None else "goal"
-        ask = PermissionAsk(
-            permission="budget",
-            targets=(target,),
-            title=t(
-                "{session} has used {words}. Go on?", session=_whose(session, reached), words=reached.words
-            ),
-            suggestions=suggestions("budget", (target,)),
-            detail=t(
-                "Once: the same amount again. Always: no such limit in this session any more. Refuse: "
-                "the run stops here, and everything is kept."
-            ),
-        )
-        info = CallInfo("", "budget", reached.goal_id, timeout_s=session.config.settings.permission_timeout_s)
-        permission = CallPermission(session.services.permissions, _BudgetAsker(session), info)
-        try:
-            await permission.ask(ask)
-        except PermissionDenied as denied:
-            said = t(" The person wrote: {feedback}", feedback=denied.feedback) if denied.feedback else ""
-            return t(
-                "Stopped at the budget: {session} has used {words}.{said}",
-                session=_whose(session, reached),
-                words=reached.words,
-                said=said,
+        async with main._lock:
+            turn = main._record.state.turn
+            if main._refused is not None and main._refused[0] == turn:
+                return main._refused[1] if main._reached() is not None else ""
+            stop = await main._ask()
+            main._refused = (main._record.state.turn, stop) if stop else None
+            return stop
+
+    def warn(self) -> None:
+        """Tell the user each time the session has cost another ``budget_warning_usd``. O(sessions).
+
+        Who has set a budget in money has decided what it may cost, and is asked then.
+        """
+        main = self._main
+        _, cost = spent(main._record)
+        before, main._cost_seen = main._cost_seen, cost
+        every = main._policy.client.config.settings.budget_warning_usd
+        if (
+            every
+            and main.in_force().session_usd is None
+            and _multiples(cost, every) > _multiples(before, every)
+        ):
+            text = t(
+                "This session has cost ${cost:,.2f} so far. Set a budget to be asked before it costs more.",
+                cost=cost,
             )
-        if budget_of(session) != budget:
-            continue  # that was the answer; maybe the new limit is reached, too
-        if permission.decide("budget", target) == "allow":
-            continue
-        # A limit of zero asks at once; what it then gives must be something, or it would ask for ever.
-        given = _given(budget, reached) or max(reached.used, 1.0)
-        limit = max(reached.limit, reached.used) + given
-        session.emit(
-            SessionUpdated(
-                trace_id=session.session_id,
-                time=session.services.now(),
-                updates={"raised_limits": {reached.key: limit}},
-            )
+            main._record.notice("warning", text, COST)
+
+    def withdraw_question(self) -> None:
+        """The limits are others now: what was asked about the old ones is settled by that."""
+        permissions = self._services.permissions
+        for request in permissions.pending(self._record.session_id):
+            if request.permission == "budget":
+                permissions.reply(request.request_id, "once", None, t("the new limit"))
+
+    # -- runs that nobody watches --
+
+    def begin_run(self) -> None:
+        """A turn begins. It has limits when nobody watches it; a child's are its parent's."""
+        self._run = None
+        if not self._policy.client.unattended or self._main is not self:
+            return
+        settings = self._policy.client.config.settings
+        self._run = RunLimits(
+            steps=settings.unattended_steps,
+            usd=settings.unattended_usd,
+            seconds=settings.unattended_minutes * 60,
+            started=time.monotonic(),
+            usd_before=spent(self._record)[1],
         )
 
+    def run_left(self) -> float | None:
+        """Seconds that the turn may still take; None without a limit."""
+        return None if self._run is None else self._run.left()
 
-def warn_of_cost(session: LiveSession) -> None:
-    """Tell the user each time the session has cost another ``budget_warning_usd``. O(sessions).
+    def count_step(self) -> None:
+        """A model call is made for the turn."""
+        if (limits := self._main._run) is not None:
+            limits.taken += 1
 
-    Who has set a budget in money has decided what it may cost, and is asked then.
-    """
-    session = session.root
-    _, cost = spent(session)
-    before, session.cost_seen = session.cost_seen, cost
-    every = session.config.settings.budget_warning_usd
-    if (
-        every
-        and budget_of(session).session_usd is None
-        and _multiples(cost, every) > _multiples(before, every)
-    ):
-        text = t(
-            "This session has cost ${cost:,.2f} so far. Set a budget to be asked before it costs more.",
+    def run_over(self) -> str:
+        """Why the turn must stop; empty when it may go on. Tells the user once."""
+        main = self._main
+        limits = main._run
+        if limits is None:
+            return ""
+        if not limits.told and (reached := limits.reached(spent(main._record)[1])):
+            limits.told = t(
+                "Stopped at a limit for runs that nobody watches: {reached}. What was done is kept. To "
+                "go on, run with --continue; 0 lifts a limit.",
+                reached=reached,
+            )
+            main._record.notice("warning", limits.told, CODE)
+        return limits.told
+
+    # -- inside --
+
+    def _reached(self) -> Overspent | None:
+        state = self._record.state
+        lifted = {rule.pattern for rule in state.granted if rule.permission == "budget"}
+        usage, cost = spent(self._record)
+        return overspent(
+            _without(self.in_force(), lifted),
+            usage=usage,
             cost=cost,
+            plan=state.plan,
+            spending=state.spending,
+            raised=state.raised_limits,
         )
-        session.notice("warning", text, COST)
+
+    async def _ask(self) -> str:
+        record = self._record
+        while True:
+            limits = self.in_force()
+            reached = self._reached()
+            if reached is None:
+                return ""
+            target = "session" if reached.goal_id is None else "goal"
+            whose = self._whose(reached)
+            ask = PermissionAsk(
+                permission="budget",
+                targets=(target,),
+                title=t("{session} has used {words}. Go on?", session=whose, words=reached.words),
+                suggestions=suggestions("budget", (target,)),
+                detail=t(
+                    "Once: the same amount again. Always: no such limit in this session any more. Refuse: "
+                    "the run stops here, and everything is kept."
+                ),
+            )
+            timeout_s = self._policy.client.config.settings.permission_timeout_s
+            info = CallInfo("", "budget", reached.goal_id, timeout_s=timeout_s)
+            permission = CallPermission(self._services.permissions, _BudgetAsker(record), info)
+            try:
+                await permission.ask(ask)
+            except PermissionDenied as denied:
+                said = t(" The person wrote: {feedback}", feedback=denied.feedback) if denied.feedback else ""
+                return t(
+                    "Stopped at the budget: {session} has used {words}.{said}",
+                    session=self._whose(reached),
+                    words=reached.words,
+                    said=said,
+                )
+            if self.in_force() != limits:
+                continue  # that was the answer; maybe the new limit is reached, too
+            if permission.decide("budget", target) == "allow":
+                continue
+            # A limit of zero asks at once; what it then gives must be something, or it would ask for ever.
+            given = _given(limits, reached) or max(reached.used, 1.0)
+            limit = max(reached.limit, reached.used) + given
+            record.emit(
+                SessionUpdated(
+                    trace_id=record.session_id,
+                    time=record.now(),
+                    updates={"raised_limits": {reached.key: limit}},
+                )
+            )
+
+    def _whose(self, reached: Overspent) -> str:
+        goal = self._record.state.plan.goals.get(reached.goal_id or "")
+        if goal is None:
+            return t("This session")
+        return t('The goal "{description}"', description=goal.description)
 
 
 def _multiples(cost: float, every: float) -> int:
@@ -182,24 +256,12 @@ def _multiples(cost: float, every: float) -> int:
     return int(cost / every + 1e-9)
 
 
-def withdraw_question(session: LiveSession, permissions: PermissionService) -> None:
-    """The limits are others now: what was asked about the old ones is settled by that."""
-    for request in permissions.pending(session.session_id):
-        if request.permission == "budget":
-            permissions.reply(request.request_id, "once", None, t("the new limit"))
-
-
-def _given(budget: Budget, reached: Overspent) -> float:
+def _given(limits: Limits, reached: Overspent) -> float:
     whose = "session" if reached.goal_id is None else "goal"
-    return float(getattr(budget, f"{whose}_{reached.unit}"))
+    return float(getattr(limits, f"{whose}_{reached.unit}"))
 
 
-def _whose(session: LiveSession, reached: Overspent) -> str:
-    goal = session.state.plan.goals.get(reached.goal_id or "")
-    return t("This session") if goal is None else t('The goal "{description}"', description=goal.description)
-
-
-def _without(budget: Budget, lifted: set[str]) -> Budget:
+def _without(limits: Limits, lifted: set[str]) -> Limits:
     """The limits that "always" has not lifted: of the ``session``, of each ``goal``."""
     gone = {f"{whose}_{unit}": None for whose in lifted & {"session", "goal"} for unit in ("usd", "tokens")}
-    return budget.model_copy(update=gone)
+    return limits.model_copy(update=gone)

@@ -1,7 +1,7 @@
 """Sessions that work for another one: branches of an exploration and sub-agents.
 
 A child is a session like any other, with its own messages, plan, log and compaction; what it may do, what it costs
-and who answers its questions is the business of the main line (``LiveSession.root``).
+and who answers its questions is the business of the main line (``Record.main``).
 """
 
 from __future__ import annotations
@@ -63,12 +63,13 @@ def open_child(
         )
     )
     services.store.create(trace)
-    child = Session(SessionState(trace), agent, services, foreign=parent.foreign, parent=parent)
+    child = Session(
+        SessionState(trace), agent, services, parent.features, foreign=parent.foreign, parent=parent
+    )
     if explore_start_id is None:
         child.state.share_order(parent.state.order)  # a branch does so when it has what it begins with
-    child.config, child.env, child.trust = parent.config, parent.env, parent.trust
-    child.default_model = parent.model
-    services.sessions[session_id] = child
+    child.policy.use(config=parent.config, env=parent.env, trust=parent.trust, default_model=parent.model)
+    parent.features.sessions[session_id] = child
     child.emit(SessionCreated(trace_id=session_id, time=now, trace=trace))
     return child
 
@@ -79,4 +80,4 @@ async def close_child(child: Session) -> None:
         await child.close()
     except Exception:
         log.exception("a child session could not be closed in order")
-    child.services.sessions.pop(child.session_id, None)
+    child.features.sessions.pop(child.session_id, None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from daemon.context import pacing
 from daemon.context.compaction import Carried, History, carried_over
@@ -17,17 +17,17 @@ from daemon.context.summaries import summary_prompt
 from daemon.context.tokens import estimate_tokens
 from daemon.context.window import Window, WindowCache, build_window, keep_from, prunable
 from daemon.loop import compaction_words as words
-from daemon.loop.recording import Recorder, new_message_id
+from daemon.loop.assembly import Assembly
+from daemon.loop.features import SessionHooks
+from daemon.loop.policy import Policy
+from daemon.loop.record import Record, new_message_id
+from daemon.loop.services import Services
 from daemon.loop.summing_up import Summary, SummingUp
 from daemon.model.events import ContextMarked
 from daemon.model.messages import CompactionPart, FilePart, Message, Part, Role, TextPart
 from daemon.provider.base import ProviderError
 from daemon.steps.history import to_history_string
 from tools.localization import t
-
-if TYPE_CHECKING:
-    from daemon.loop.assembly import Assembly
-    from daemon.loop.session import Session
 
 Reason = Literal["threshold", "overflow", "manual"]
 _Kind = Literal["request", "summary", "carried"]
@@ -97,14 +97,20 @@ class _Cut:
 
 
 class Compactor:
-    """Of one session. Holds no state: what was compacted is in the messages, what was tried with the session."""
+    """Of one session. What was compacted is in the messages."""
 
-    def __init__(self, session: Session, assembly: Assembly) -> None:
-        self._session = session
-        self._state = session.state
+    def __init__(
+        self, record: Record, policy: Policy, assembly: Assembly, hooks: SessionHooks, services: Services
+    ) -> None:
+        self._record = record
+        self._state = record.state
+        self._policy = policy
         self._assembly = assembly
-        self._recorder = Recorder(session)
+        self._hooks = hooks
+        self._services = services
         self._left_cache = WindowCache()
+        self._vain: pacing.Vain | None = None
+        """Compactions that were tried and not stored."""
 
     async def make_room(self) -> None:
         """Before a model call: bring the context below the profile's trigger, when it is above it and that helps.
@@ -114,7 +120,7 @@ class Compactor:
         profile = self._assembly.profile
         before = self._assembly.tokens()
         if before <= profile.compact_at:
-            self._session.compacted_in_vain = None
+            self._vain = None
             return
         if self._prune(profile, before, int(profile.compact_at * _PRUNED_TO)):
             return
@@ -153,23 +159,23 @@ class Compactor:
         target = profile.compact_at
         if reason == "overflow":
             target = min(target, int(before * _OVERFLOW_TO))
-        prompt = summary_prompt(self._session.agent.context, instructions=instructions)
-        by_steps = self._session.config.settings.plan_front == "step" and bool(self._state.plan.goals)
+        prompt = summary_prompt(self._policy.agent.context, instructions=instructions)
+        by_steps = self._policy.client.config.settings.plan_front == "step" and bool(self._state.plan.goals)
         aim = _Aim(profile, reason, prompt, before, target, by_steps)
         promised = self._best_cut(aim, _PLACEHOLDER)
         if promised is None or not (promised.after <= before * _WORTH_IT or self._wished(reason, promised)):
             return self._nothing(aim)
-        if said := await self._session.hooks.compacting(reason, before, instructions):
+        if said := await self._hooks.compacting(reason, before, instructions):
             prompt = f"{prompt}\n\n{said}"
             aim = replace(aim, prompt=prompt)
-        self._session.notice("info", words.begins(reason, before, profile), "compaction_begins")
+        self._record.notice("info", words.begins(reason, before, profile), "compaction_begins")
         try:
-            asking = SummingUp(self._session, self._assembly)
+            asking = SummingUp(self._record, self._policy, self._assembly, self._services)
             summary = await asking.ask(prompt, profile, overflowed=reason == "overflow")
         except ProviderError as error:
             # The next call would fail in the same way, and a summary without a model would be kept for ever.
             detail = t("The context was not compacted: {error}", error=error)
-            self._session.notice("warning", detail, "compaction")
+            self._record.notice("warning", detail, "compaction")
             return Compacted(before, before, detail)
         if summary.fallback:
             aim = replace(aim, with_history=False)
@@ -178,10 +184,10 @@ class Compactor:
             return self._nothing(aim, words.thrown_away(before, cut.after))
         told = self._told(profile)
         self._store(reason, prompt, summary, cut, before)
-        self._session.compacted_in_vain = None
+        self._vain = None
         after = self._assembly.tokens()
         done = words.done(before, after)
-        self._session.notice("info", done, "compaction_done")
+        self._record.notice("info", done, "compaction_done")
         more = words.unusual(
             profile, summary.fallback, cut.kept_steps, cut.carried, cut_results=cut.cut_results
         )
@@ -189,7 +195,7 @@ class Compactor:
         if too_little and not told:
             more.append(self._too_little(profile))
         if more:
-            self._session.notice("warning" if summary.fallback else "info", " ".join(more), "compaction")
+            self._record.notice("warning" if summary.fallback else "info", " ".join(more), "compaction")
         return Compacted(before, after, " ".join([done, *more]))
 
     # -- inside --
@@ -198,20 +204,20 @@ class Compactor:
         """Clear old tool results, when that alone is enough."""
         state = self._state
         sequences, freed = prunable(
-            state.messages, state.plan, state.marks, profile, cache=self._session.window_cache
+            state.messages, state.plan, state.marks, profile, cache=self._assembly.window_cache
         )
         if not sequences or before - freed * state.calibration > target:
             return False
-        self._session.emit(
+        self._record.emit(
             ContextMarked(
-                trace_id=self._session.session_id,
-                time=self._session.services.now(),
+                trace_id=self._record.session_id,
+                time=self._record.now(),
                 pruned=sequences,
                 freed_tokens=round(freed * state.calibration),
             )
         )
         after = self._assembly.tokens()
-        self._session.notice(
+        self._record.notice(
             "info",
             t(
                 "The context had {before:,} tokens: {count} old tool results are no longer sent to the "
@@ -232,7 +238,7 @@ class Compactor:
         if left is not None:
             row = pacing.in_vain(self._done(), profile.compact_at)
             at = max(at, pacing.next_try(left, profile, most, pacing.doublings(row)))
-        vain = self._session.compacted_in_vain
+        vain = self._vain
         if vain is not None and vain.profile == profile:
             at = max(at, pacing.next_try(vain.tokens, profile, most, vain.tries - 1))
         return at
@@ -243,11 +249,11 @@ class Compactor:
 
     def _most(self, profile: ContextProfile) -> int:
         """What a request may have so that the answer fits in too."""
-        return room(profile.window, self._session.config.settings.max_tokens)
+        return room(profile.window, self._policy.client.config.settings.max_tokens)
 
     def _told(self, profile: ContextProfile) -> bool:
         """The person knows that compactions free too little with these settings."""
-        vain = self._session.compacted_in_vain
+        vain = self._vain
         if vain is not None and vain.profile == profile:
             return True
         return pacing.ever_in_vain(self._done(), profile.compact_at)
@@ -358,7 +364,7 @@ class Compactor:
         if kept:
             profile = replace(aim.profile, keep_steps=kept)
             start = keep_from(
-                state.messages, state.plan, state.marks, profile, cache=self._session.window_cache
+                state.messages, state.plan, state.marks, profile, cache=self._assembly.window_cache
             )
         # What goes is not seen in the window that is tried, so it need not be read: a session may be long.
         stays = [message for message in state.messages if message.sequence >= start]
@@ -378,7 +384,7 @@ class Compactor:
             start,
             limit,
             words_tokens=words_limit,
-            with_plan=self._session.config.settings.plan_placement == "on_demand",
+            with_plan=self._policy.client.config.settings.plan_placement == "on_demand",
             history=self._history(start) if aim.with_history else None,
         )
         # Rules outlive the results they came with, so these must be read as well.
@@ -409,11 +415,11 @@ class Compactor:
     def _message(self, role: Role, content: tuple[Part, ...], sequence: int) -> Message:
         return Message(
             message_id=new_message_id(sequence),
-            trace_id=self._session.session_id,
+            trace_id=self._record.session_id,
             role=role,
             sequence=sequence,
             content=content,
-            created_at=self._session.services.now(),
+            created_at=self._record.now(),
         )
 
     def _store(self, reason: Reason, prompt: str, summary: Summary, cut: _Cut, before: int) -> None:
@@ -429,7 +435,7 @@ class Compactor:
                 cut_results=cut.cut_results,
             )
 
-        add = self._recorder.add
+        add = self._record.add
         add("user", (mark("request"), TextPart(text=prompt)), goal_id=None, tokens=estimate_tokens(prompt))
         add(
             "assistant",
@@ -451,16 +457,16 @@ class Compactor:
             return Compacted(before, before, t(words.NOTHING))
         if aim.reason == "overflow" and not why:
             return Compacted(before, before, "")  # the turn ends, and says what the request is filled with
-        vain = self._session.compacted_in_vain
+        vain = self._vain
         told = self._told(profile)
         tries = vain.tries + 1 if vain is not None and vain.profile == profile else 1
-        self._session.compacted_in_vain = pacing.Vain(profile, before, tries)
+        self._vain = pacing.Vain(profile, before, tries)
         said = why or t("The context has {before:,} tokens.", before=before)
         detail = f"{said} {self._too_little(profile)}"
         if not told:
-            self._session.notice("warning", detail, "compaction")
+            self._record.notice("warning", detail, "compaction")
         elif why:  # the person was told that the model is asked
-            self._session.notice("info", why, "compaction")
+            self._record.notice("info", why, "compaction")
         return Compacted(before, before, detail)
 
 

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from daemon.loop.doom import Repeat
+from daemon.loop.step import StepOutcome
 from daemon.model.events import Event
 from daemon.model.messages import FilePart, StopReason, ToolCallPart
-from daemon.model.traces import PromptPlanner, QueuedPrompt
-from daemon.permission.service import CallPermission
+from daemon.model.traces import QueuedPrompt
 from daemon.plan.changes import Change
-from tools.base import Permission, ToolResult
-from tools.exploring import Explorer, HandOver, Subagents
-
-if TYPE_CHECKING:
-    from daemon.loop.live import LiveSession
-    from daemon.loop.session import Session
-    from daemon.loop.turn import Turn
+from tools.base import ToolResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +80,45 @@ class SessionHooks(Protocol):
         ...
 
 
+class TurnRuns(Protocol):
+    """A turn, as the session and the driver have it run."""
+
+    error_kind: str
+    """The kind of ``ProviderError`` that ended the last step; empty: none."""
+
+    def begin(self, text: str, attachments: Sequence[FilePart], context: str = "") -> None:
+        """Store the prompt. ``context``: what hooks have to say to the model with it. Raises StoreError."""
+        ...
+
+    async def run(self) -> tuple[StopReason, str]:
+        """Work on the prompt. Raises CancelledError after everything received so far is stored."""
+        ...
+
+    async def resume(self) -> tuple[StopReason, str]:
+        """Go on where the daemon stopped while it waited for an answer. Raises as ``run``."""
+        ...
+
+    async def steps(self, pause: Callable[[], bool]) -> tuple[StopReason, str]:
+        """The plain loop, until the model stops, or ``pause`` is true between two steps (then ``tool_use``)."""
+        ...
+
+    async def between(self) -> str:
+        """What is done before each step; returns why the turn must end, or an empty text."""
+        ...
+
+    async def ask(self) -> StepOutcome:
+        """One call of the model whose tool calls are refused."""
+        ...
+
+    async def start(self, calls: Sequence[ToolCallPart]) -> StepOutcome:
+        """Run calls that the model did not make, as one message of its own."""
+        ...
+
+    def tell(self, text: str) -> None:
+        """A note to the model, as a user message."""
+        ...
+
+
 class Driver(Protocol):
     """Runs one turn by the planner's mode."""
 
@@ -112,21 +145,3 @@ class Driver(Protocol):
     def record(self, change: Change) -> None:
         """Record a change that the model made to the plan."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Features:
-    """Factories and callbacks of the features, one set for all sessions of a daemon."""
-
-    hooks: Callable[[Session], SessionHooks]
-    driver: Callable[[Turn, Session, PromptPlanner | None], Driver]
-    """For a turn. ``None``: the planner mode of the settings."""
-    explorer: Callable[[Session, str, Permission], Explorer]
-    """For a call, by its id."""
-    subagents: Callable[[Session, str], Subagents]
-    """For a call, by its id."""
-    hand_over: Callable[[Session, CallPermission], HandOver]
-    awaits_choice: Callable[[LiveSession], bool]
-    """Whether the user has to choose a branch now."""
-    files_restored: Callable[[LiveSession], None]
-    """Called after an undo or redo of file changes. Raises StoreError."""

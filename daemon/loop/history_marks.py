@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from daemon.context.marks import Marks
 from daemon.context.profiles import CACHE_LASTS_S, PRUNE_MINIMUM
+from daemon.loop.assembly import Assembly
+from daemon.loop.record import Record
 from daemon.model.events import ContextMarked
 
-if TYPE_CHECKING:
-    from daemon.loop.assembly import Assembly
-    from daemon.loop.session import Session
 
-
-def mark_history(session: Session, assembly: Assembly, sequence: int) -> None:
+def mark_history(record: Record, assembly: Assembly, sequence: int) -> None:
     """At the prompt with this sequence, where that is the agent's way, or where it costs nothing.
 
     A provider forgets a prefix after some minutes. Then the request is paid in full anyway, and what is left
     out saves; while the prefix is cached, changing it would cost more than it saves.
     """
     profile = assembly.profile
-    if profile.history == "cold" and not _is_cold(session):
+    if profile.history == "cold" and not _is_cold(record):
         return
     before = assembly.window().tokens
-    marks = Marks(session.state.marks.pruned, sequence)
+    marks = Marks(record.state.marks.pruned, sequence)
     freed = before - assembly.window(marks).tokens
     if freed < (1 if profile.history == "always" else PRUNE_MINIMUM):
         return
-    session.emit(
+    record.emit(
         ContextMarked(
-            trace_id=session.session_id,
-            time=session.services.now(),
+            trace_id=record.session_id,
+            time=record.now(),
             history_before=sequence,
             freed_tokens=freed,
         )
     )
 
 
-def _is_cold(session: Session) -> bool:
-    last = next((m for m in reversed(session.state.messages) if m.role == "assistant"), None)
-    return last is not None and (session.services.now() - last.created_at).total_seconds() > CACHE_LASTS_S
+def _is_cold(record: Record) -> bool:
+    last = next((m for m in reversed(record.state.messages) if m.role == "assistant"), None)
+    return last is not None and (record.now() - last.created_at).total_seconds() > CACHE_LASTS_S

@@ -11,18 +11,14 @@ import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from daemon.agents.loader import AgentProfile, UnknownAgent
 from daemon.loop.offered import TASK
+from daemon.loop.session import Session
 from daemon.model.events import SessionUpdated
 from daemon.model.messages import AgentPart, FilePart, Message, Part, SubtaskPart, TextPart, ToolCallPart
 from tools.base import ToolError
 from tools.localization import t
-
-if TYPE_CHECKING:
-    from daemon.loop.live import LiveSession
-    from daemon.loop.session import Session
 
 EXECUTED = "The following tool was executed by the user."
 """What the model is told in front of a call that it did not make."""
@@ -136,7 +132,7 @@ def become(session: Session, agent: AgentProfile, updates: Mapping[str, object] 
     now = session.services.now()
     changes: dict[str, object] = {"agent": agent.name, **(updates or {})}
     session.emit(SessionUpdated(trace_id=session.session_id, time=now, updates=changes))
-    session.agent = agent
+    session.policy.become(agent)
     session.services.models.ask_window(session.model, session.env)
 
 
@@ -162,7 +158,7 @@ def attachments_of(call_id: str, prompt: str, messages: Sequence[Message]) -> tu
     return ()
 
 
-def _agent(session: LiveSession, name: str) -> AgentProfile | None:
+def _agent(session: Session, name: str) -> AgentProfile | None:
     try:
         agent = session.services.agents.find(name, session.trust)
     except UnknownAgent:

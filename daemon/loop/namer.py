@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from daemon.loop.budget import is_spent
+from daemon.loop.budget import Budget
 from daemon.loop.naming import SUMMARY_LENGTH, TITLE_LENGTH, plain_line, summary_of
+from daemon.loop.policy import Policy
+from daemon.loop.record import Record
+from daemon.loop.services import Services
 from daemon.model.events import SessionUpdated
 from daemon.model.messages import TextPart
 from daemon.model.tags import within
@@ -20,9 +23,6 @@ from daemon.plan.forest import ENDED
 from daemon.plan.text import plan_to_prompt
 from daemon.provider.base import Complete, ModelRequest, PromptMessage, SystemBlock, answered
 from tools.cutting import head
-
-if TYPE_CHECKING:
-    from daemon.loop.session import Session
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +47,12 @@ _LENGTHS: dict[_Kind, int] = {"title": TITLE_LENGTH, "summary": SUMMARY_LENGTH}
 class Namer:
     """Names one session. Whatever goes wrong is logged, and never reaches the turn."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, record: Record, policy: Policy, budget: Budget, services: Services) -> None:
+        self._record = record
+        self._state = record.state
+        self._policy = policy
+        self._budget = budget
+        self._services = services
         self._asking: set[asyncio.Task[None]] = set()
         self._was_finished = False
         self._asked_title = False
@@ -56,7 +60,7 @@ class Namer:
     def begun(self, prompt: str) -> None:
         """A turn begins with this prompt: ask for a title when it is the first one."""
         self._was_finished = self._is_finished()
-        trace = self._session.state.trace
+        trace = self._state.trace
         first = not self._asked_title and not self._has_answers()
         if trace.titled_by == "prompt" and first and prompt.strip():
             self._asked_title = True
@@ -66,7 +70,7 @@ class Namer:
         """A turn has ended: ask for a summary when it has finished the plan."""
         if not self._is_finished() or self._was_finished:
             return
-        state = self._session.state
+        state = self._state
         plan = head(plan_to_prompt(state.plan), _SHOWN)
         last = next((m.text() for m in reversed(state.messages) if m.role == "assistant" and m.text()), "")
         mission = within("said", head(state.plan.mission, _SHOWN))
@@ -74,7 +78,7 @@ class Namer:
 
     def summary(self) -> str:
         """Return the cut summary of the session as it is now; empty when a model's summary still holds."""
-        state = self._session.state
+        state = self._state
         if state.trace.summarized_by == "model" and self._is_finished():
             return ""
         return summary_of(state.messages)
@@ -86,35 +90,33 @@ class Namer:
         await asyncio.gather(*self._asking, return_exceptions=True)
 
     def _is_finished(self) -> bool:
-        goals = self._session.state.plan.goals.values()
+        goals = self._state.plan.goals.values()
         return bool(goals) and all(goal.status in ENDED for goal in goals)
 
     def _has_answers(self) -> bool:
-        return any(message.role == "assistant" for message in self._session.state.messages)
+        return any(message.role == "assistant" for message in self._state.messages)
 
     def _ask(self, kind: _Kind, text: str) -> None:
-        session = self._session
-        model = session.config.settings.models.get(AGENT, "")
-        if not model or session.parent is not None or is_spent(session):
+        model = self._policy.client.config.settings.models.get(AGENT, "")
+        if not model or self._policy.parent is not None or self._budget.is_spent():
             return
-        task = asyncio.create_task(self._write(kind, model, text), name=f"{kind} {session.session_id}")
+        task = asyncio.create_task(self._write(kind, model, text), name=f"{kind} {self._record.session_id}")
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
 
     async def _write(self, kind: _Kind, model: str, text: str) -> None:
-        titled = self._session.state.trace.title
+        titled = self._state.trace.title
         started = time.monotonic()
         try:
             async with asyncio.timeout(_TIMEOUT_S):
                 complete = await self._answer(kind, model, text)
             took_ms = int((time.monotonic() - started) * 1000)
-            self._session.emit(self._updated(kind, model, complete, titled, took_ms))
+            self._record.emit(self._updated(kind, model, complete, titled, took_ms))
         except Exception as error:
-            name = self._session.session_id
+            name = self._record.session_id
             log.warning("%s did not write the %s of %s: %s", model, kind, name, error or type(error).__name__)
 
     async def _answer(self, kind: _Kind, model: str, text: str) -> Complete:
-        session = self._session
         request = ModelRequest(
             model=model.partition("/")[2],
             system=(SystemBlock(_TASKS[kind]),),
@@ -122,31 +124,31 @@ class Namer:
             max_tokens=_ANSWER_TOKENS,
             temperature=0.0,
             env={
-                **session.env,
-                "GOALWRIGHT_WORKSPACE": str(session.services.workspace),
+                **self._policy.client.env,
+                "GOALWRIGHT_WORKSPACE": str(self._services.workspace),
                 "GOALWRIGHT_AGENT": AGENT,
             },
         )
-        return await answered(session.services.models.stream(model, request))
+        return await answered(self._services.models.stream(model, request))
 
     def _updated(
         self, kind: _Kind, model: str, complete: Complete, titled: str, took_ms: int
     ) -> SessionUpdated:
         """Return the event for an answer: it was paid for even when it cannot be used, or is no longer wanted."""
-        session, updates = self._session, dict[str, str]()
+        updates = dict[str, str]()
         text = "".join(part.text for part in complete.parts if isinstance(part, TextPart))
         if line := plain_line(text, _LENGTHS[kind]):
-            trace = session.state.trace
+            trace = self._state.trace
             if kind == "title" and trace.titled_by == "prompt" and trace.title == titled:
                 updates = {"title": line, "titled_by": "model"}
             elif kind == "summary" and self._is_finished():
                 updates = {"summary": line, "summarized_by": "model"}
         return SessionUpdated(
-            trace_id=session.session_id,
-            time=session.services.now(),
+            trace_id=self._record.session_id,
+            time=self._record.now(),
             updates=updates,
             usage=complete.usage,
-            cost=session.services.models.cost(model, complete.usage) or 0.0,
+            cost=self._services.models.cost(model, complete.usage) or 0.0,
             model=complete.model or model,
             duration_ms=took_ms,
         )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from daemon.agents.loader import SHIPPED_AGENTS, AgentProfile, load_agent
+from daemon.loop.policy import Policy
 from tools.base import Tool
 from tools.cutting import head
 from tools.localization import t
 from tools.registry import unknown_tool
-
-if TYPE_CHECKING:
-    from daemon.loop.live import LiveSession
 
 TASK = "task"
 GOAL, STEP = "goal", "step"
@@ -24,64 +22,60 @@ _DESCRIPTION = 200
 """Characters."""
 
 
-def depth(session: LiveSession) -> int:
+def depth(policy: Policy) -> int:
     """How many sub-agents deep a session is below its main line or branch. Who was handed the work over begins anew."""
-    name = (session.branch_id or "").rpartition(".")[2]
-    if session.parent is None or session.handed_over or not name.startswith("s"):
+    name = (policy.record.branch_id or "").rpartition(".")[2]
+    if policy.parent is None or policy.handed_over or not name.startswith("s"):
         return 0
-    return 1 + depth(session.parent)
+    return 1 + depth(policy.parent)
 
 
-def belongs(session: LiveSession, name: str) -> bool:
+def belongs(policy: Policy, name: str) -> bool:
     """Whether a tool is the session's agent's at all, and makes sense where the session stands."""
-    if name in (GOAL, STEP) and name != session.config.settings.plan_front:
+    if name in (GOAL, STEP) and name != policy.client.config.settings.plan_front:
         return False
     # Whoever has a plan keeps it by either.
-    if not session.agent.has_tool(GOAL if name == STEP else name):
+    if not policy.agent.has_tool(GOAL if name == STEP else name):
         return False
     if name == TASK:
-        return depth(session) < session.config.settings.max_depth
-    if name == EXPLORE and _is_subagent(session):
+        return depth(policy) < policy.client.config.settings.max_depth
+    if name == EXPLORE and _is_subagent(policy):
         return False  # also who was handed the work over: only a main line has branches
-    return name not in _NOT_FOR_SUBAGENTS or depth(session) == 0
+    return name not in _NOT_FOR_SUBAGENTS or depth(policy) == 0
 
 
-def _is_subagent(session: LiveSession) -> bool:
-    return session.parent is not None and (session.branch_id or "").rpartition(".")[2].startswith("s")
+def _is_subagent(policy: Policy) -> bool:
+    return policy.parent is not None and (policy.record.branch_id or "").rpartition(".")[2].startswith("s")
 
 
-def offered(session: LiveSession) -> list[Tool[Any]]:
+def offered(policy: Policy, tools: Mapping[str, Tool[Any]]) -> list[Tool[Any]]:
     """Return the tools that the model may call: its agent has them, and not everything about them is forbidden."""
-    rules = session.rules
-    return [
-        tool
-        for name, tool in session.services.tools.items()
-        if belongs(session, name) and rules.offered(tool.permission)
-    ]
+    rules = policy.rules
+    return [tool for name, tool in tools.items() if belongs(policy, name) and rules.offered(tool.permission)]
 
 
-def not_there(session: LiveSession, name: str, offered: Sequence[str]) -> str:
+def not_there(policy: Policy, name: str, offered: Sequence[str]) -> str:
     """What the model is told when it calls a tool that it has not. ``offered``: those that it has."""
-    front = session.config.settings.plan_front
+    front = policy.client.config.settings.plan_front
     if name in (GOAL, STEP) and front in offered:
         # It used the other one before the person changed the setting, or knows it from elsewhere.
         return f"There is no tool named {name!r} here: the plan is kept by {front}."
     return unknown_tool(name, offered)
 
 
-def described(session: LiveSession, tool: Tool[Any]) -> str:
+def described(policy: Policy, tool: Tool[Any]) -> str:
     """What the model is told of it; of ``task``, also which agents the person has added."""
     if tool.name != TASK:
         return tool.description
-    own = [agent for agent in serving(session) if agent.name not in SHIPPED_AGENTS or agent.file]
+    own = [agent for agent in serving(policy) if agent.name not in SHIPPED_AGENTS or agent.file]
     return "\n".join([tool.description, *map(_line, own[:_MOST_NAMED])])
 
 
-def serving(session: LiveSession) -> list[AgentProfile]:
+def serving(policy: Policy) -> list[AgentProfile]:
     """Agents that take tasks, as the turn began with them."""
-    if session.agents is None:
+    if policy.agents is None:
         return [load_agent(name) for name in SHIPPED_AGENTS if load_agent(name).serves]
-    return session.agents.serving()
+    return policy.agents.serving()
 
 
 def _line(agent: AgentProfile) -> str:
@@ -89,24 +83,24 @@ def _line(agent: AgentProfile) -> str:
     return f"- {agent.name}: {text if len(text) <= _DESCRIPTION else head(text, _DESCRIPTION) + '…'}"
 
 
-def tell_of_agents(session: LiveSession) -> None:
+def tell_of_agents(policy: Policy) -> None:
     """Tell the person, once, which agents are not used and why."""
-    found = session.agents
-    if session.parent is not None or found is None:
+    found = policy.agents
+    if policy.parent is not None or found is None:
         return
     for text in (*found.problems, found.unread):
         if text:
-            session.tell_once(text)
-    wanted = session.state.trace.agent
-    if wanted != session.agent.name:
+            policy.record.tell_once(text)
+    wanted = policy.record.state.trace.agent
+    if wanted != policy.agent.name:
         looks = (
-            t(" It only looks until the file of that agent can be read.") if session.agent.only_looks else ""
+            t(" It only looks until the file of that agent can be read.") if policy.agent.only_looks else ""
         )
-        session.tell_once(
+        policy.record.tell_once(
             t(
                 "There is no agent {wanted} here: {name} works in its place.{looks}",
                 wanted=wanted,
-                name=session.agent.name,
+                name=policy.agent.name,
                 looks=looks,
             )
         )

@@ -7,9 +7,9 @@ steps, or with the next prompt (``daemon.state.notes``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from daemon.loop.restoring import PERSON, Restorer, UnknownChange
+from daemon.loop.session import Session
 from daemon.model.events import GoalRemoved
 from daemon.model.goals import Goal
 from daemon.model.messages import whole_characters
@@ -17,9 +17,6 @@ from daemon.model.permissions import FileDiff
 from daemon.plan.tree import Added, Change, PlanError
 from daemon.state.goal_events import goal_event
 from tools.localization import t
-
-if TYPE_CHECKING:
-    from daemon.loop.session import Session
 
 
 class PersonPlan:

@@ -12,15 +12,15 @@ planned and asked about anew, for rules, files and trust may be others by now.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from daemon.collector import COLLECTOR
-from daemon.loop.interrupted import answer_of, close_interrupted
-from daemon.loop.recording import Recorder
+from daemon.context.tokens import estimate_tokens
+from daemon.loop.interrupted import Took, answer_of, close_interrupted
+from daemon.loop.record import Record
 from daemon.loop.together import EDITS, HOW_FAR, NOT_BEGUN, TOGETHER
-from daemon.loop.turn import Turn
 from daemon.model.events import MessageAdded, MessagePartAdded, MessageTextAdded, QueueChanged, TurnEnded
-from daemon.model.messages import TextPart, ToolCallPart, ToolResultPart
+from daemon.model.messages import FinishPart, Part, TextPart, ToolCallPart, ToolResultPart
 from daemon.permission.service import CANCELED
 from daemon.plan.tree import PlanTree
 from daemon.provider.call_ids import goal_of_step
@@ -30,9 +30,6 @@ from daemon.store.base import NewerFormat, StoreError, TraceStore, UnknownTrace
 from daemon.store.beginning import MixedUp, begun, check_id
 from daemon.store.ids import MESSAGE_ID, sequence_of
 from tools.localization import noted, t
-
-if TYPE_CHECKING:
-    from daemon.loop.session import Session
 
 log = logging.getLogger(__name__)
 
@@ -182,60 +179,80 @@ def _exploration(state: SessionState) -> dict[str, str]:
     return {} if start is None else {"explore_start_id": start}
 
 
-def close_what_is_open(session: Session, why: str = STOPPED) -> None:
-    """Bring a session to rest after its turn broke off. Does nothing on one that is at rest."""
-    state = session.state
-    turn = Turn(session)
+def close_what_is_open(
+    record: Record, store: TraceStore, model: str, why: str, took: Mapping[str, Took]
+) -> None:
+    """Bring a session to rest after its turn broke off. Does nothing on one that is at rest. Raises StoreError.
+
+    ``model``: of the messages that were coming in. ``took``: what children came to, see ``close_interrupted``.
+    """
+    state = record.state
     for message_id in list(state.streaming):
         parts = state.parts_so_far(message_id)
         if any(isinstance(part, TextPart | ToolCallPart) for part in parts):
-            turn.for_goal(next(iter(state.streaming[message_id].values())).goal_id)
-            turn.add_assistant(message_id, parts, "error", detail=why)
+            goal_id = next(iter(state.streaming[message_id].values())).goal_id
+            _close_message(record, message_id, parts, goal_id, model, why)
         else:
             state.streaming.pop(message_id)
-    close_interrupted(session)
+    close_interrupted(record, store, took)
     for message, call_id, name in state.open_tool_calls():
         goal_id = goal_of_step(call_id)
-        turn.for_goal(goal_id or message.goal_id)
         if (
             goal_id is not None
             and (meta := state.children.started_by(call_id))
             and meta.status == "completed"
         ):
             # Only its answer is missing in the record: a step of the plan that is done is not to be done again.
-            turn.add_result(answer_of(meta, session))
+            _close_call(record, answer_of(meta, record), goal_id)
             for change in state.plan.step_done(goal_id, meta.summary):
-                Recorder(session).goal(change)
+                record.goal(change)
             continue
         how_far = HOW_FAR if name != TOGETHER or state.children.began(call_id) else NOT_BEGUN
-        turn.add_result(
-            ToolResultPart(
-                tool_call_id=call_id,
-                name=name,
-                content=f"Interrupted: {why.removeprefix('Interrupted: ')} {how_far}",
-                is_error=True,
-                metadata={"not_run": True, **(_exploration(state) if name == "explore" else {})},
-                title=t("interrupted"),
-            )
+        interrupted = ToolResultPart(
+            tool_call_id=call_id,
+            name=name,
+            content=f"Interrupted: {why.removeprefix('Interrupted: ')} {how_far}",
+            is_error=True,
+            metadata={"not_run": True, **(_exploration(state) if name == "explore" else {})},
+            title=t("interrupted"),
         )
+        _close_call(record, interrupted, goal_id or message.goal_id)
     for request in list(state.pending.values()):
-        session.replied(request, CANCELED)
+        record.replied(request, CANCELED)
     if state.turn is not None:
         if state.turn_has_prompt:
             # It was taken from the queue, and only the note of that is missing.
             queue = tuple(prompt for prompt in state.queue if prompt.prompt_id != state.turn)
             if queue != state.queue:
-                session.emit(
-                    QueueChanged(trace_id=session.session_id, time=session.services.now(), queue=queue)
-                )
-        session.emit(
+                record.emit(QueueChanged(trace_id=record.session_id, time=record.now(), queue=queue))
+        record.emit(
             TurnEnded(
-                trace_id=session.session_id,
-                time=session.services.now(),
+                trace_id=record.session_id,
+                time=record.now(),
                 prompt_id=state.turn,
                 stop_reason="error",
                 detail=t(why),
             )
         )
-        session.completed()
-        session.snapshot()
+        record.completed()
+        record.snapshot()
+
+
+def _close_message(
+    record: Record, message_id: str, parts: tuple[Part, ...], goal_id: str | None, model: str, why: str
+) -> None:
+    finish = FinishPart(reason="error", time=record.now(), detail=why)
+    record.add("assistant", (*parts, finish), goal_id=goal_id, message_id=message_id, model=model)
+
+
+def _close_call(record: Record, result: ToolResultPart, goal_id: str | None) -> None:
+    plan = record.state.plan
+    if goal_id is not None and goal_id not in plan.goals:
+        goal_id = plan.current_id  # the call itself took it out of the plan
+    record.add(
+        "tool",
+        (result,),
+        goal_id=goal_id,
+        tool_call_id=result.tool_call_id,
+        tokens=estimate_tokens(result.content),
+    )

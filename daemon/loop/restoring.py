@@ -12,7 +12,6 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from daemon.files.changes import FileSetChange, changes_of, next_redo, next_undo
 from daemon.files.restore import Planner, Refused
@@ -20,6 +19,7 @@ from daemon.files.versions import Action, Entry, Record
 from daemon.loop.restore_writing import StepKeeper, StepWriting, UnseenFiles, remove_empty
 from daemon.loop.restored import Outcome as Outcome
 from daemon.loop.restored import Planned, restored_files, revert_question, revert_words
+from daemon.loop.session import Session
 from daemon.model.events import FileChanged, FilesRestored
 from daemon.model.messages import Message, ToolCallPart
 from tools.base import FileChange, Permission, ProposedFile, ToolError
@@ -29,10 +29,6 @@ from tools.diff import shown_name
 from tools.localization import noted, t
 from tools.paths import rule_target
 from tools.writing.proposal import propose
-
-if TYPE_CHECKING:
-    from daemon.files.history import SessionHistory
-    from daemon.loop.session import Session
 
 MAX_NAMED = 5
 _TELL_S = 5.0
@@ -78,7 +74,7 @@ class Restorer:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._services = session.services
-        self._history: SessionHistory = session.history
+        self._history = session.files.history
 
     async def overview(self) -> Overview:
         """The session's changes. Raises Refused when the history cannot be read."""
@@ -210,7 +206,7 @@ class Restorer:
             raise Refused(t(FOREIGN))
         if session.running:
             raise Busy(t(BUSY))
-        async with session.files_lock:  # a turn that begins now waits for it
+        async with session.files.lock:  # a turn that begins now waits for it
             if session.running:
                 raise Busy(t(BUSY))
             session.check_sealed()  # a branch may have ended meanwhile, and what came of it is fixed
@@ -274,7 +270,7 @@ class Restorer:
                 by=by,
             )
         )
-        self._services.features.files_restored(self._session)  # it may have been the merge of a branch
+        self._session.features.files_restored(self._session)  # it may have been the merge of a branch
 
     def _plan(self, groups: Sequence[Sequence[Entry]]) -> tuple[list[FileChange], tuple[ProposedFile, ...]]:
         """Blocking."""

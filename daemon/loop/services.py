@@ -1,4 +1,4 @@
-"""What a session uses of the daemon around it."""
+"""What a session and its parts use of the daemon around them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from daemon.agents.loader import Agents
 from daemon.bus import Bus
@@ -16,7 +16,6 @@ from daemon.copies.base import WorkingCopies
 from daemon.files.eyes import NoEyes, OpenEyes
 from daemon.files.history import WatchCommand
 from daemon.files.meanwhile import Writes
-from daemon.loop.features import Features
 from daemon.loop.parallel import Parallel
 from daemon.model.messages import Usage
 from daemon.model.permissions import Rule, Trust
@@ -27,9 +26,6 @@ from tools.base import Diagnostics, Tool
 from tools.confinement import Confinement
 from tools.language import Navigation, NoNavigation
 from tools.open_files import Editors
-
-if TYPE_CHECKING:
-    from daemon.loop.session import Session
 
 
 class Models(Protocol):
@@ -69,7 +65,6 @@ class Services:
     user_folder: Path
     trace_folder: Callable[[str], Path]
     """Where a session keeps file versions and full outputs, by session id."""
-    features: Features
     journal: Path
     """See tools.base.ToolContext."""
     editors: Editors
@@ -106,8 +101,6 @@ class Services:
     """Working copies for branches, in which these ignored folders are links. What a crash left is gone by then."""
     agents: Agents = field(default_factory=Agents)
     """Who there is to begin with, and to give tasks to."""
-    sessions: dict[str, Session] = field(default_factory=dict[str, "Session"])
-    """Those at hand, by id, children among them."""
     cancel_branch: dict[str, Callable[[], bool]] = field(default_factory=dict[str, Callable[[], bool]])
     """Ends one branch, by session id: from its announcement on, when it has no session yet, until it has ended."""
     parallel: Parallel = field(default_factory=lambda: Parallel())

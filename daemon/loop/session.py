@@ -1,4 +1,9 @@
-"""A session: one conversation, its queue of prompts, and the one turn that may run at a time."""
+"""A session: one conversation, its queue of prompts, and the one turn that may run at a time.
+
+What it knows and may do has parts of its own, each in a module: ``record``, ``policy``, ``budget``,
+``session_commands``, ``session_files``, ``assembly``, ``compacting``. What works with a session is above it, and is
+registered with it (``Features``).
+"""
 
 from __future__ import annotations
 
@@ -6,39 +11,50 @@ import asyncio
 import contextlib
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from daemon.agents.loader import AgentProfile
+from daemon.config import Config
 from daemon.context.tokens import estimate_tokens
 from daemon.loop.assembly import Assembly
+from daemon.loop.budget import Budget
 from daemon.loop.compacting import Compacted, Compactor
-from daemon.loop.live import Left, LiveSession
+from daemon.loop.doom import CallMemory, general_command
+from daemon.loop.features import Driver, SessionHooks, TurnRuns
+from daemon.loop.interrupted import Took
 from daemon.loop.namer import Namer
 from daemon.loop.naming import names_after
+from daemon.loop.policy import Policy
 from daemon.loop.queue import PromptQueue, TurnResult, Waiting, Wish
-from daemon.loop.recording import Recorder
+from daemon.loop.record import Left, Record
 from daemon.loop.recovery import LEFT_WAITING, STOPPED, UNSTORED, close_what_is_open, waits_for_answer
 from daemon.loop.services import Services
+from daemon.loop.session_commands import SessionCommands
+from daemon.loop.session_files import FileWork
+from daemon.loop.step import Received
 from daemon.loop.step_diagnostics import StepDiagnostics, kind_of
-from daemon.loop.turn import Turn
-from daemon.loop.unattended import limits_of, run_over
-from daemon.model.events import (
-    Notice,
-    QueueChanged,
-    SessionUpdated,
-    TurnEnded,
-    TurnStarted,
-)
+from daemon.model.events import Event, Notice, QueueChanged, SessionUpdated, TurnEnded, TurnStarted
 from daemon.model.messages import FilePart, StopReason, TextPart, whole_characters
+from daemon.model.permissions import Mode, PermissionRequest, Trust
 from daemon.model.traces import PromptPlanner, QueuedPrompt, SessionStatus
-from daemon.permission.service import CANCELED
+from daemon.permission.rules import RuleSet
+from daemon.permission.service import CANCELED, CallPermission, Settled
 from daemon.state.session_state import SessionState
 from daemon.store.base import StoreError
-from tools.localization import t
+from tools.base import Permission
+from tools.exploring import Explorer, HandOver, Subagents
+from tools.localization import noted, t
 from tools.paths import reading
 
 log = logging.getLogger(__name__)
+
+NOT_TRUSTED = noted(
+    "This folder is not trusted: its instruction files (AGENTS.md, CLAUDE.md) are shown to "
+    "the model as information, and not obeyed. If the folder is yours, run `goalwright "
+    'trust` in it, or trust it in the editor (VS Code: "Workspaces: Manage Workspace Trust").'
+)
 
 
 class Busy(Exception):
@@ -49,21 +65,95 @@ class Sealed(Exception):
     """The session is the record of a branch or a sub-agent: prompts go to the session that started it."""
 
 
-class Session(LiveSession):
-    """The live session with its turns. All methods run on the event loop of the daemon."""
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What works with the sessions of a daemon: factories and callbacks, one set for all of them."""
+
+    sessions: dict[str, Session]
+    """Those at hand, by id, children among them."""
+    turn: Callable[[Session, PromptPlanner | None], TurnRuns]
+    """For a prompt. ``None``: the planner mode of the settings."""
+    hooks: Callable[[Session], SessionHooks]
+    driver: Callable[[TurnRuns, Session, PromptPlanner | None], Driver]
+    """For a turn."""
+    explorer: Callable[[Session, str, Permission], Explorer]
+    """For a call, by its id."""
+    subagents: Callable[[Session, str], Subagents]
+    """For a call, by its id."""
+    hand_over: Callable[[Session, CallPermission], HandOver]
+    awaits_choice: Callable[[Session], bool]
+    """Whether the user has to choose a branch now."""
+    files_restored: Callable[[Session], None]
+    """Called after an undo or redo of file changes. Raises StoreError."""
+
+
+@dataclass(slots=True)
+class TurnState:
+    """What turns leave for those who look at the session, and for each other."""
+
+    calls: CallMemory
+    """The calls of the model, to see when they go in circles."""
+    received: Received | None = None
+    """The message that is coming in right now."""
+    leaves: bool = False
+    """The agent has handed its work over: the turn ends with this step."""
+    starting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by a sub-agent that is about to begin."""
+    wish: Wish | None = None
+    """For another plan; the turn under way takes it between two steps."""
+    last_result: TurnResult | None = None
+    """Of the newest turn that worked on a prompt; one that hooks refused was never worked on."""
+
+    def leave(self) -> None:
+        """The agent has handed its work over."""
+        self.leaves = True
+
+    def put_wish(self, wish: Wish | None) -> Wish | None:
+        """Have the turn take this wish, or none; returns the one that it would have taken."""
+        before, self.wish = self.wish, wish
+        return before
+
+
+@dataclass(slots=True)
+class _Running:
+    """How the turn under way is ended from outside."""
+
+    turn: asyncio.Task[tuple[StopReason, str]] | None = None
+    canceling: bool = False
+    failure: str = ""
+    """Why it is ended."""
+    stopping_jobs: asyncio.Task[None] | None = field(default=None)
+
+
+class Session:
+    """The parts of a session, its queue and its worker. All methods run on the event loop of the daemon."""
 
     def __init__(
         self,
         state: SessionState,
         agent: AgentProfile,
         services: Services,
+        features: Features,
         *,
         foreign: bool = False,
-        parent: LiveSession | None = None,
+        parent: Session | None = None,
     ) -> None:
-        """See LiveSession."""
-        super().__init__(state, agent, services, foreign=foreign, parent=parent)
-        self.hooks = services.features.hooks(self)
+        """``foreign``: the session came with the workspace, see ``daemon.store.own``. ``parent``: of a child."""
+        self.services = services
+        self.features = features
+        self.parent = parent
+        self.sealed = ""
+        """Why no prompt is taken; empty when one is. A child takes none but its parent's."""
+        above = parent
+        self.record = Record(state, services, foreign=foreign, parent=above and above.record)
+        self.policy = Policy(self.record, agent, services, above and above.policy)
+        self.budget = Budget(self.record, self.policy, services, above and above.budget)
+        self.commands = SessionCommands(self.record, services)
+        self.files = FileWork(self.record, self.policy, services)
+        self.hooks = features.hooks(self)
+        self.record.follow(self.hooks.seen)
+        self.assembly = Assembly(self.record, self.policy, self.budget, self.hooks, services)
+        self.compactor = Compactor(self.record, self.policy, self.assembly, self.hooks, services)
         self.eyes = StepDiagnostics(
             services.diagnostics,
             services.workspace,
@@ -73,32 +163,103 @@ class Session(LiveSession):
                 path, services.workspace, lambda name: self.rules.decide("read", name).action
             ),
         )
-        self._namer = Namer(self)
+        self.turn = TurnState(CallMemory(general_command(services.workspace)))
+        self._namer = Namer(self.record, self.policy, self.budget, services)
         self._queue = PromptQueue()
         self._worker: asyncio.Task[None] | None = None
-        self._turn: asyncio.Task[tuple[StopReason, str]] | None = None
+        self._running = _Running()
         self._compaction: asyncio.Task[Compacted] | None = None
-        self._canceling = False
-        self._failure = ""
-        """Why the running turn is ended from outside."""
-        self._stopping_jobs: asyncio.Task[None] | None = None
-        self.last_result: TurnResult | None = None
-        """Of the newest turn that worked on a prompt; one that hooks refused was never worked on."""
-        self.wish: Wish | None = None
-        """For another plan; the turn under way takes it between two steps."""
+        self._closing = False
+
+    # -- what it is, in short --
+
+    @property
+    def session_id(self) -> str:
+        """Id of the session and of its trace."""
+        return self.record.session_id
+
+    @property
+    def branch_id(self) -> str | None:
+        """Of a child, see ``daemon.model.branches``; None of a main line."""
+        return self.record.branch_id
+
+    @property
+    def state(self) -> SessionState:
+        """What its events add up to."""
+        return self.record.state
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it came with the workspace."""
+        return self.record.foreign
+
+    @property
+    def agent(self) -> AgentProfile:
+        """Who works in it."""
+        return self.policy.agent
+
+    @property
+    def config(self) -> Config:
+        """The settings in force."""
+        return self.policy.client.config
+
+    @property
+    def trust(self) -> Trust:
+        """Of the folder, as the client says that prompted last."""
+        return self.policy.client.trust
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """Provider variables of that client."""
+        return self.policy.client.env
+
+    @property
+    def mode(self) -> Mode:
+        """What may pass unasked."""
+        return self.policy.mode
+
+    @property
+    def model(self) -> str:
+        """The model that answers."""
+        return self.policy.model
+
+    @property
+    def rules(self) -> RuleSet:
+        """The rules that hold now. See Asker."""
+        return self.policy.rules
 
     @property
     def status(self) -> SessionStatus:
         """What the session does right now."""
-        if self.state.pending or self.services.features.awaits_choice(self):
+        if self.state.pending or self.features.awaits_choice(self):
             return "waiting"
         return "running" if self.running else "idle"
 
-    @property
-    def model(self) -> str:
-        """The model that answers: the session's own, else the one that the settings give its agent, or the default."""
-        settings = self.config.settings
-        return self.state.trace.model or settings.models.get(self.agent.name) or self.default_model
+    def emit(self, event: Event) -> None:
+        """Store, apply, publish. Raises StoreError when the log cannot be written."""
+        self.record.emit(event)
+
+    def notice(
+        self, level: Literal["info", "warning", "error"], text: str, code: str = "", *, about: str = ""
+    ) -> None:
+        """Tell the person something. Raises StoreError."""
+        self.record.notice(level, text, code, about=about)
+
+    def tell_of_trust(self) -> None:
+        """Once: what the folder tells the model is not obeyed, and how it would be."""
+        self.record.tell_once(t(NOT_TRUSTED), "trust", level="info")
+
+    def asked(self, request: PermissionRequest) -> None:
+        """See Asker."""
+        self.record.asked(request)
+
+    def replied(self, request: PermissionRequest, settled: Settled) -> None:
+        """See Asker."""
+        if settled.answer in ("once", "always"):
+            self.policy.design.note_approval(request)
+        self.record.replied(request, settled)
+
+    # -- prompts and the turn --
 
     @property
     def compacting(self) -> bool:
@@ -143,7 +304,7 @@ class Session(LiveSession):
         )
         if self.running:
             # What is sent after a stop is not what the stop holds back: it goes on with this.
-            waiting = self._queue.add(prompt, first=self._canceling)
+            waiting = self._queue.add(prompt, first=self._running.canceling)
             try:
                 self._queue_changed()
             except StoreError:
@@ -161,11 +322,10 @@ class Session(LiveSession):
         self.check_sealed()
         if self.running or waits_for_answer(self.state):
             raise Busy(t("The session is at work. Cancel the turn or wait for its end, then compact."))
-        assembly = Assembly(self)
-        await assembly.prepare()
-        async with self.files_lock:  # a prompt that comes now waits
+        await self.assembly.prepare()
+        async with self.files.lock:  # a prompt that comes now waits
             self.check_sealed()  # it may have ended meanwhile
-            self._compaction = asyncio.create_task(Compactor(self, assembly).compact("manual", instructions))
+            self._compaction = asyncio.create_task(self.compactor.compact("manual", instructions))
             try:
                 return await self._compaction
             except asyncio.CancelledError:
@@ -173,11 +333,11 @@ class Session(LiveSession):
                 raise
             finally:
                 self._compaction = None
-                assembly.publish()
+                self.assembly.publish()
 
     def begin_with(self, text: str) -> None:
         """Put the first user message into a new session, e.g. what another agent hands over."""
-        Recorder(self).add("user", (TextPart(text=text),), goal_id=None, tokens=estimate_tokens(text))
+        self.record.add("user", (TextPart(text=text),), goal_id=None, tokens=estimate_tokens(text))
 
     def edit_queued(self, prompt_id: str, text: str | None) -> bool:
         """Change a waiting prompt, or remove it with None. False when it is not waiting (any more)."""
@@ -217,24 +377,33 @@ class Session(LiveSession):
         if hold_queue and self._queue.hold(True):
             with contextlib.suppress(StoreError):  # it stops all the same
                 self._queue_changed()
-        if not self._canceling:  # a second cancel must not interrupt the cleaning up of the first
-            self._canceling = True
-            if self._turn is not None:  # else it is about to start, and will see that it must not
-                self._turn.cancel()
+        if not self._running.canceling:  # a second cancel must not interrupt the cleaning up of the first
+            self._running.canceling = True
+            if self._running.turn is not None:  # else it is about to start, and will see that it must not
+                self._running.turn.cancel()
         return True
 
     def fail(self, why: str) -> None:
         """End the running turn with an error, drop what waits, and stop its jobs."""
-        if self.running and not self._failure:
-            self._failure = why
+        if self.running and not self._running.failure:
+            self._running.failure = why
             self._queue.clear(why)
-            self._stopping_jobs = asyncio.create_task(self.jobs.stop_all())
+            self._running.stopping_jobs = asyncio.create_task(self.commands.jobs.stop_all())
             self.cancel()
 
     async def rest(self) -> None:
         """Wait until nothing runs and nothing waits to run. Cancelling the caller does not cancel the turn."""
         while self._worker is not None and not self._worker.done():
             await asyncio.wait({self._worker})
+
+    def close_open(self, why: str = STOPPED, took: Mapping[str, Took] | None = None) -> None:
+        """Bring the session to rest after its turn broke off. ``took``: what children came to that a killed daemon left
+        at work, by their id. Raises StoreError."""
+        close_what_is_open(self.record, self.services.store, self.model, why, took or {})
+
+    def seal_record(self, why: str) -> None:
+        """Take nothing more, at once."""
+        self.sealed = why
 
     def check_sealed(self) -> None:
         """Raises Sealed when nothing of the session may be changed any more."""
@@ -245,7 +414,7 @@ class Session(LiveSession):
         """Work on all that waits, then take nothing more, in one go: no prompt is accepted whose work would be lost."""
         while not self.sealed:
             await self.rest()
-            async with self.files_lock:  # what takes changes back between two turns comes to its end first
+            async with self.files.lock:  # what takes changes back between two turns comes to its end first
                 if not self.running:
                     self.sealed = self.sealed or why
 
@@ -259,6 +428,7 @@ class Session(LiveSession):
         """Cancel what runs, drop what waits, and write the last snapshot."""
         self._queue.clear(t("Goalwright was stopped."))
         self._closing = True
+        self.commands.leave()
         await self._namer.close()
         if self._compaction is not None:
             self._compaction.cancel()
@@ -269,22 +439,20 @@ class Session(LiveSession):
                 self.queue_stored()
         except StoreError as error:
             log.warning("the queue was not stored: %s", error)
-        self._left = waits
+        if waits:
+            self.record.leave()
         if self.running and self._worker is not None:
             self.cancel()
             await asyncio.wait({self._worker}, timeout=10)
         try:
-            if not self._left:
+            if not waits:
                 self.queue_stored()
         except StoreError as error:
             log.warning("the queue was not stored: %s", error)
         await self.eyes.close()
-        await self.jobs.close()
+        await self.commands.jobs.close()
         await self.hooks.close()
-        await asyncio.gather(*self._saving)
-        if self._snapshot_due is not None:
-            self.snapshot()
-        self.services.store.close(self.session_id)
+        await self.record.close()
 
     def queued(self) -> tuple[QueuedPrompt, ...]:
         """What waits, in order."""
@@ -319,7 +487,7 @@ class Session(LiveSession):
     def resume(self) -> bool:
         """Go on with a turn that waited for an answer when the daemon stopped; False when there is none.
 
-        Whoever calls it is there to answer, and has set ``config``, ``env`` and ``default_model``. What was asked is
+        Whoever calls it is there to answer, and has set what its client brings (``policy.use``). What was asked is
         withdrawn, and asked again as the rules and files are now. Raises StoreError.
         """
         if self.foreign or self.sealed or self.running or self._closing or not waits_for_answer(self.state):
@@ -334,19 +502,19 @@ class Session(LiveSession):
 
     async def _work(self, resumed: Waiting | None = None) -> None:
         while (resumed or self._queue) and not self._closing:
-            self._failure = ""
+            self._running.failure = ""
             goes_on = resumed is not None
             waiting, resumed = resumed or self._queue.take(), None
             try:
                 if self.state.turn is not None and not goes_on:
-                    close_what_is_open(self, STOPPED if waits_for_answer(self.state) else UNSTORED)
-                async with self.files_lock:
+                    self.close_open(STOPPED if waits_for_answer(self.state) else UNSTORED)
+                async with self.files.lock:
                     stop, detail = await self._run(waiting, goes_on=goes_on)
             except Left:
                 stop, detail = "canceled", LEFT_WAITING
             except StoreError as error:
                 log.error("the turn was stopped: %s", error)
-                stop, detail = "error", self._failure or str(error)
+                stop, detail = "error", self._running.failure or str(error)
                 self._store_failed(waiting.prompt.prompt_id, detail)
             except Exception as error:
                 log.exception("a turn failed")
@@ -357,13 +525,13 @@ class Session(LiveSession):
                         kind=error.__class__.__name__,
                     ),
                 )
-            if self.last_result is None or self.state.turn_has_prompt:
-                self.last_result = TurnResult(waiting.prompt.prompt_id, stop, detail)
+            if self.turn.last_result is None or self.state.turn_has_prompt:
+                self.turn.last_result = TurnResult(waiting.prompt.prompt_id, stop, detail)
             waiting.settle(stop, detail)
             self._queue.settle_steered(stop, detail)
-            if self.wish is not None:
-                self.wish.settle(waiting.prompt.prompt_id, stop, detail)
-                self.wish = None
+            if self.turn.wish is not None:
+                self.turn.wish.settle(waiting.prompt.prompt_id, stop, detail)
+                self.turn.wish = None
 
     def _store_failed(self, prompt_id: str, detail: str) -> None:
         """The log is the truth: without it the turn cannot go on, but everybody must hear of it."""
@@ -372,7 +540,7 @@ class Session(LiveSession):
         publish(Notice(trace_id=self.session_id, time=now, level="error", text=detail))
         try:
             if self.state.turn is not None:
-                close_what_is_open(self, UNSTORED)
+                self.close_open(UNSTORED)
                 return
         except StoreError:
             pass  # before the next turn it is tried again
@@ -386,32 +554,31 @@ class Session(LiveSession):
         prompt = waiting.prompt
         if not self.hooks.begun:
             await self.hooks.begin()
-        turn, self.leaves = Turn(self, prompt.planner), False
-        self.run_limits, out_of_time = limits_of(self), ""
+        turn, self.turn.leaves = self.features.turn(self, prompt.planner), False
+        self.budget.begin_run()
+        out_of_time = ""
         error_kind = ""
         if goes_on:
-            self._turn = asyncio.create_task(turn.resume())
+            self._running.turn = asyncio.create_task(turn.resume())
         elif self.hooks.wants("prompt.submit"):
             self._started(prompt)
-            self._turn = asyncio.create_task(self._checked(turn, waiting))
+            self._running.turn = asyncio.create_task(self._checked(turn, waiting))
         else:
             self._begin(turn, waiting)
-            self._turn = asyncio.create_task(turn.run())
-        if self._canceling:
-            self._turn.cancel()
+            self._running.turn = asyncio.create_task(turn.run())
+        if self._running.canceling:
+            self._running.turn.cancel()
         try:
-            await asyncio.wait(
-                {self._turn}, timeout=None if self.run_limits is None else self.run_limits.left()
-            )
-            if not self._turn.done():
-                out_of_time = run_over(self)
-                self._turn.cancel()
-                await asyncio.wait({self._turn})
-            stop, detail = self._turn.result()
+            await asyncio.wait({self._running.turn}, timeout=self.budget.run_left())
+            if not self._running.turn.done():
+                out_of_time = self.budget.run_over()
+                self._running.turn.cancel()
+                await asyncio.wait({self._running.turn})
+            stop, detail = self._running.turn.result()
             error_kind = turn.error_kind if stop == "error" else ""
         except asyncio.CancelledError:
-            if self._failure:
-                stop, detail = "error", self._failure
+            if self._running.failure:
+                stop, detail = "error", self._running.failure
             else:
                 stop, detail = (
                     ("permission_denied", out_of_time) if out_of_time else ("canceled", t("Canceled."))
@@ -428,10 +595,10 @@ class Session(LiveSession):
                     error=error,
                 ),
             )
-            close_what_is_open(self, detail)
+            self.close_open(detail)
         finally:
-            self._turn = None
-            self._canceling = False
+            self._running.turn = None
+            self._running.canceling = False
         if self.state.turn is not None:
             self._finish(prompt.prompt_id, stop, detail, error_kind)
         return stop, detail
@@ -439,7 +606,7 @@ class Session(LiveSession):
     def _started(self, prompt: QueuedPrompt) -> None:
         self.emit(TurnStarted(trace_id=self.session_id, time=self.services.now(), prompt_id=prompt.prompt_id))
 
-    def _begin(self, turn: Turn, waiting: Waiting, context: str = "") -> None:
+    def _begin(self, turn: TurnRuns, waiting: Waiting, context: str = "") -> None:
         """Make the prompt part of the conversation."""
         prompt = waiting.prompt
         if names := names_after(prompt.text, self.state.trace, self.state.plan):
@@ -451,7 +618,7 @@ class Session(LiveSession):
         # Not earlier: a prompt that waited must not be lost to a crash in between.
         self.queue_stored()
 
-    async def _checked(self, turn: Turn, waiting: Waiting) -> tuple[StopReason, str]:
+    async def _checked(self, turn: TurnRuns, waiting: Waiting) -> tuple[StopReason, str]:
         """Nothing of a prompt becomes part of the session before its hooks have agreed."""
         try:
             said = await self.hooks.submitted(waiting.prompt, waiting.prompt.attachments)
@@ -479,7 +646,7 @@ class Session(LiveSession):
                 error_kind=error_kind,
             )
         )
-        self.completed()
+        self.record.completed()
         self._namer.ended()
-        Assembly(self).publish()
-        self.snapshot()
+        self.assembly.publish()
+        self.record.snapshot()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from daemon.agents.loader import COMPACTION, load_agent
 from daemon.context.compaction import cut_middle, person_said, shortened
@@ -23,6 +22,10 @@ from daemon.context.summaries import (
 )
 from daemon.context.tokens import estimate_tokens
 from daemon.context.windowing.notes import GO_ON
+from daemon.loop.assembly import Assembly
+from daemon.loop.policy import Policy
+from daemon.loop.record import Record
+from daemon.loop.services import Services
 from daemon.model.events import ModelRetry
 from daemon.model.messages import NotePart, ReasoningPart, TextPart, Usage, added
 from daemon.provider.base import (
@@ -36,10 +39,6 @@ from daemon.provider.base import (
 )
 from daemon.steps.history import to_history_string
 from tools.localization import t, written_for_models
-
-if TYPE_CHECKING:
-    from daemon.loop.assembly import Assembly
-    from daemon.loop.session import Session
 
 _SHOWN_AGAIN = 8_000
 """Characters of an answer that cannot be used which the model sees again."""
@@ -83,11 +82,13 @@ class _Spent:
 class SummingUp:
     """One summary of one session."""
 
-    def __init__(self, session: Session, assembly: Assembly) -> None:
-        self._session = session
+    def __init__(self, record: Record, policy: Policy, assembly: Assembly, services: Services) -> None:
+        self._record = record
+        self._policy = policy
+        self._services = services
         self._assembly = assembly
         self._spent = _Spent()
-        self._model = session.model
+        self._model = policy.model
         self._share = 1.0
         """Of the messages: so much of them may be sent."""
         self._system: tuple[SystemBlock, ...] = ()
@@ -100,7 +101,7 @@ class SummingUp:
         """
         started = time.monotonic()
         self._share = _OVERFLOWED_SHARE if overflowed else 1.0
-        agent = self._session.agent.context
+        agent = self._policy.agent.context
         text, problem = await self._asked_other(prompt, agent, profile)
         if not text:
             text, problem = await self._asked(prompt, agent, profile)
@@ -118,11 +119,11 @@ class SummingUp:
 
         Nothing of the conversation is in that model's cache, so it is told what it is there for, and no more.
         """
-        session = self._session
-        found = () if session.agents is None else session.agents.agents
+        policy = self._policy
+        found = () if policy.agents is None else policy.agents.agents
         other = next((one for one in found if one.name == COMPACTION), None)
-        model = "" if other is None else other.model_by(session.config.settings.models)
-        if other is None or model in ("", session.model):
+        model = "" if other is None else other.model_by(policy.client.config.settings.models)
+        if other is None or model in ("", policy.model):
             return "", ""
         self._model = model
         self._system = (SystemBlock(other.prompt or load_agent(COMPACTION).prompt),)
@@ -131,16 +132,16 @@ class SummingUp:
         except ProviderError as error:
             text, problem = "", str(error)
         if not text:
-            session.tell_once(
+            self._record.tell_once(
                 t(
                     "The model of the agent {compaction}, {model}, could not sum up; {model2} does. {problem}",
                     compaction=COMPACTION,
                     model=model,
-                    model2=session.model,
+                    model2=policy.model,
                     problem=problem,
                 )
             )
-        self._model, self._system = session.model, ()
+        self._model, self._system = policy.model, ()
         return text, ""
 
     async def _asked(self, prompt: str, agent: str, profile: ContextProfile) -> tuple[str, str]:
@@ -192,22 +193,22 @@ class SummingUp:
         """Tokens that the model which is asked takes."""
         if not self._system:
             return profile.window
-        return min(profile.window, self._session.services.models.window(self._model, self._session.env))
+        return min(profile.window, self._services.models.window(self._model, self._policy.client.env))
 
     def _fitting(self, takes: int, answer: int, prompt: str) -> int:
         """Estimated tokens of messages that fit beside everything else. A little less, because estimates err."""
-        all_of_it = int((takes * _FILLED - answer) / self._session.state.calibration)
+        all_of_it = int((takes * _FILLED - answer) / self._record.state.calibration)
         return max(all_of_it - self._assembly.frame() - estimate_tokens(prompt), _LEAST_MESSAGES)
 
     async def _call(self, request: ModelRequest) -> str:
         """One call, to its end; its text, or what it thought when it said nothing else."""
-        session = self._session
+        record = self._record
 
         def retrying(retry: Retry) -> None:
-            session.emit(
+            record.emit(
                 ModelRetry(
-                    trace_id=session.session_id,
-                    time=session.services.now(),
+                    trace_id=record.session_id,
+                    time=record.now(),
                     attempt=retry.attempt,
                     delay_s=retry.delay_s,
                     reason=retry.reason,
@@ -215,7 +216,7 @@ class SummingUp:
                 )
             )
 
-        complete = await answered(session.services.models.stream(self._model, request), retrying)
+        complete = await answered(self._services.models.stream(self._model, request), retrying)
         self._count(complete)
         texts = [part.text for part in complete.parts if isinstance(part, TextPart)]
         thoughts = [part.text for part in complete.parts if isinstance(part, ReasoningPart)]
@@ -223,7 +224,7 @@ class SummingUp:
 
     def _count(self, complete: Complete) -> None:
         spent = self._spent
-        cost = self._session.services.models.cost(self._model, complete.usage)
+        cost = self._services.models.cost(self._model, complete.usage)
         spent.usage = complete.usage if spent.usage is None else added(spent.usage, complete.usage)
         if cost is not None:
             spent.cost = cost + (spent.cost or 0.0)
@@ -234,14 +235,14 @@ class SummingUp:
 
         ``earlier``: what a model wrote at an earlier compaction stands before it; it still says more than that.
         """
-        state = self._session.state
+        state = self._record.state
         before = next(
             (
                 (mark.keep_from, message.text())
                 for message in reversed(state.messages)
                 if (mark := message.compaction()) is not None
                 and mark.kind == "summary"
-                and not isinstance(read_summary(message.text(), self._session.agent.context), SummaryProblem)
+                and not isinstance(read_summary(message.text(), self._policy.agent.context), SummaryProblem)
             ),
             None,
         )

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from daemon.context.tokens import estimate_tokens, part_tokens, request_tokens
+from daemon.loop.assembly import Assembly
 from daemon.model.messages import FilePart, Message
 from daemon.provider.base import ModelRequest
+from daemon.state.session_state import SessionState
 from tools.localization import t
-
-if TYPE_CHECKING:
-    from daemon.loop.assembly import Assembly
-    from daemon.loop.session import Session
 
 _INSTRUCTIONS = ("instructions ", "untrusted instructions ")
 _MUCH = 0.15
@@ -24,9 +20,9 @@ _STEP = 4_096
 _NAMED = 3
 
 
-def what_fills(session: Session, assembly: Assembly) -> str:
+def what_fills(state: SessionState, assembly: Assembly) -> str:
     """The parts of the next request with their sizes, and what would make it fit. Sizes are estimates."""
-    ratio = session.state.calibration
+    ratio = state.calibration
 
     def size(tokens: int) -> int:
         return round(tokens * ratio)
@@ -38,7 +34,7 @@ def what_fills(session: Session, assembly: Assembly) -> str:
         if layer.name.startswith(_INSTRUCTIONS)
     }
     fixed = size(assembly.frame()) - sum(files.values())
-    attached, said, earlier = _of_messages(session.state.messages)
+    attached, said, earlier = _of_messages(state.messages)
     sizes = {
         t("the system prompt"): fixed - size(tools),
         t("the tools"): size(tools),

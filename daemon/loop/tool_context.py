@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from daemon.files.seen import SessionFiles
+from daemon.loop.session import Session
 from daemon.model.messages import ToolCallPart
 from daemon.permission.service import CallInfo, CallPermission
 from daemon.provider.call_ids import goal_of_step
 from daemon.redaction import SECRETS
 from tools.base import Plan, ToolContext
 from tools.sandbox.policy import SandboxPolicy
-
-if TYPE_CHECKING:
-    from daemon.loop.session import Session
 
 
 def call_permission(session: Session, call: ToolCallPart) -> CallPermission:
@@ -38,23 +35,23 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
         tool_call_id=call.id,
         permission=permission,
         files=SessionFiles(session.state.seen_files, services.editors, services.on_read),
-        history=session.keeper,
+        history=session.files.keeper,
         diagnostics=session.eyes,
         navigation=services.navigation,
         plan=plan,
         scratch=services.trace_folder(session_id) / "output",
         journal=services.journal,
-        on_output=lambda text: session.tool_output(call.id, call.name, text),
+        on_output=lambda text: session.commands.wrote(call.id, call.name, text),
         redact=SECRETS.text,
-        jobs=session.jobs,
+        jobs=session.commands.jobs,
         sandbox=sandbox_policy(session),
         copy_of=services.stands_for,
         confinement=services.confinement,
         environment=services.environment,
-        tell_person=session.tell_once,
-        hand_over=services.features.hand_over(session, permission),
-        subagents=services.features.subagents(session, call.id),
-        explorer=services.features.explorer(session, call.id, permission),
+        tell_person=session.record.tell_once,
+        hand_over=session.features.hand_over(session, permission),
+        subagents=session.features.subagents(session, call.id),
+        explorer=session.features.explorer(session, call.id, permission),
     )
 
 
@@ -64,7 +61,7 @@ def sandbox_policy(session: Session) -> SandboxPolicy:
     policy = settings.sandbox_policy()
     if policy.kind == "off":
         return policy
-    looks = session.mode == "plan" or session.looks
+    looks = session.mode == "plan" or session.policy.looks
     return replace(
         policy,
         kind="read-only" if looks else policy.kind,

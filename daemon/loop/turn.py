@@ -6,28 +6,24 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from daemon.context.instructions import NestedInstructions, files_at_work, with_instructions
 from daemon.context.prompt import UNTRUSTED, Layer
 from daemon.context.prompt_record import changed_prompt
 from daemon.context.tokens import calibrated, estimate_tokens, part_tokens
 from daemon.loop import written_calls
-from daemon.loop.assembly import Assembly
-from daemon.loop.budget import keep_budget, warn_of_cost
 from daemon.loop.call_times import CallTimes
-from daemon.loop.compacting import Compactor
 from daemon.loop.doom import Repeat
 from daemon.loop.history_marks import mark_history
 from daemon.loop.mentions import EXECUTED, NOT_DONE, calls_of, prompt_parts
 from daemon.loop.offered import belongs, depth, not_there, tell_of_agents
-from daemon.loop.recording import Recorder, new_message_id
+from daemon.loop.record import new_message_id
 from daemon.loop.restoring import Restorer
+from daemon.loop.session import Session
 from daemon.loop.step import Received, StepOutcome, run_calls, run_step
 from daemon.loop.step_diagnostics import StepDiagnostics
 from daemon.loop.too_long import what_fills
 from daemon.loop.tool_context import call_permission, tool_context
-from daemon.loop.unattended import run_over
 from daemon.loop.unfinished import UnfinishedText
 from daemon.model.events import (
     Delta,
@@ -72,9 +68,6 @@ from tools.diagnostics_text import describe_late
 from tools.localization import t
 from tools.registry import AnyTool
 
-if TYPE_CHECKING:
-    from daemon.loop.session import Session
-
 _NOT_RUN = "Not run: a plan was asked for. Answer with it as JSON in your text; the work comes after."
 _CIRCLE = "Not run: the same calls come again and again. A new plan is made first."
 _MOST_NUDGES = 3
@@ -92,12 +85,10 @@ class Turn:
         self._services = session.services
         self._state = session.state
         self._id = session.session_id
-        self._record = Recorder(session)
-        self._assembly = Assembly(session)
-        self._compactor = Compactor(session, self._assembly)
+        self._record = session.record
+        self._assembly = session.assembly
         self._goal_of_step: str | None = None
         self._goal_of_call: dict[str, str | None] = {}
-        self._goal_of_rest = self._current_goal
         self._started = 0.0
         self._times = CallTimes()
         self._stopped: dict[str, ToolResult] = {}
@@ -109,7 +100,7 @@ class Turn:
         """The layers of the system prompt that this turn has recorded."""
         self._seen: PlanTree | None = None
         """The plan as the model was asked last: the numbers that it gives are those of this plan."""
-        self._driver = session.services.features.driver(self, session, planner)
+        self._driver = session.features.driver(self, session, planner)
         self._unfinished = UnfinishedText(self._store_text)
         self._prompt = ""
         self._written = False
@@ -133,12 +124,12 @@ class Turn:
         """
         self._prompt = text
         agent = self._session.agent
-        message = self._add_user(text, attachments, context, task=depth(self._session) > 0)
+        message = self._add_user(text, attachments, context, task=depth(self._session.policy) > 0)
         if self._session.agent is not agent:
             self._driver = self._driver.anew()
         if self._session.parent is None:
             # A child has one prompt: what stands before it is not past, but given to it.
-            mark_history(self._session, self._assembly, message.sequence)
+            mark_history(self._record, self._assembly, message.sequence)
 
     async def run(self) -> tuple[StopReason, str]:
         """Work on the prompt. Raises CancelledError after everything received so far is stored."""
@@ -150,7 +141,7 @@ class Turn:
         await self._assembly.prepare()
         if any(layer.name.startswith(UNTRUSTED) for layer in self._assembly.layers):
             self._session.tell_of_trust()
-        tell_of_agents(self._session)
+        tell_of_agents(self._session.policy)
 
     async def resume(self) -> tuple[StopReason, str]:
         """Go on where the daemon stopped while it waited for an answer. Raises as ``run``."""
@@ -164,7 +155,7 @@ class Turn:
                 return outcome.stop, outcome.detail
         return await self._driver.resume()
 
-    # -- TurnRuns (daemon.planner) --
+    # -- TurnRuns --
 
     async def steps(self, pause: Callable[[], bool]) -> tuple[StopReason, str]:
         """See TurnRuns."""
@@ -175,7 +166,7 @@ class Turn:
             if outcome is None:
                 continue
             self.error_kind = outcome.error_kind
-            if outcome.stop != "tool_use" or self._session.leaves:
+            if outcome.stop != "tool_use" or self._session.turn.leaves:
                 if self._session.eyes.owed:
                     await self._tell_late()
                 return ("end_turn" if outcome.stop == "tool_use" else outcome.stop), outcome.detail
@@ -203,11 +194,11 @@ class Turn:
         else:
             return outcome
         if self._written or self._nudges == _MOST_NUDGES:
-            self._session.notice("warning" if worked else "error", gave_up, written_calls.CODE)
+            self._record.notice("warning" if worked else "error", gave_up, written_calls.CODE)
             return StepOutcome("error", gave_up)
         self._written = True
         self._nudges += 1
-        self._session.notice("info", noticed, written_calls.CODE)
+        self._record.notice("info", noticed, written_calls.CODE)
         self.tell(nudge)
         return None
 
@@ -227,11 +218,11 @@ class Turn:
             await self._tell_late()
         if self._state.notes:
             self._add_user("", ())  # something happened meanwhile that the model is to know
-        if over := run_over(self._session) or await keep_budget(self._session):
+        if over := self._session.budget.run_over() or await self._session.budget.keep():
             return over
         if self._subtasks and (refused := await self._run_subtasks()):
             return refused
-        await self._compactor.make_room()
+        await self._session.compactor.make_room()
         return ""
 
     async def _run_subtasks(self) -> str:
@@ -271,23 +262,22 @@ class Turn:
         """What language servers have said meanwhile about edits that got no answer in time."""
         while (report := await self._session.eyes.late()) is not None:
             text = describe_late(report, self._services.workspace)
-            self._session.notice("info", text, LATE_DIAGNOSTICS)
+            self._record.notice("info", text, LATE_DIAGNOSTICS)
 
     async def _step(self) -> StepOutcome:
-        if (limits := self._session.root.run_limits) is not None:
-            limits.taken += 1
+        self._session.budget.count_step()
         for _ in range(_OVERFLOWS):
             try:
                 return await run_step(self, self._stream())
             except ProviderError as error:
                 if error.kind != "overflow":
                     return StepOutcome("error", str(error), error.kind)
-                if not await self._compactor.overflowed(self._asked_for):
+                if not await self._session.compactor.overflowed(self._asked_for):
                     return StepOutcome(
-                        "error", f"{error} {what_fills(self._session, self._assembly)}", error.kind
+                        "error", f"{error} {what_fills(self._state, self._assembly)}", error.kind
                     )
         said = t("The conversation does not fit into the model's window even when compacted.")
-        return StepOutcome("error", f"{said} {what_fills(self._session, self._assembly)}")
+        return StepOutcome("error", f"{said} {what_fills(self._state, self._assembly)}")
 
     def _stream(self) -> AsyncGenerator[ProviderEvent, None]:
         window = self._assembly.window()
@@ -307,7 +297,7 @@ class Turn:
             return
         event = changed_prompt(layers, self._state.system_prompt, self._id, self._services.now())
         if event is not None:
-            self._session.emit(event)
+            self._record.emit(event)
         self._recorded = layers
 
     # -- StepHost --
@@ -325,7 +315,7 @@ class Turn:
 
     def receiving(self, received: Received | None) -> None:
         """See StepHost."""
-        self._session.received = received
+        self._session.turn.received = received
         if received is None:
             self._unfinished.stop()
 
@@ -349,12 +339,12 @@ class Turn:
                 name=event.name if start else None,
                 text="" if start else event.json,
             )
-        self._session.delta(delta)
+        self._record.delta(delta)
         if delta.kind != "tool_input":
             self._unfinished.add(delta)
 
     def _store_text(self, delta: Delta) -> None:
-        self._session.emit(
+        self._record.emit(
             MessageTextAdded(
                 trace_id=self._id,
                 time=self._services.now(),
@@ -377,17 +367,17 @@ class Turn:
             part=part,
         )
         self._unfinished.stored(event)
-        self._session.emit(event)
+        self._record.emit(event)
 
     def retrying(self, message_id: str, retry: Retry, *, void: bool) -> None:
         """See StepHost."""
         now = self._services.now()
         if void:
             self._unfinished.stop()
-            self._session.emit(
+            self._record.emit(
                 MessageDiscarded(trace_id=self._id, time=now, message_id=message_id, reason=retry.reason)
             )
-        self._session.emit(
+        self._record.emit(
             ModelRetry(
                 trace_id=self._id,
                 time=now,
@@ -423,7 +413,7 @@ class Turn:
             model=model or self._model,
             duration_ms=self._elapsed(),
         )
-        warn_of_cost(self._session)
+        self._session.budget.warn()
         return message
 
     def add_result(self, result: ToolResultPart, stop: StopReason | None = None) -> None:
@@ -432,7 +422,7 @@ class Turn:
         So a call that follows a change of focus in the same step stays when the goal before it is compacted.
         ``stop``: why the turn ends with this result.
         """
-        goal_id = self._goal_of_call.pop(result.tool_call_id, self._goal_of_rest())
+        goal_id = self._goal_of_call.pop(result.tool_call_id, self._state.plan.current_id)
         if goal_id is not None and goal_id not in self._state.plan.goals:
             goal_id = self._state.plan.current_id  # the call itself took it out of the plan
         finish = (FinishPart(reason=stop, time=self._services.now()),) if stop else ()
@@ -463,7 +453,7 @@ class Turn:
         self._goal_of_call[call.id] = goal_of_step(call.id) or self._state.plan.current_id
         if call.name == "bash":
             self._services.expect_command()
-        self._session.emit(
+        self._record.emit(
             ToolStarted(trace_id=self._id, time=self._services.now(), tool_call_id=call.id, name=call.name)
         )
 
@@ -471,7 +461,7 @@ class Turn:
         """See StepHost."""
         if self._asking:
             return Repeat()
-        repeat = self._session.calls.starting(call, self._state.messages, self._state.plan)
+        repeat = self._session.turn.calls.starting(call, self._state.messages, self._state.plan)
         return Repeat(not_run=_CIRCLE) if self._driver.circling(call.name, repeat) else repeat
 
     def tool_context(self, call: ToolCallPart, place: Place | None = None) -> ToolContext:
@@ -493,9 +483,9 @@ class Turn:
         if self._asking:
             return ToolResult(_NOT_RUN, title=t("not run"), is_error=True, metadata={"not_run": True})
         tool = self._services.tools.get(call.name)
-        if tool is None or not (call.id in self._by_user or belongs(self._session, call.name)):
+        if tool is None or not (call.id in self._by_user or belongs(self._session.policy, call.name)):
             offered = [spec.name for spec in self._assembly.tool_specs()]
-            words = not_there(self._session, call.name, offered)
+            words = not_there(self._session.policy, call.name, offered)
             return ToolResult(words, title=t("unknown tool"), is_error=True)
         if not self._session.rules.offered(tool.permission):
             return ToolResult(
@@ -506,7 +496,7 @@ class Turn:
             )
         work = self._with_hooks(tool, call, context)
         if call.name == "bash":
-            result = await self._session.commands.run(call.id, work, self.stopped)
+            result = await self._session.commands.under_way.run(call.id, work, self.stopped)
         else:
             result = await work
         if (goal_id := goal_of_step(call.id)) is not None:
@@ -545,14 +535,6 @@ class Turn:
     def _model(self) -> str:
         """The model of the next request; a hand-over between two steps may bring another agent, with its own."""
         return self._session.model
-
-    def for_goal(self, goal_id: str | None) -> None:
-        """What is recorded from now on belongs to this goal (after a crash)."""
-        self._goal_of_step = goal_id
-        self._goal_of_rest = lambda: goal_id
-
-    def _current_goal(self) -> str | None:
-        return self._state.plan.current_id
 
     def _elapsed(self) -> int | None:
         return int((time.monotonic() - self._started) * 1000) if self._started else None

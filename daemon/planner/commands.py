@@ -22,19 +22,17 @@ async def replan(session: Session, instructions: str = "") -> TurnResult:
     if session.sealed:
         raise Sealed(session.sealed)
     instructions = instructions.strip()
-    if session.wish is not None:
-        session.wish.settle(
-            session.state.turn or "", "canceled", t("A later wish for a plan took its place.")
-        )
     at_rest = not session.running
-    wish = session.wish = Wish("" if at_rest else instructions, asyncio.get_running_loop().create_future())
+    wish = Wish("" if at_rest else instructions, asyncio.get_running_loop().create_future())
+    if (earlier := session.turn.put_wish(wish)) is not None:
+        earlier.settle(session.state.turn or "", "canceled", t("A later wish for a plan took its place."))
     if at_rest:
         await session.prompt(f"{REPLAN} {instructions}".strip(), planner="replan")
     try:
         return await asyncio.shield(wish.result)
     except asyncio.CancelledError:
         # Whoever wished does not wait any more. A plan that is being made already is made.
-        if not at_rest and session.wish is wish:
-            session.wish = None
+        if not at_rest and session.turn.wish is wish:
+            session.turn.put_wish(None)
             wish.settle(session.state.turn or "", "canceled", t("The wish for a plan was withdrawn."))
         raise

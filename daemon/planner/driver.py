@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from daemon.loop.doom import Repeat
-from daemon.loop.recording import Recorder
-from daemon.loop.step import StepOutcome
-from daemon.model.messages import StopReason, ToolCallPart
+from daemon.loop.features import TurnRuns
+from daemon.model.messages import StopReason
 from daemon.model.traces import PromptPlanner
 from daemon.plan.changes import Change, Updated
 from daemon.plan.tree import PlanError
@@ -59,30 +58,6 @@ PAUSED: StopReason = "tool_use"
 """How ``TurnRuns.steps`` ends when ``pause`` said so: the loop could go on."""
 
 
-class TurnRuns(Protocol):
-    """What the driver has the turn do."""
-
-    async def steps(self, pause: Callable[[], bool]) -> tuple[StopReason, str]:
-        """The plain loop, until the model stops, or ``pause`` is true between two steps (then ``tool_use``)."""
-        ...
-
-    async def between(self) -> str:
-        """What is done before each step; returns why the turn must end, or an empty text."""
-        ...
-
-    async def ask(self) -> StepOutcome:
-        """One call of the model whose tool calls are refused."""
-        ...
-
-    async def start(self, calls: Sequence[ToolCallPart]) -> StepOutcome:
-        """Run calls that the model did not make, as one message of its own."""
-        ...
-
-    def tell(self, text: str) -> None:
-        """A note to the model, as a user message."""
-        ...
-
-
 @dataclass(slots=True)
 class _Circle:
     """What is known of the circle for which no plan was made yet."""
@@ -100,7 +75,6 @@ class Driver:
         self._turn = turn
         self._session = session
         self._tree = session.state.plan
-        self._recorder = Recorder(session)
         self._wanted: PromptPlanner | None = planner
         self._course = Course(
             self._mode(planner), session.config.settings.allow_replan, parallel=can_share(session)
@@ -175,7 +149,7 @@ class Driver:
         """Record what the model does to the plan."""
         if isinstance(change, Updated) and change.updates.get("status") == "abandoned":
             self._given_up.add(change.goal_id)
-        self._recorder.goal(change)
+        self._session.record.goal(change)
 
     # -- inside --
 
@@ -184,7 +158,7 @@ class Driver:
             before = self._course
             self._course, decision = decide(before, self._tree, happening)
             if isinstance(decision, End):
-                if self._session.wish is None or decision.stop != "end_turn":
+                if self._session.turn.wish is None or decision.stop != "end_turn":
                     return decision.stop, decision.detail
                 # The person wants a plan, and the model has just stopped.
                 self._course = before
@@ -196,7 +170,7 @@ class Driver:
             else:
                 self._begin(decision)
                 happening = await self._ran()
-            if isinstance(happening, Ran) and self._session.leaves:
+            if isinstance(happening, Ran) and self._session.turn.leaves:
                 return happening.stop, happening.detail  # the work goes on elsewhere
 
     def _begin(self, work: Work) -> None:
@@ -219,7 +193,7 @@ class Driver:
         outcome = await self._turn.start(step_calls(work.goal_ids, self._session))
         if outcome.stop != "tool_use":
             return RanTogether(outcome.stop, outcome.detail)
-        if self._session.wish is not None:
+        if self._session.turn.wish is not None:
             return Paused("person")
         return self._ended_together(work.goal_ids)
 
@@ -240,7 +214,7 @@ class Driver:
         stop, detail = await self._turn.steps(self._is_paused)
         if stop != PAUSED:
             return Ran(stop, detail, frozenset(self._given_up), asks(self._session.state.messages))
-        if self._session.wish is not None:
+        if self._session.turn.wish is not None:
             return Paused("person")
         if tool := self._circle.tool:
             self._circle.tool = ""
@@ -252,7 +226,7 @@ class Driver:
         return Paused("failures", failing)
 
     def _is_paused(self) -> bool:
-        if self._session.wish is not None or self._circle.tool:
+        if self._session.turn.wish is not None or self._circle.tool:
             return True
         if self._course.mode != "on_demand" or not self._course.free:
             return False
@@ -263,13 +237,13 @@ class Driver:
 
     async def _ask(self, ask: Ask) -> Happening:
         session = self._session
-        wish, session.wish = session.wish, None
+        wish = session.turn.put_wish(None)
         try:
             made = await self._asked(
                 ask, "" if wish is None else wish.instructions, by_person=wish is not None
             )
         except BaseException:
-            session.wish = session.wish or wish  # the turn ends, and tells
+            session.turn.put_wish(session.turn.wish or wish)  # the turn ends, and tells
             raise
         again = ask.kind == "again"
         if isinstance(made, Planned):
@@ -325,4 +299,4 @@ class Driver:
 
     def _record(self, changes: list[Change] | tuple[Change, ...]) -> None:
         for change in changes:
-            self._recorder.goal(change)
+            self._session.record.goal(change)

@@ -28,8 +28,10 @@ _RESULT = 3_000
 
 def can_share(session: Session) -> bool:
     """Return whether sub-agents can do steps of the session's plan: it has the tool, and the agent is there."""
-    has_task = not session.foreign and any(tool.name == TASK for tool in offered(session))
-    return has_task and any(agent.name == WORKER for agent in serving(session))
+    has_task = not session.foreign and any(
+        tool.name == TASK for tool in offered(session.policy, session.services.tools)
+    )
+    return has_task and any(agent.name == WORKER for agent in serving(session.policy))
 
 
 def step_calls(goal_ids: Iterable[str], session: Session) -> list[ToolCallPart]:

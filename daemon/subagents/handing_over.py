@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from daemon.loop.assembly import Assembly
 from daemon.loop.mentions import become
 from daemon.loop.restoring import PERSON
 from daemon.model.goals import Goal
@@ -27,7 +26,6 @@ from tools.exploring import Told
 from tools.localization import noted, t
 
 if TYPE_CHECKING:
-    from daemon.loop.live import LiveSession
     from daemon.loop.session import Session
 
 BUILD = "build"
@@ -152,9 +150,8 @@ async def _go_on_as(
     if goal is not None and session.state.plan.current_id != goal.id:
         for change in session.state.plan.plan_focus(goal):
             session.emit(goal_event(change, session.session_id, now, by, plan=session.state.plan))
-    assembly = Assembly(session)
-    await assembly.prepare()
-    assembly.publish()
+    await session.assembly.prepare()
+    session.assembly.publish()
 
 
 def _first_open(tree: PlanTree) -> Goal | None:
@@ -168,7 +165,7 @@ def _first_open(tree: PlanTree) -> Goal | None:
 class _ApprovalAsker:
     """Asks for the session, by rules that name ``hand_over``: modes and ``"*": "allow"`` do not approve plans."""
 
-    def __init__(self, session: LiveSession) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
 
     @property
@@ -187,7 +184,7 @@ class _ApprovalAsker:
         return RuleSet(
             base=_naming(config.base_rules),
             workspace=_naming(config.workspace_rules),
-            session=_naming(session.root.state.granted),
+            session=_naming(session.record.main.state.granted),
             trusted=config.trusted,
             granted=_naming(granted),
             granted_here=_naming(granted_here),

@@ -18,8 +18,6 @@ from daemon.agents.loader import UnknownAgent
 from daemon.context.compaction import open_goals
 from daemon.context.handover import Giving, changed_paths, handover_text, last_report
 from daemon.loop.children import close_child, open_child
-from daemon.loop.design import guard, unasked_words
-from daemon.loop.recording import Recorder
 from daemon.loop.recovery import read_state
 from daemon.model.branches import SubagentMeta, child_id
 from daemon.model.events import SessionUpdated, SubagentStarted
@@ -88,7 +86,7 @@ async def report_back(
     session: Session, permission: CallPermission, report: str, success_rate: float | None
 ) -> Told:
     """The execute agent has done what it could: its turn ends with this step. Raises ToolError, PermissionDenied."""
-    if not session.handed_over:
+    if not session.policy.handed_over:
         raise ToolError(
             "No init agent waits for this report: end with it, as your answer. (The person can hand the session over "
             "to init.)"
@@ -98,7 +96,7 @@ async def report_back(
             "hand_over", ("init",), t("Report back to the init agent?"), detail=cut_text(report, _DETAIL)
         )
     )
-    session.leaves = True
+    session.turn.leave()
     rate = "" if success_rate is None else t("success rate {success_rate:g}", success_rate=success_rate)
     return Told(
         "Reported to the init agent. Your work ends here.",
@@ -191,11 +189,10 @@ async def _carried_out(
             description=f"{EXECUTE} {number}: {state.trace.title}",
         )
     except BaseException:
-        Recorder(session).subagent_ended(meta.model_copy(update={"status": "failed", "stop_reason": "error"}))
+        session.record.subagent_ended(meta.model_copy(update={"status": "failed", "stop_reason": "error"}))
         raise
-    child.handed_over = True
-    child.design = tuple(guard(path) for path in changed_paths(state.messages))
-    child.keeper = SharedHistory(child.history, session.keeper, call_id)
+    child.policy.take_over(changed_paths(state.messages))
+    child.files.keep_in(SharedHistory(child.files.history, session.files.keeper, call_id))
     stop: StopReason = "canceled"
     detail = ""
     try:
@@ -209,7 +206,7 @@ async def _carried_out(
         canceled = await finish(closing)
         # Nothing is awaited in between: what the child took is its own until here, and the parent's from here.
         meta = _ended(meta, child.state, stop)
-        Recorder(session).subagent_ended(meta)
+        session.record.subagent_ended(meta)
         if canceled:
             raise asyncio.CancelledError
     return meta, child, detail
@@ -315,7 +312,7 @@ def _told(session: Session, meta: SubagentMeta, child: Session, detail: str) -> 
     stopped = "" if meta.stop_reason is None else _STOPS.get(meta.stop_reason, "")
     if stopped:
         facts.append(f"{stopped}: what follows is how far it came. {detail}".strip())
-    facts += unasked_words(child)
+    facts += child.policy.design.unasked_words()
     giving = replace(giving_of(child.state, report=meta.summary), facts=facts)
     text = handover_text(giving, "init", RESULT_TOKENS)
     rate = "" if meta.success_rate is None else t(", success rate {meta}", meta=_share(meta))

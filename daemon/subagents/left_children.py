@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from daemon.loop.interrupted import Took
@@ -27,8 +27,14 @@ log = logging.getLogger(__name__)
 class LeftChildren:
     """See the module. ``open_session``: opens a stored session, or gives the live one."""
 
-    def __init__(self, services: Services, open_session: Callable[[str], Awaitable[Session]]) -> None:
+    def __init__(
+        self,
+        services: Services,
+        sessions: Mapping[str, Session],
+        open_session: Callable[[str], Awaitable[Session]],
+    ) -> None:
         self._services = services
+        self._sessions = sessions
         self._open = open_session
 
     async def close(self, state: SessionState) -> dict[str, Took]:
@@ -61,14 +67,14 @@ class LeftChildren:
 
     async def _close(self, session_id: str) -> Took | None:
         services = self._services
-        if (live := services.sessions.get(session_id)) is not None:
+        if (live := self._sessions.get(session_id)) is not None:
             # Somebody looks at it, or it works: it was opened by this daemon, and that closed it.
             return None if live.state.trace.running else Took.of(live.state.trace)
         try:
             child = await self._open(session_id)
             if child.state.trace.running or child.running:
                 return None
-            child.snapshot()
+            child.record.snapshot()
         except UnknownTrace:
             return None  # it had not begun
         except StoreError as error:

@@ -20,7 +20,6 @@ from daemon.loop.children import close_child, open_child
 from daemon.loop.interrupted import NOTHING_SAID, metadata_of, task_words, title_of
 from daemon.loop.mentions import attachments_of
 from daemon.loop.offered import depth, serving
-from daemon.loop.recording import Recorder
 from daemon.model.branches import SubagentMeta
 from daemon.model.events import SessionUpdated, SubagentStarted
 from daemon.model.messages import Message, StopReason
@@ -57,7 +56,7 @@ class SessionSubagents:
         """See Subagents."""
         session = self.session
         limit = session.config.settings.max_depth
-        if depth(session) >= limit:
+        if depth(session.policy) >= limit:
             raise ToolError("Sub-agents are not started from here (setting max_depth): do the task yourself.")
         if session.foreign:
             raise ToolError(
@@ -65,7 +64,7 @@ class SessionSubagents:
                 "Tell the person to begin a new session."
             )
         # One after the other, as the calls stand: else whose file is read first would take the first free place.
-        async with session.starting:
+        async with session.turn.starting:
             profile = await self._profile(agent)
         async with contextlib.AsyncExitStack() as stack:
             # Who works for another one waits for nobody: that one waits for him, and holds a place.
@@ -88,7 +87,7 @@ class SessionSubagents:
             t(
                 "{why} Tasks go to: {session}.",
                 why=why,
-                session=", ".join(agent.name for agent in serving(session)),
+                session=", ".join(agent.name for agent in serving(session.policy)),
             )
         )
 
@@ -109,12 +108,12 @@ class SessionSubagents:
                 meta.id,
                 profile,
                 model=profile.model_by(session.config.settings.models),
-                description=task_words(session, self.call_id, prompt, _TITLE),
+                description=task_words(session.record, self.call_id, prompt, _TITLE),
             )
         except StoreError as error:
             _completed(session, meta.model_copy(update={"status": "failed", "stop_reason": "error"}))
             raise ToolError(f"The sub-agent could not begin: {error}") from error
-        child.keeper = SharedHistory(child.history, session.keeper, self.call_id)
+        child.files.keep_in(SharedHistory(child.files.history, session.files.keeper, self.call_id))
         stop: StopReason = "canceled"
         detail = ""
         try:
@@ -144,7 +143,7 @@ class SessionSubagents:
         attachments = attachments_of(self.call_id, prompt, self.session.state.messages)
         working = asyncio.ensure_future(child.prompt(prompt, attachments, planner="in_loop"))
         await asyncio.sleep(0)  # now it has its task
-        child.sealed = t(_SEALED)
+        child.seal_record(t(_SEALED))
         result = await working
         return result.stop, result.detail
 
@@ -157,14 +156,14 @@ class SessionSubagents:
             content = f"The sub-agent {meta.id} ({meta.agent}) did not finish: {_why(stop, detail)}{said}"
         took = self.session.services.now() - meta.started_at
         steps = sum(message.role == "assistant" and message.compaction() is None for message in messages)
-        metadata = metadata_of(meta, self.session) | {
+        metadata = metadata_of(meta, self.session.record) | {
             "stop_reason": stop,
             "steps": steps,
             "duration_ms": int(took.total_seconds() * 1000),
         }
         if where is not None:
             metadata["output"] = str(where)
-        title = title_of(meta, self.session)
+        title = title_of(meta, self.session.record)
         return Told(
             content, title if stop == "end_turn" else f"{title} ({stop})", metadata, stop != "end_turn"
         )
@@ -221,7 +220,7 @@ def _last(metas: Iterable[SubagentMeta]) -> int:
 
 
 def _ended(meta: SubagentMeta, child: Session, stop: StopReason) -> SubagentMeta:
-    usage, cost = spent(child)
+    usage, cost = spent(child.record)
     return meta.model_copy(
         update={
             "status": "completed" if stop == "end_turn" else "failed",
@@ -236,7 +235,7 @@ def _ended(meta: SubagentMeta, child: Session, stop: StopReason) -> SubagentMeta
 
 def _completed(session: Session, meta: SubagentMeta) -> None:
     try:
-        Recorder(session).subagent_ended(meta)
+        session.record.subagent_ended(meta)
     except StoreError as error:
         log.warning("the end of %s is not in the log: %s", meta.id, error)
 

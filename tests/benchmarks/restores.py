@@ -83,6 +83,6 @@ async def _restores(stage: Stage, root: Path, size: int, count: int) -> list[flo
 
 async def _change(session: Session, paths: Sequence[Path], call: str) -> None:
     plan = [FileChange(path, data := path.read_bytes(), data.replace(b"= 0", b"= 1")) for path in paths]
-    versions = await session.history.keep(plan, call)
+    versions = await session.files.history.keep(plan, call)
     await asyncio.to_thread(atomic.write_all, plan)
-    session.history.written(versions)
+    session.files.history.written(versions)

@@ -84,7 +84,7 @@ async def reopened(folder: Path) -> int:
     await check_told_as_ended(FileTraceStore(folder / "workspace" / ".trace"), session_id)
     async with daemon(folder, "Here I am again.") as bench:
         session = await bench.opened(session_id)
-        session.default_model = "fake/model"
+        session.policy.use(default_model="fake/model")
         check_pairs(session.state)
         assert session.state.turn is None
         assert bench.core.permissions.pending() == []

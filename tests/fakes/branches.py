@@ -147,7 +147,7 @@ async def exploring(
         assert steps.open == 0, f"a stream of {name} was left open"
     assert left_over(folder / "home") == []
     for session in bench.core.open_sessions:
-        assert all(other.parent is None for other in session.services.sessions.values())
+        assert all(other.parent is None for other in session.features.sessions.values())
     if not changes:
         assert state_of(workspace) == before
 

@@ -50,7 +50,7 @@ class Bench:
         """A new session that is listened to. ``settings`` as an editor sends them."""
         session = self.core.new_session(model="fake/model", agent=agent)
         if settings is not None:
-            session.config = session.config.overlaid(settings, "editor", "test")
+            session.policy.use(config=session.config.overlaid(settings, "editor", "test"))
         self.core.bus.subscribe(session.session_id, self.heard.append)
         return session
 

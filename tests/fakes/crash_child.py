@@ -64,7 +64,7 @@ async def work(folder: Path, *, ask: bool = False) -> None:
     )
     session = core.new_session(model="fake/model")
     if not ask:
-        session.config = session.config.overlaid(ALLOW_ALL, "editor", "test")
+        session.policy.use(config=session.config.overlaid(ALLOW_ALL, "editor", "test"))
     await asyncio.gather(*(session.prompt(text) for text in PROMPTS))
     await asyncio.Event().wait()
 

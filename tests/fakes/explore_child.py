@@ -85,7 +85,7 @@ async def work(folder: Path, stage: str) -> None:
     TrustedFolders(folder / "home").add(workspace)
     core = Daemon(workspace, diagnostics=FakeDiagnostics(), models=models, state_folder=folder / "home")
     session = core.new_session(model="fake/model")
-    session.config = session.config.overlaid(settings, "editor", "test")
+    session.policy.use(config=session.config.overlaid(settings, "editor", "test"))
     await session.prompt("go")
     (folder / "finished").touch()
     await asyncio.Event().wait()

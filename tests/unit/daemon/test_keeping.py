@@ -299,7 +299,7 @@ async def test_a_session_in_which_nothing_was_begun_is_not_the_one_used_last(tmp
         bench.core.bus.subscribe(empty.session_id, lambda _: None)
         assert len(await bench.core.traces(limit=9)) == 2, "a client looks at it"
         bench.core.update_session(empty, {"title": "Mine", "titled_by": "user"})
-        empty.snapshot()
+        empty.record.snapshot()
         assert await keeping.last_used() == (empty.session_id, None)
 
 

@@ -243,7 +243,7 @@ async def test_nothing_is_handed_over_from_an_empty_session_or_one_that_came_wit
         await prompt(client, params)
         session = door.bench.core.live(params["sessionId"])
         assert session is not None
-        session.foreign = True
+        session.record.foreign = True
         error = await client.refused("goalwright/session/handover", {**params, "agent": "init"})
         assert (error.code, "came with the folder" in str(error)) == (INVALID_PARAMS, True)
         wrong = await client.refused("goalwright/session/handover", {**params, "agent": "build"})

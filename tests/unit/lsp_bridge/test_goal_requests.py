@@ -264,7 +264,7 @@ async def test_in_a_session_that_came_with_the_folder_the_plan_can_be_changed_bu
     async with served(goal(add=["Cart"], focus="1"), READ, edit("line 5\n", "five\n"), "Done.") as door:
         me = await person(door)
         await prompt(me)
-        me.session.foreign = True
+        me.session.record.foreign = True
         code, said = await me.refused("abandon", goalId=me.id("1"), reason="no", revertFiles=True)
         assert (code, "not begun by you" in said) == (HISTORY_CONFLICT, True)
         await me.do("abandon", goalId=me.id("1"), reason="no")

@@ -74,7 +74,7 @@ async def test_a_client_without_a_key_does_not_go_on_with_the_demo_model(folder:
         assert session.status == "waiting"
         assert not session.running
         # Somebody with a key comes, too.
-        session.default_model = "fake/model"
+        session.policy.use(default_model="fake/model")
         assert session.resume()
         await until(lambda: door.bench.core.permissions.pending() != [])
         await door.bench.answer()

@@ -64,10 +64,10 @@ async def test_handing_over_drops_the_own_limits_and_none_of_those_above(tmp_pat
         session = bench.session(agent="plan")
         designer = open_child(session, "s1", load_agent("init"))
         worker = open_child(designer, "s1", load_agent("execute"))
-        worker.handed_over = True
-        assert designer.insists == {"edit", "bash"}
-        assert worker.insists == frozenset()
-        assert worker.looks
+        worker.policy.take_over(())
+        assert designer.policy.insists == {"edit", "bash"}
+        assert worker.policy.insists == frozenset()
+        assert worker.policy.looks
         assert [
             rule.action for rule in (worker.rules.decide("edit", "a"), worker.rules.decide("bash", "make"))
         ] == ["deny"] * 2

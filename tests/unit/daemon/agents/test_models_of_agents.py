@@ -10,7 +10,6 @@ import pytest
 from daemon.agents.loader import load_agent
 from daemon.config import Config
 from daemon.context.profiles import profile_for
-from daemon.loop.assembly import Assembly
 from tests.fakes.core import ALLOW_ALL, Bench, daemon
 from tests.fakes.models import Call
 from tests.fakes.subagents import subagents, task
@@ -27,8 +26,8 @@ MODELS = {
 
 def begin(bench: Bench, agent: str = "build", **settings: Any) -> Any:
     session = bench.core.new_session(agent=agent)
-    session.default_model = "fake/default"
-    session.config = session.config.overlaid(settings, "editor", "test")
+    session.policy.use(default_model="fake/default")
+    session.policy.use(config=session.config.overlaid(settings, "editor", "test"))
     return session
 
 
@@ -88,7 +87,7 @@ def test_execute_compacts_at_70_percent_of_the_real_window(window: int, trigger:
 async def test_execute_compacts_by_the_window_of_its_own_model(tmp_path: Path) -> None:
     models = {"init": "anthropic/claude-opus-4-5", "execute": "anthropic/claude-sonnet-5-5"}
     async with daemon(tmp_path) as bench:
-        profiles = [Assembly(begin(bench, agent, models=models)).profile for agent in ("init", "execute")]
+        profiles = [begin(bench, agent, models=models).assembly.profile for agent in ("init", "execute")]
         assert [profile.compact_at for profile in profiles] == [150_000, 700_000]
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from daemon.agents.loader import UnknownAgent, load_agent
-from daemon.loop.assembly import Assembly
 from daemon.model.events import Notice
 from tests.fakes.core import ALLOW_ALL, Bench, daemon
 from tests.fakes.models import Call
@@ -45,14 +44,14 @@ async def test_a_session_begins_with_an_agent_of_the_persons_own(tmp_path: Path)
         assert request.system[0].text.startswith("You are mine.")
         assert [tool.name for tool in request.tools] == ["read", "ls"]
         assert "There is no tool named 'write'" in results(session)[0].content
-        profile = Assembly(session).profile
+        profile = session.assembly.profile
         assert (profile.keep_steps, profile.compact_at) == (7, 9000)
 
 
 async def test_the_persons_settings_go_before_the_agents_numbers(tmp_path: Path) -> None:
     put(own(tmp_path), "critic", "context: {keep_steps: 7, compact_at: 9000}")
     async with daemon(tmp_path, command_line={"keep_steps": 2, "compact_at_tokens": 5000}) as bench:
-        profile = Assembly(bench.session(agent="critic")).profile
+        profile = bench.session(agent="critic").assembly.profile
         assert (profile.keep_steps, profile.compact_at) == (2, 5000)
 
 
@@ -174,7 +173,7 @@ async def test_a_session_whose_agent_is_gone_goes_on_with_build_and_says_so(tmp_
     (own(tmp_path) / "critic.md").unlink()
     async with daemon(tmp_path, "Two.", command_line=ALLOW_ALL) as bench:
         again = await bench.opened(session.session_id)
-        again.default_model = "fake/model"
+        again.policy.use(default_model="fake/model")
         await again.prompt("go on")
         assert again.agent == load_agent("build")
         assert "There is no agent critic here: build works in its place." in told(bench)
@@ -191,7 +190,7 @@ async def test_who_stands_in_for_an_agent_whose_file_broke_only_looks(
     put(own(tmp_path), name, "deny: edti")
     async with daemon(tmp_path, "Two.", "Three.", command_line=ALLOW_ALL) as bench:
         again = await bench.opened(session.session_id)
-        again.default_model = "fake/model"
+        again.policy.use(default_model="fake/model")
         await again.prompt("go on")
         assert (again.agent.name, again.agent.only_looks) == (place, True)
         assert again.rules.decide("edit", "a").action == "deny"
@@ -208,7 +207,7 @@ async def test_an_agent_of_a_folder_that_a_client_trusts_is_there_when_it_prompt
         await session.prompt("go")
     async with daemon(tmp_path, "Two.", trusted=False) as bench:
         again = await bench.opened(session.session_id)
-        again.default_model = "fake/model"
-        again.trust = "trusted"  # as an editor says it with a prompt
+        again.policy.use(default_model="fake/model")
+        again.policy.use(trust="trusted")  # as an editor says it with a prompt
         await again.prompt("go on")
         assert bench.models.requests[0].system[0].text.startswith("You are the house.")

@@ -7,7 +7,6 @@ from pathlib import Path
 from daemon.context.project_map import MAX_ENTRIES, MAX_TOKENS, project_map
 from daemon.context.prompt import Layer
 from daemon.context.tokens import estimate_tokens
-from daemon.loop.assembly import Assembly
 from tests.fakes.core import Bench, daemon
 
 
@@ -116,19 +115,19 @@ async def test_it_stands_in_the_prompt_and_stays_the_same_in_a_session(tmp_path:
         assert text.splitlines()[1:-1] == ["Folders:", "- src/", "Languages: Python", "Tests: make test"]
         assert first.system == second.system
         other = bench.session()
-        await Assembly(other).prepare()
-        assert "later/" in layer(bench, other.layers)
-        assert "secret/" in layer(bench, other.layers)
+        await other.assembly.prepare()
+        assert "later/" in layer(bench, other.assembly.layers)
+        assert "secret/" in layer(bench, other.assembly.layers)
 
 
 async def test_a_rule_that_comes_later_takes_a_folder_off_it(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         make(bench.workspace, "src/a.py", "secret/b.py")
         session = bench.session()
-        await Assembly(session).prepare()
-        assert "secret/" in layer(bench, session.layers)
-        session.config = session.config.overlaid(
-            {"permission": {"read": {"secret/*": "deny"}}}, "editor", "t"
+        await session.assembly.prepare()
+        assert "secret/" in layer(bench, session.assembly.layers)
+        session.policy.use(
+            config=session.config.overlaid({"permission": {"read": {"secret/*": "deny"}}}, "editor", "t")
         )
-        await Assembly(session).prepare()
-        assert "secret/" not in layer(bench, session.layers)
+        await session.assembly.prepare()
+        assert "secret/" not in layer(bench, session.assembly.layers)

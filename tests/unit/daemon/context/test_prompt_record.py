@@ -81,6 +81,6 @@ async def test_a_session_records_its_prompt_once_per_change_also_after_it_was_re
         assert all(KEY not in path.read_text() for path in Path(folder).rglob("events.jsonl"))
     async with daemon(tmp_path, "Still there.") as bench:
         session = await bench.opened(session.session_id)
-        session.default_model = "fake/model"
+        session.policy.use(default_model="fake/model")
         await session.prompt("hello again")
         assert bench.events(SystemPromptChanged) == []

@@ -149,7 +149,7 @@ async def test_a_choice_that_is_the_persons_stays_theirs_until_they_leave_it(
         await asyncio.wait({task})
     async with daemon(tmp_path) as bench:
         session = await bench.opened(session.session_id)
-        session.config = session.config.overlaid(settings, "editor", "test")
+        session.policy.use(config=session.config.overlaid(settings, "editor", "test"))
         with pytest.raises(ToolError, match="goalwright explore pick") as refused:
             await model_picks(session, "A")
         decided = {"none": "wants none of the branches", "picked": "Selected: branch B"}.get(how)
@@ -184,7 +184,7 @@ async def test_where_nobody_was_asked_or_the_setting_is_another_now_the_model_ma
         assert "a.py" in (await model_picks(session, "A")).content  # the other exploration is none of that
         with pytest.raises(ToolError, match="The person chooses"):
             await model_picks(session, "A", "B")
-        session.config = session.config.overlaid({"explore_choice": "model"}, "editor", "test")
+        session.policy.use(config=session.config.overlaid({"explore_choice": "model"}, "editor", "test"))
         assert "b.py" in (await model_picks(session, "B")).content
 
 
@@ -345,7 +345,7 @@ async def test_nothing_of_somebody_elses_session_is_removed_or_merged(tmp_path: 
     async with daemon(tmp_path) as bench:
         session = bench.session()
         explored(session, {"A": [created("a.py", "a\n")]})
-        session.foreign = True
+        session.record.foreign = True
         with pytest.raises(ToolError, match="not begun by you"):
             await commands.remove_branch(session, "A")
         with pytest.raises(ToolError, match="not begun by you"):

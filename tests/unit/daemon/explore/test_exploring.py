@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from daemon.explore.results import load_result
-from daemon.loop.assembly import Assembly
 from daemon.loop.forking import CannotFork
 from daemon.loop.recovery import read_state, replay
 from daemon.loop.session import Sealed
@@ -154,13 +153,13 @@ async def test_of_the_branches_one_message_is_in_the_context_and_stays_when_thei
         assert session.state.plan.goals["3"].status == "completed"
         texts = [
             part.content
-            for entry in Assembly(session).window().entries
+            for entry in session.assembly.window().entries
             for part in entry.prompt.content
             if isinstance(part, ToolResultPart)
         ]
         assert len([text for text in texts if "A list it is" in text]) == 1  # in the goal that explored
         notes = json.dumps(
-            [entry.prompt.content[0].model_dump(mode="json") for entry in Assembly(session).window().entries]
+            [entry.prompt.content[0].model_dump(mode="json") for entry in session.assembly.window().entries]
         )
         assert "A list it is: short. Slow." in notes
         assert "x = []" not in notes
@@ -174,7 +173,7 @@ async def test_while_the_goal_above_is_open_the_result_stays_as_one_message(tmp_
         assert session.state.plan.goals["2"].status == "completed"
         results = [
             part.content
-            for entry in Assembly(session).window().entries
+            for entry in session.assembly.window().entries
             for part in entry.prompt.content
             if isinstance(part, ToolResultPart) and part.name == "explore"
         ]

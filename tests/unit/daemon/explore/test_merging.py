@@ -411,7 +411,7 @@ async def test_a_session_of_somebody_else_is_never_merged(tmp_path: Path) -> Non
         session = bench.session()
         write(bench, a_py=OLD)
         explored(session, {"A": [updated("a.py", OLD, TOP)]})
-        session.foreign = True
+        session.record.foreign = True
         assert "not begun by you" in await refusal(session, "A")
         assert (bench.workspace / "a.py").read_text() == OLD
 

@@ -21,7 +21,7 @@ def write(name: str) -> Call:
 
 
 async def branch(bench: Bench, session: Session, name: str) -> Session:
-    known = session.services.sessions
+    known = session.features.sessions
     await until(
         lambda: f"{session.session_id}:{name}" in known and known[f"{session.session_id}:{name}"].running
     )

@@ -78,7 +78,7 @@ async def test_in_a_folder_that_nobody_trusts_no_command_is_taken_from_anywhere(
         ):
             session = bench.session(settings=settings)
             assert await agreed(bench, session) == (None, False)
-            session.trust = "restricted"
+            session.policy.use(trust="restricted")
             assert await agreed(bench, session) == (None, False)
         assert not tripwire.exists()
         assert not bench.events(PermissionAsked)
@@ -87,7 +87,7 @@ async def test_in_a_folder_that_nobody_trusts_no_command_is_taken_from_anywhere(
 async def test_a_session_of_somebody_else_tests_nothing(tmp_path: Path) -> None:
     async with daemon(tmp_path, command_line={"test_command": "true"}) as bench:
         session = bench.session()
-        session.foreign = True
+        session.record.foreign = True
         assert await agreed(bench, session) == (None, False)
 
 
@@ -226,7 +226,7 @@ async def test_where_there_is_a_sandbox_the_tests_run_in_it(tmp_path: Path) -> N
         child = open_child(session, "A", session.agent, services=own, explore_start_id="1")
         try:
             line = f"touch made {bench.workspace}/escaped; ls; exit 4"
-            run = await run_test(line, copy, own, 60)
+            run = await run_test(line, copy, own, 60, session=child)
         finally:
             await close_child(child)
         assert run.exit_code == 4 and "made" in run.detail

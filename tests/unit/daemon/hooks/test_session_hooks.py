@@ -342,8 +342,10 @@ async def test_a_session_that_is_only_looked_at_starts_nothing(tmp_path: Path) -
         await first.prompt("hello")
     async with daemon(tmp_path, "Again.") as bench:
         session = await bench.opened(first.session_id)
-        session.config = session.config.overlaid(
-            settings(session__start=[of(watch)], session__end=[of(watch)]), "editor", "test"
+        session.policy.use(
+            config=session.config.overlaid(
+                settings(session__start=[of(watch)], session__end=[of(watch)]), "editor", "test"
+            )
         )
         assert told(kept) == []
         await session.prompt("again")
@@ -409,12 +411,12 @@ async def test_a_program_of_the_workspace_is_run_only_when_the_folder_is_trusted
     async with daemon(tmp_path, ECHO, "One.", Call("bash", {"command": "echo more"}), "Two.") as bench:
         answering(bench.workspace, "check", {"decision": "deny", "reason": "the workspace says no"})
         session = bench.session(settings=settings(tool__execute__before=[of("./check")]))
-        session.trust = "unknown"
+        session.policy.use(trust="unknown")
         await session.prompt("run")
         assert "as asked" in result(session).content
         (notice,) = notices(bench)
         assert "not trusted" in notice
-        session.trust = "trusted"
+        session.policy.use(trust="trusted")
         await session.prompt("again")
         assert "the workspace says no" in result(session).content
 

@@ -173,7 +173,7 @@ async def test_a_session_without_a_budget_says_what_it_costs_each_time_it_has_co
     # A daemon that was started anew does not repeat itself.
     async with daemon(tmp_path, *"89") as bench:
         session = await bench.opened(session_id)
-        session.config = session.config.overlaid(settings, "editor", "test")
+        session.policy.use(config=session.config.overlaid(settings, "editor", "test"))
         await session.prompt("go")
         assert cost_notices(bench) == []
         await session.prompt("go")

@@ -146,7 +146,7 @@ async def test_the_main_line_counts_what_its_branches_took_also_after_a_restart(
             "done",
         )
         assert known_branch.last_message == message(2)
-        main.snapshot()
+        main.record.snapshot()
         for state in (
             read_state(bench.core.store, main.session_id),
             replay(bench.core.store, main.session_id),

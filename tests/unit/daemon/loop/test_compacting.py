@@ -13,8 +13,7 @@ import pytest
 
 from daemon.context.summaries import summary_text
 from daemon.context.window import CLEARED
-from daemon.loop.assembly import Assembly
-from daemon.loop.compacting import Compacted, Compactor
+from daemon.loop.compacting import Compacted
 from daemon.loop.session import Session
 from daemon.model.events import ContextMarked, ModelRetry, Notice
 from daemon.model.messages import Message, TextPart, ToolCallPart, ToolResultPart, Usage
@@ -116,9 +115,8 @@ def check_valid(request: ModelRequest) -> None:
 
 async def compact(session: Session, instructions: str = "") -> Compacted:
     """By hand, as a request of the person's does it."""
-    assembly = Assembly(session)
-    await assembly.prepare()
-    return await Compactor(session, assembly).compact("manual", instructions)
+    await session.assembly.prepare()
+    return await session.compactor.compact("manual", instructions)
 
 
 # -- at the threshold --
@@ -504,7 +502,7 @@ async def test_a_compaction_that_a_crash_cut_off_counts_as_nothing(tmp_path: Pat
         message.unlink()
     async with daemon(tmp_path, HELLO) as bench:
         session = await bench.opened(session_id)
-        session.config = session.config.overlaid(settings(100_000), "editor", "test")
+        session.policy.use(config=session.config.overlaid(settings(100_000), "editor", "test"))
         assert len(compactions(session)[0]) == stored
         await session.prompt("go on")
         request = bench.models.requests[-1]
@@ -512,7 +510,7 @@ async def test_a_compaction_that_a_crash_cut_off_counts_as_nothing(tmp_path: Pat
         assert len(results(request.messages)) == 4
     async with daemon(tmp_path, answer(), HELLO) as bench:
         session = await bench.opened(session_id)
-        session.config = session.config.overlaid(settings(), "editor", "test")
+        session.policy.use(config=session.config.overlaid(settings(), "editor", "test"))
         await session.prompt("once more")
         assert [len(found) for found in compactions(session)] == [stored, 3]
         assert sent(bench.models.requests[-1]).count("one JSON object") == 1
@@ -526,7 +524,7 @@ async def test_a_compacted_session_is_sent_in_the_same_way_after_a_restart(tmp_p
         session_id, before = session.session_id, bench.models.requests[-1].messages
     async with daemon(tmp_path, HELLO) as bench:
         session = await bench.opened(session_id)
-        session.config = session.config.overlaid(settings(100_000), "editor", "test")
+        session.policy.use(config=session.config.overlaid(settings(100_000), "editor", "test"))
         await session.prompt("go on")
         assert bench.models.requests[-1].messages[: len(before)] == before
 
@@ -542,7 +540,7 @@ async def test_old_results_are_cleared_instead_when_that_is_enough(tmp_path: Pat
         session = bench.session(settings=settings(100_000))
         for text in ("one", "two"):
             await session.prompt(text)
-        session.config = session.config.overlaid({"compact_at_tokens": 76_000}, "editor", "test")
+        session.policy.use(config=session.config.overlaid({"compact_at_tokens": 76_000}, "editor", "test"))
         assert (await session.prompt("three")).stop == "end_turn"
         assert not asked(bench)
         (marked,) = bench.events(ContextMarked)

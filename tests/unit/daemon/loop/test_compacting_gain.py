@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from daemon.core import Daemon
-from daemon.loop.assembly import Assembly
 from daemon.loop.session import Session
 from daemon.model.events import Notice
 from daemon.model.messages import CompactionPart, Message, Usage
@@ -86,7 +85,7 @@ async def running(folder: Path, models: Worker, lines: int) -> AsyncGenerator[Da
 def settled(core: Daemon, session: Session, compact_at: int, **more: Any) -> list[str]:
     """Puts the settings on a session; what the person is told is in the list."""
     values = {"permission": {"*": "allow"}, "compact_at_tokens": compact_at, "keep_steps": 2, **more}
-    session.config = session.config.overlaid(values, "editor", "test")
+    session.policy.use(config=session.config.overlaid(values, "editor", "test"))
     told: list[str] = []
     core.bus.subscribe(
         session.session_id, lambda item: told.append(item.text) if isinstance(item, Notice) else None
@@ -104,11 +103,11 @@ def stored(session: Session, kind: str) -> list[Message]:
 
 
 def window(session: Session) -> str:
-    return "\n".join(str(part) for m in Assembly(session).window().messages for part in m.content)
+    return "\n".join(str(part) for m in session.assembly.window().messages for part in m.content)
 
 
 def tokens(session: Session) -> int:
-    return Assembly(session).tokens()
+    return session.assembly.tokens()
 
 
 # -- a low trigger --
@@ -259,11 +258,11 @@ async def test_at_a_small_context_that_is_called_too_long_the_last_steps_stay(tm
         session = core.new_session(model="fake/model")
         settled(core, session, 100_000)
         await session.prompt("Read")
-        before = Assembly(session).window().messages[:-1]  # without "Go on."
+        before = session.assembly.window().messages[:-1]  # without "Go on."
         models.fails = [Fail("overflow", "prompt is too long")]
         assert (await session.prompt("more")).stop == "error"
         assert not models.questions
-        assert Assembly(session).window().messages[: len(before)] == before
+        assert session.assembly.window().messages[: len(before)] == before
 
 
 # -- the person's words --

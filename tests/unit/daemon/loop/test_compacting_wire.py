@@ -92,8 +92,8 @@ async def running(folder: Path) -> AsyncGenerator[Daemon]:
 
 def session_of(core: Daemon, env: dict[str, str], model: str, **settings: Any) -> Session:
     session = core.new_session(model=model)
-    session.config = session.config.overlaid(SETTINGS | settings, "editor", "test")
-    session.env = env
+    session.policy.use(config=session.config.overlaid(SETTINGS | settings, "editor", "test"))
+    session.policy.use(env=env)
     return session
 
 

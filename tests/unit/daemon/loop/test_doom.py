@@ -203,7 +203,7 @@ async def test_a_changing_command_of_an_abandoned_goal_asks_also_after_a_restart
         assert (await session.prompt("go")).stop == "end_turn"
     async with daemon(tmp_path, touch, "ok", check=False) as bench:
         again = await bench.opened(session.session_id)
-        again.config = again.config.overlaid(RULES, "editor", "test")
+        again.policy.use(config=again.config.overlaid(RULES, "editor", "test"))
         turn = prompted(again, "more")
         assert "it broke the build" in (await bench.asked())[0].title
         await bench.answer("reject")

@@ -130,7 +130,7 @@ async def test_a_killed_daemon_asks_about_all_of_them_again(tmp_path: Path) -> N
     copy.rename(folder)
     async with daemon(folder, "Done.") as bench:
         again = await bench.opened(session.session_id)
-        again.default_model = "fake/model"
+        again.policy.use(default_model="fake/model")
         assert again.resume()
         asked = await all_asked(bench, 2)
         assert list(asked) == ["b.txt", "c.txt"]

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from daemon.context.tokens import stored_calibration
-from daemon.loop.budget import budget_of
 from daemon.model.events import Notice
 from daemon.model.permissions import Rule
 from daemon.model.traces import Budget, Carried, QueuedPrompt
@@ -55,7 +54,7 @@ async def test_grants_queue_and_model_of_a_session_that_came_with_the_folder_do_
         assert session.queued() == ()
         assert session.state.trace.model is None
         assert any(notice.code == "foreign" for notice in bench.events(Notice))
-        session.default_model = "fake/model"
+        session.policy.use(default_model="fake/model")
         running = asyncio.create_task(session.prompt("go on"))
         await bench.answer("reject")
         assert (await running).stop == "permission_denied"
@@ -77,7 +76,7 @@ async def test_a_session_of_ones_own_keeps_what_was_allowed(tmp_path: Path) -> N
         session = bench.session()
         await session.prompt("hi")
         session.state.granted.append(Rule(permission="bash", pattern="ls", action="allow", source="session"))
-        session.snapshot()
+        session.record.snapshot()
     async with daemon(tmp_path, check=False) as bench:
         again = await bench.opened(session.session_id)
         assert not again.foreign
@@ -175,7 +174,7 @@ async def test_the_limits_of_the_person_hold_in_a_session_that_came_with_the_fol
     async with daemon(folder, check=False, command_line=LIMIT) as bench:
         session = await bench.opened(session_id)
         state = session.state
-        assert budget_of(session).session_tokens == LIMIT["budget_tokens"]
+        assert session.budget.in_force().session_tokens == LIMIT["budget_tokens"]
         assert state.raised_limits == {}
         assert state.trace.total_cost >= 0
         counted = [message.usage.total for message in state.messages if message.usage is not None]
@@ -201,7 +200,7 @@ async def test_neither_do_events_in_its_log_change_limits_numbers_or_place(
     log_more(folder, session_id, event="session_updated", updates=updates)
     async with daemon(folder, check=False, command_line=LIMIT) as bench:
         session = await bench.opened(session_id)
-        assert budget_of(session).session_tokens == LIMIT["budget_tokens"]
+        assert session.budget.in_force().session_tokens == LIMIT["budget_tokens"]
         assert session.state.raised_limits == {}
         trace = session.state.trace
         assert (trace.trace_id, trace.title, trace.model) == (session_id, "hi", None)

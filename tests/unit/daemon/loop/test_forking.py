@@ -43,8 +43,8 @@ async def worked(bench: Bench) -> Session:
 
 async def forked(bench: Bench, session: Session, message: str | None) -> Session:
     fork = await bench.opened(await bench.core.keeping.fork(session, message))
-    fork.config = session.config
-    fork.default_model = "fake/model"
+    fork.policy.use(config=session.config)
+    fork.policy.use(default_model="fake/model")
     return fork
 
 
@@ -121,7 +121,7 @@ async def test_a_fork_survives_a_restart_and_says_where_it_came_from(tmp_path: P
     async with daemon(tmp_path, "Going on.") as bench:
         assert not bench.core.is_foreign(session_id)
         again = await bench.opened(session_id)
-        again.default_model = "fake/model"
+        again.policy.use(default_model="fake/model")
         assert (again.state.messages, again.state.plan.snapshot()) == (messages, plan)
         notices = [event for event in bench.core.store.events(session_id) if isinstance(event, Notice)]
         assert (notices[-1].code, notices[-1].about) == (FORKED, source)
@@ -197,7 +197,7 @@ async def test_what_a_fork_does_not_have_is_not_told_in_it(tmp_path: Path) -> No
     async with daemon(tmp_path, lasting, "Started.", "Going on.", command_line=ALLOW_ALL) as bench:
         session = bench.session()
         await session.prompt("Start it.")
-        await session.stop_job("job_1", "VS Code")
+        await session.commands.stop_job("job_1", "VS Code")
         session.notice("warning", "This session has cost $5.00 so far.", COST)
         session.notice("info", "Choose a branch.", CHOICE_AWAITED, about="1")
         fork = await forked(bench, session, None)
@@ -218,7 +218,7 @@ async def test_what_cannot_be_forked_says_why_and_leaves_nothing(tmp_path: Path)
         for message in (answer.message_id, "msg_999999_00000000"):
             with pytest.raises(CannotFork, match="of the user"):
                 await bench.core.keeping.fork(session, message)
-        session.foreign = True
+        session.record.foreign = True
         with pytest.raises(CannotFork, match="not begun by you"):
             await bench.core.keeping.fork(session)
         assert bench.core.store.trace_ids() == [session.session_id]

@@ -24,7 +24,7 @@ async def test_where_nothing_is_changed_the_model_is_told_why(
 ) -> None:
     async with daemon(tmp_path, [WRITE, MAKE], "I see.") as bench:
         session = bench.session(settings=ALLOW_ALL)
-        session.trust = trust
+        session.policy.use(trust=trust)
         bench.core.update_session(session, {"mode": mode})
         assert (await session.prompt("change it")).stop == "end_turn"
         wrote, made = (m.tool_result() for m in session.state.messages if m.role == "tool")
@@ -62,7 +62,7 @@ async def test_auto_needs_a_trusted_folder(tmp_path: Path) -> None:
         assert session.mode == "auto"
         await session.prompt("change it")
         assert (bench.workspace / "b.txt").exists()
-        session.trust = "unknown"
+        session.policy.use(trust="unknown")
         assert session.mode == "ask"
 
 
@@ -74,7 +74,7 @@ async def test_in_plan_mode_commands_run_in_a_read_only_sandbox_and_without_one_
         session = bench.session(settings=ALLOW_ALL)
         bench.core.update_session(session, {"mode": "plan"})
         await session.prompt("look")
-        session.config = session.config.overlaid({"sandbox": "off"}, "editor", "test")
+        session.policy.use(config=session.config.overlaid({"sandbox": "off"}, "editor", "test"))
         await session.prompt("look again")
         inside, without = (m.tool_result() for m in session.state.messages if m.role == "tool")
         assert inside is not None and without is not None

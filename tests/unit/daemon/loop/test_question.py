@@ -154,7 +154,7 @@ async def test_after_a_restart_the_question_is_asked_again_and_answered(tmp_path
     copy.rename(first)
     async with daemon(first, "SQLite it is.") as bench:
         again = await bench.opened(session.session_id)
-        again.default_model = "fake/model"
+        again.policy.use(default_model="fake/model")
         assert again.status == "waiting"
         assert again.resume()
         (request,) = await bench.asked()

@@ -175,9 +175,9 @@ async def test_a_binary_file_is_restored_only_when_unchanged_since(tmp_path: Pat
         path = bench.workspace / "x.bin"
         from tools.base import FileChange
 
-        versions = await session.history.keep([FileChange(path, b"\0\1\2\n\3", b"\0\7\n\3")], "call_x")
+        versions = await session.files.history.keep([FileChange(path, b"\0\1\2\n\3", b"\0\7\n\3")], "call_x")
         path.write_bytes(b"\0\7\n\3")
-        session.history.written(versions)
+        session.files.history.written(versions)
         path.write_bytes(b"\0\7\n\3 mine")
         with pytest.raises(Conflict, match="not text"):
             await Restorer(session).undo()
@@ -252,7 +252,7 @@ async def test_unsaved_changes_in_the_editor_stop_it(tmp_path: Path) -> None:
 async def test_it_is_refused_while_a_turn_runs(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = await worked(bench, read(), edit("line 5\n", "five\n"))
-        session.config = bench.core.config()
+        session.policy.use(config=bench.core.config())
         bench.models.then(write("b.txt", "x"))
         turn = prompted(session, "more")
         await bench.asked()
@@ -373,10 +373,10 @@ async def test_a_file_outside_that_the_session_changed_is_undone(tmp_path: Path)
 async def test_a_damaged_content_stops_it(tmp_path: Path, damage: bytes | None) -> None:
     async with daemon(tmp_path) as bench:
         session = await worked(bench, read(), edit("line 5\n", "five\n"))
-        (version,) = session.history.record().versions()
+        (version,) = session.files.history.record().versions()
         assert version.entry is not None
         assert version.entry.before is not None
-        blob = session.history.blobs.path(version.entry.before)
+        blob = session.files.history.blobs.path(version.entry.before)
         if damage is None:
             blob.unlink()
         else:

@@ -43,7 +43,7 @@ async def waiting_turn(folder: Path, *steps: Step, check: bool = True) -> str:
 async def resumed(bench: Bench, session_id: str) -> PermissionRequest:
     """The question that is asked again."""
     session = await bench.opened(session_id)
-    session.default_model = "fake/model"
+    session.policy.use(default_model="fake/model")
     assert session.status == "waiting"
     assert not session.running
     assert session.resume()
@@ -122,8 +122,8 @@ async def test_what_a_rule_forbids_by_now_is_not_asked_again(tmp_path: Path) -> 
     await turn
     async with daemon(tmp_path, "I see.") as bench:
         again = await bench.opened(session.session_id)
-        again.default_model = "fake/model"
-        again.config = again.config.overlaid({"permission": {"edit": "deny"}}, "editor", "test")
+        again.policy.use(default_model="fake/model")
+        again.policy.use(config=again.config.overlaid({"permission": {"edit": "deny"}}, "editor", "test"))
         assert again.resume()
         await until(lambda: bench.events(TurnEnded) != [])
         assert bench.core.permissions.pending() == []
@@ -141,7 +141,7 @@ async def test_a_file_that_changed_meanwhile_is_planned_anew(tmp_path: Path) -> 
     (tmp_path / "workspace" / "f.txt").write_text("something else\n")
     async with daemon(tmp_path, "I look again.") as bench:
         again = await bench.opened(session.session_id)
-        again.default_model = "fake/model"
+        again.policy.use(default_model="fake/model")
         assert again.resume()
         await until(lambda: bench.events(TurnEnded) != [])
         assert results(bench, session.session_id)[-1].is_error
@@ -206,8 +206,8 @@ async def test_a_budget_question_is_asked_again(tmp_path: Path) -> None:
     await turn
     async with daemon(tmp_path, "done") as bench:
         again = await bench.opened(session.session_id)
-        again.default_model = "fake/model"
-        again.config = again.config.overlaid({"budget_tokens": 1000}, "editor", "test")
+        again.policy.use(default_model="fake/model")
+        again.policy.use(config=again.config.overlaid({"budget_tokens": 1000}, "editor", "test"))
         assert again.resume()
         (request,) = await bench.asked()
         assert request.permission == "budget"
@@ -250,7 +250,7 @@ async def test_a_new_prompt_closes_the_turn_that_was_not_resumed(tmp_path: Path)
     await turn
     async with daemon(tmp_path, "Something else, then.") as bench:
         again = await bench.opened(session.session_id)
-        again.default_model = "fake/model"
+        again.policy.use(default_model="fake/model")
         with pytest.raises(Busy):
             await again.compact()
         assert (await again.prompt("something else")).stop == "end_turn"

@@ -169,7 +169,7 @@ async def test_a_server_that_says_stop_in_spite_of_calls_is_understood(tmp_path:
 async def test_attachments_and_the_environment_reach_the_model(tmp_path: Path) -> None:
     async with daemon(tmp_path, "A cat.") as bench:
         session = bench.session()
-        session.env = {"ANTHROPIC_API_KEY": "secret-key-of-the-test"}
+        session.policy.use(env={"ANTHROPIC_API_KEY": "secret-key-of-the-test"})
         picture = FilePart(name="a.png", media_type="image/png", data="AAAA")
         await session.prompt("", (picture,))
         request = bench.models.requests[0]
@@ -452,7 +452,7 @@ async def test_what_was_granted_is_still_granted_after_a_restart(tmp_path: Path)
         await finish(turn)
     async with daemon(tmp_path, other, "ok") as bench:
         again = await bench.opened(session.session_id)
-        again.default_model = "fake/model"
+        again.policy.use(default_model="fake/model")
         assert (await finish(prompted(again, "write the other"))).stop == "end_turn"
         assert (bench.workspace / "src" / "b.txt").exists()
 
@@ -465,7 +465,7 @@ async def test_what_was_read_need_not_be_read_again_after_a_restart(tmp_path: Pa
     edit = Call("edit", {"file_path": "a.txt", "old_string": "hello", "new_string": "bye"})
     async with daemon(tmp_path, edit, "ok") as bench:
         again = await bench.opened(session.session_id)
-        again.config = again.config.overlaid(ALLOW_ALL, "editor", "test")
+        again.policy.use(config=again.config.overlaid(ALLOW_ALL, "editor", "test"))
         await again.prompt("edit it")
         assert (bench.workspace / "a.txt").read_text() == "bye\n"
 
@@ -614,10 +614,10 @@ async def test_cancel_in_the_stream_keeps_what_came_and_closes_the_stream(tmp_pa
         session = bench.session()
         turn = prompted(session, "go")
         await hold.reached.wait()
-        assert session.received is not None
+        assert session.turn.received is not None
         assert session.cancel()
         assert (await finish(turn)).stop == "canceled"
-        assert session.received is None
+        assert session.turn.received is None
         assert bench.models.open == 0
         answer = session.state.messages[-1]
         assert [p.text for p in answer.content if isinstance(p, TextPart)] == ["Complete part.", "half a sen"]
@@ -694,15 +694,15 @@ async def test_one_command_is_stopped_and_the_turn_goes_on_with_what_it_said(tmp
         turn = prompted(session, "run")
         await until(lambda: "started" in bench.text("tool_output"))
         call = session.state.messages[-1].tool_calls()[0]
-        assert session.commands.stop(call.id)
+        assert session.commands.under_way.stop(call.id)
         assert (await finish(turn)).stop == "end_turn"
         ran, listed = results(session.state.messages)
         assert ran.content.startswith("Stopped by the user after")
         assert "started" in ran.content
         assert (ran.is_error, ran.metadata["canceled"]) == (True, True)
         assert not listed.is_error
-        assert not session.commands.stop(call.id)
-        assert not session.commands.stop("unknown")
+        assert not session.commands.under_way.stop(call.id)
+        assert not session.commands.under_way.stop("unknown")
 
 
 def dead(pid: int) -> bool:

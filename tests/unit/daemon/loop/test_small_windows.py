@@ -97,8 +97,8 @@ async def running(folder: Path) -> AsyncGenerator[tuple[Daemon, ProviderModels]]
 
 def session_of(core: Daemon, server: ModelServer, model: str, **settings: Any) -> Session:
     session = core.new_session(model=model)
-    session.config = session.config.overlaid(ALLOW | settings, "editor", "test")
-    session.env = anthropic_env(server) | openai_env(server) | ollama_env(server)
+    session.policy.use(config=session.config.overlaid(ALLOW | settings, "editor", "test"))
+    session.policy.use(env=anthropic_env(server) | openai_env(server) | ollama_env(server))
     return session
 
 
@@ -176,7 +176,7 @@ async def test_a_first_request_that_is_too_long_says_what_fills_it(tmp_path: Pat
     async with ModelServer(Reader(1), local=local) as server, running(tmp_path) as (core, _):
         (core.workspace / "AGENTS.md").write_text("Be kind to all files.\n" * 100)
         session = session_of(core, server, "anthropic/any")
-        session.trust = "trusted"
+        session.policy.use(trust="trusted")
         result = await session.prompt("hello")
         assert result.stop == "error"
         for words in ("the tools 3,", "the system prompt ", "AGENTS.md ", "your last message "):

@@ -178,7 +178,7 @@ async def test_the_other_tool_is_answered_with_the_one_that_is_there(tmp_path: P
         first, second = results(session)
         assert first.content == "There is no tool named 'goal' here: the plan is kept by step."
         assert not second.is_error
-        session.config = session.config.overlaid({"plan_front": "goal"}, "editor", "test")
+        session.policy.use(config=session.config.overlaid({"plan_front": "goal"}, "editor", "test"))
         assert statuses(session) == {"a": "pending"}
 
 
@@ -192,7 +192,7 @@ async def test_the_front_may_change_within_a_session(tmp_path: Path) -> None:
     async with daemon(tmp_path, *steps) as bench:
         session = bench.session(settings=ALLOW_ALL)
         await session.prompt("go")
-        session.config = session.config.overlaid({"plan_front": "step"}, "editor", "test")
+        session.policy.use(config=session.config.overlaid({"plan_front": "step"}, "editor", "test"))
         await session.prompt("go on")
         assert statuses(session) == {"a": "completed", "b": "in_progress"}
         assert offered(bench.models.requests[-1])[0] == "step"

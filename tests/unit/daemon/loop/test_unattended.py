@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from daemon.loop.unattended import CODE
+from daemon.loop.run_limits import CODE
 from daemon.model.events import Notice
 from tests.fakes.core import daemon
 from tests.fakes.models import Call, Hold
@@ -31,7 +31,7 @@ async def test_a_run_that_nobody_watches_stops_at_its_limit(
 ) -> None:
     async with daemon(tmp_path, *looks(calls)) as bench:
         session = bench.session(settings=ALLOW | settings)
-        session.unattended = True
+        session.policy.use(unattended=True)
         result = await session.prompt("go on for ever")
         assert result.stop == "permission_denied"
         assert said in result.detail
@@ -41,7 +41,7 @@ async def test_a_run_that_nobody_watches_stops_at_its_limit(
 async def test_the_limit_is_of_each_run(tmp_path: Path) -> None:
     async with daemon(tmp_path, *looks(1), "Done.", *looks(1), "Done.") as bench:
         session = bench.session(settings=ALLOW | {"unattended_steps": 2, "unattended_usd": 0.03})
-        session.unattended = True
+        session.policy.use(unattended=True)
         for _ in range(2):
             assert (await session.prompt("look")).stop == "end_turn"
 
@@ -50,7 +50,7 @@ async def test_time_ends_a_call_that_does_not_answer(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path, [hold, "Too late."]) as bench:
         session = bench.session(settings=ALLOW | {"unattended_minutes": 0.002})
-        session.unattended = True
+        session.policy.use(unattended=True)
         result = await session.prompt("wait")
         assert result.stop == "permission_denied"
         assert "0.002 minutes (--max-minutes," in result.detail
@@ -69,7 +69,7 @@ async def test_a_run_that_somebody_watches_or_without_limits_goes_on(
 ) -> None:
     async with daemon(tmp_path, *looks(4), "Done.") as bench:
         session = bench.session(settings=ALLOW | settings)
-        session.unattended = unattended
+        session.policy.use(unattended=unattended)
         assert (await session.prompt("look around")).stop == "end_turn"
 
 
@@ -77,7 +77,7 @@ async def test_what_sub_agents_do_counts_for_the_run(tmp_path: Path) -> None:
     task = Call("task", {"agent": "explore", "description": "look", "prompt": "look"})
     async with daemon(tmp_path, task, *looks(2)) as bench:
         session = bench.session(settings=ALLOW | {"unattended_steps": 3})
-        session.unattended = True
+        session.policy.use(unattended=True)
         result = await session.prompt("have it looked at")
         assert "3 model calls" in result.detail
         assert len(bench.models.requests) == 3

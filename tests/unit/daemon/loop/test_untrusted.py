@@ -74,11 +74,11 @@ async def test_when_trust_changes_the_prompt_changes_at_the_next_turn(tmp_path: 
     read = Call("read", {"file_path": "sub/a.py"})
     async with daemon(tmp_path, read, "one", [read, read], "two", trusted=False) as bench:
         session = bench.session()
-        session.trust = trust  # pyright: ignore[reportAttributeAccessIssue] - a parameter of the test
+        session.policy.use(trust=trust)  # pyright: ignore[reportAttributeAccessIssue] - a parameter of the test
         await session.prompt("go")
         assert '<untrusted_instructions file="sub/AGENTS.md">' in results(session)[0].content
         assert session.state.instructions == {}
-        session.trust = "trusted"
+        session.policy.use(trust="trusted")
         await session.prompt("again")
         assert "untrusted" not in system(bench)
         assert "Use tabs." in system(bench)

@@ -42,8 +42,10 @@ async def run_on(folder: Path) -> None:
     (session_id,) = FileTraceStore(folder / "workspace" / ".trace").trace_ids()
     async with daemon(folder) as bench:
         session = await bench.opened(session_id)
-        session.default_model = "fake/model"
-        session.config = session.config.overlaid({**ALLOW_ALL, "planner": "layered"}, "editor", "test")
+        session.policy.use(default_model="fake/model")
+        session.policy.use(
+            config=session.config.overlaid({**ALLOW_ALL, "planner": "layered"}, "editor", "test")
+        )
         assert session.state.turn is None
         check_pairs(session.state)
         plan = session.state.plan

@@ -67,8 +67,10 @@ async def run_on(folder: Path) -> None:
     models = BranchModels((), {})
     async with daemon(folder, models=models) as bench:
         session = await bench.opened(found[0])
-        session.default_model = "fake/model"
-        session.config = session.config.overlaid({**ALLOW_ALL, "planner": "layered"}, "editor", "test")
+        session.policy.use(default_model="fake/model")
+        session.policy.use(
+            config=session.config.overlaid({**ALLOW_ALL, "planner": "layered"}, "editor", "test")
+        )
         assert session.state.turn is None
         check_pairs(session.state)
         tree, known = session.state.plan, session.state.children.subagents

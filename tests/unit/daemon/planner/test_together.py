@@ -246,7 +246,7 @@ async def test_a_turn_stopped_at_the_budget_before_the_subagents_starts_them_aft
     agents: dict[str, list[Step]] = {"s1": ["F."], "s2": ["B."]}
     async with with_subagents(tmp_path, ["All done."], agents, command_line=settings) as (bench, _):
         session = await bench.opened(session.session_id)
-        session.default_model = "fake/model"
+        session.policy.use(default_model="fake/model")
         assert session.resume()
         await bench.answer("always")
         await until(lambda: not session.running, within_s=20)
@@ -263,7 +263,7 @@ async def test_a_wish_for_another_plan_is_heard_when_the_subagents_have_ended(tm
         turn = prompted(session, "go")
         await hold.reached.wait()
         wish = asyncio.create_task(replan(session, "sell it"))
-        await until(lambda: session.wish is not None)
+        await until(lambda: session.turn.wish is not None)
         hold.go.set()
         assert (await finish(turn)).stop == "end_turn"
         assert (await wish).stop == "end_turn"

@@ -595,7 +595,7 @@ async def test_a_wish_while_it_runs_is_fulfilled_between_two_steps(tmp_path: Pat
         turn = prompted(session, "go")
         await hold.reached.wait()
         wish = asyncio.create_task(replan(session, "think first"))
-        await until(lambda: session.wish is not None)
+        await until(lambda: session.turn.wish is not None)
         hold.go.set()
         assert (await finish(wish)).detail == "The plan was made anew: 1 step left."
         assert (await finish(turn)).stop == "end_turn"
@@ -612,7 +612,7 @@ async def test_a_wish_in_a_layered_step_changes_what_comes_next(tmp_path: Path) 
         turn = prompted(session, "go")
         await hold.reached.wait()
         wish = asyncio.create_task(replan(session))
-        await until(lambda: session.wish is not None)
+        await until(lambda: session.turn.wish is not None)
         hold.go.set()
         assert (await finish(wish)).stop == "end_turn"
         assert (await finish(turn)).stop == "end_turn"
@@ -627,7 +627,7 @@ async def test_a_wish_as_the_model_stops_is_fulfilled_in_the_same_turn(tmp_path:
         turn = prompted(session, "go")
         await hold.reached.wait()
         wish = asyncio.create_task(replan(session))
-        await until(lambda: session.wish is not None)
+        await until(lambda: session.turn.wish is not None)
         hold.go.set()
         assert (await finish(wish)).stop == "end_turn"
         assert (await finish(turn)).stop == "end_turn"
@@ -642,13 +642,13 @@ async def test_a_wish_ends_with_a_turn_that_is_canceled(tmp_path: Path) -> None:
         turn = prompted(session, "go")
         await hold.reached.wait()
         first = asyncio.create_task(replan(session))
-        await until(lambda: session.wish is not None)
+        await until(lambda: session.turn.wish is not None)
         second = asyncio.create_task(replan(session, "no, so"))
         assert (await finish(first)).detail.startswith("A later wish")
         session.cancel()
         assert (await finish(second)).stop == "canceled"
         assert (await finish(turn)).stop == "canceled"
-        assert session.wish is None
+        assert session.turn.wish is None
 
 
 async def test_a_wish_is_withdrawn_by_who_does_not_wait_for_it(tmp_path: Path) -> None:
@@ -658,7 +658,7 @@ async def test_a_wish_is_withdrawn_by_who_does_not_wait_for_it(tmp_path: Path) -
         turn = prompted(session, "go")
         await hold.reached.wait()
         wish = asyncio.create_task(replan(session))
-        await until(lambda: session.wish is not None)
+        await until(lambda: session.turn.wish is not None)
         wish.cancel()
         await asyncio.wait({wish})
         assert wish.cancelled()
@@ -674,10 +674,10 @@ async def test_an_earlier_wish_that_is_ended_does_not_take_the_later_one_with_it
         turn = prompted(session, "go")
         await hold.reached.wait()
         first = asyncio.create_task(replan(session))
-        await until(lambda: session.wish is not None)
-        earlier = session.wish
+        await until(lambda: session.turn.wish is not None)
+        earlier = session.turn.wish
         second = asyncio.create_task(replan(session, "so"))
-        await until(lambda: session.wish is not earlier)
+        await until(lambda: session.turn.wish is not earlier)
         first.cancel()
         hold.go.set()
         assert (await finish(second)).stop == "end_turn"
@@ -788,7 +788,7 @@ async def test_a_turn_stopped_at_the_budget_before_its_plan_makes_it_after_a_res
     assert (await finish(turn)).stop == "canceled"
     async with daemon(tmp_path, plan("A"), [done()], "A.", command_line=layered) as bench:
         session = await bench.opened(session.session_id)
-        session.default_model = "fake/model"
+        session.policy.use(default_model="fake/model")
         assert session.resume()
         await bench.answer("always")
         await until(lambda: not session.running, within_s=20)
@@ -804,7 +804,7 @@ async def test_a_turn_stopped_at_a_question_goes_on_with_its_step_after_a_restar
     assert (await finish(turn)).stop == "canceled"
     async with daemon(tmp_path, [done()], "A.", [done()], "B.") as bench:
         session = await bench.opened(session.session_id)
-        session.default_model = "fake/model"
+        session.policy.use(default_model="fake/model")
         assert session.resume()
         await bench.answer("once")
         await until(lambda: not session.running, within_s=20)

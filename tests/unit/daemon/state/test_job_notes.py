@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from daemon.loop.recording import Recorder
 from daemon.model.events import Notice
 from daemon.model.messages import TextPart, ToolCallPart, ToolResultPart
 from daemon.state.notes import JOB_ENDED
@@ -20,7 +19,7 @@ async def test_the_model_and_the_person_are_told_that_a_job_ended_and_none_outli
     async with daemon(tmp_path, [*steps], "Started.", "Seen.", command_line=ALLOW_ALL) as bench:
         session = bench.session()
         await session.prompt("start it")
-        (job,) = session.jobs.all()
+        (job,) = session.commands.jobs.all()
         assert job.exit_code is None
         (bench.workspace / "go").touch()
         await until(lambda: [n for n in bench.events(Notice) if n.code == "job_ended"], "the notice")
@@ -38,7 +37,7 @@ async def test_the_model_is_told_when_the_person_stops_its_job(tmp_path: Path) -
     async with daemon(tmp_path, LASTING, "Started.", "Seen.", command_line=ALLOW_ALL) as bench:
         session = bench.session()
         await session.prompt("start it")
-        await session.stop_job("job_1", "VS Code")
+        await session.commands.stop_job("job_1", "VS Code")
         await session.prompt("and now?")
         assert "the background job job_1 was stopped by VS Code: exec sleep 300" in str(
             bench.models.requests[-1]
@@ -66,7 +65,7 @@ async def test_after_a_restart_the_model_hears_that_its_job_is_gone(tmp_path: Pa
         (tmp_path / "workspace" / ".trace" / session_id / "meta.json").unlink()
     async with daemon(tmp_path, "Then I start it again.", command_line=ALLOW_ALL) as bench:
         session = await bench.opened(session_id)
-        session.default_model = "fake/model"
+        session.policy.use(default_model="fake/model")
         assert any("job_1 ended when Goalwright stopped" in notice.text for notice in bench.events(Notice))
         await session.prompt("go on")
         assert "the background job job_1 ended when Goalwright stopped" in str(bench.models.requests[-1])
@@ -77,8 +76,10 @@ async def test_a_job_that_ended_before_its_result_was_stored_is_not_called_lost(
     async with daemon(tmp_path, command_line=ALLOW_ALL) as bench:
         session_id = bench.session().session_id
         session = await bench.opened(session_id)
-        session.tool_output("call_1", "bash", "done\n")
-        session.notice("info", "The background job job_1 ended.", JOB_ENDED, about="job_1", exit_code=0)
+        session.commands.wrote("call_1", "bash", "done\n")
+        session.record.notice(
+            "info", "The background job job_1 ended.", JOB_ENDED, about="job_1", exit_code=0
+        )
         started = ToolResultPart(
             tool_call_id="call_1",
             name="bash",
@@ -86,12 +87,12 @@ async def test_a_job_that_ended_before_its_result_was_stored_is_not_called_lost(
             metadata={"job_id": "job_1", "command": "echo done"},
         )
         call = ToolCallPart(id="call_1", name="bash", input="{}")
-        record = Recorder(session)
+        record = session.record
         record.add("user", (TextPart(text="start it"),), goal_id=None)
         record.add("assistant", (call,), goal_id=None)
         record.add("tool", (started,), goal_id=None, tool_call_id="call_1")
         assert session.state.jobs == {}
-        assert session.live_output == {}
+        assert session.commands.live_output == {}
     async with daemon(tmp_path, command_line=ALLOW_ALL) as bench:
         await bench.opened(session_id)
         assert [notice.about for notice in bench.events(Notice) if notice.code == JOB_ENDED] == []

@@ -3,7 +3,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from daemon.loop.assembly import Assembly
 from daemon.model.messages import Message, TextPart, Usage
 from daemon.model.traces import Budget
 from daemon.plan.tree import PlanTree
@@ -134,7 +133,7 @@ async def test_all_goals_and_what_had_no_focus_add_up_to_the_session(tmp_path: P
         goals = [plan.goals[i].cumulative_stats for i in ("1", "2")]
         unfocused = sum(m.usage.total for m in messages if m.usage and m.goal_id is None)
         assert sum(stats.total_tokens for stats in goals) + unfocused == session.state.trace.usage.total
-        assert Assembly(session).meter().without_goal.total == unfocused > 0
+        assert session.assembly.meter().without_goal.total == unfocused > 0
         for goal_id in plan.goals:
             assert (
                 plan.goals[goal_id].cumulative_stats.total_tokens

@@ -46,7 +46,7 @@ async def test_what_init_lets_others_do_for_it_is_asked_about_too(tmp_path: Path
         session = designing(bench)
         helper = open_child(session, "s1", load_agent("build"))
         assert helper.rules.decide("edit", "design/rules.md").action == "ask"
-        helper.handed_over = True
+        helper.policy.take_over(())
         assert helper.rules.decide("edit", "out/a.py").action == "allow"
         await close_child(helper)
 

@@ -275,7 +275,7 @@ async def test_nobody_waits_for_the_report_of_an_execute_session_of_its_own(tmp_
 async def test_words_of_a_session_that_came_with_the_folder_are_not_handed_over(tmp_path: Path) -> None:
     async with daemon(tmp_path, over(), "I see.") as bench:
         session = designing(bench)
-        session.foreign = True
+        session.record.foreign = True
         await session.prompt("design it")
         assert "came with the folder" in results(session)[0].content
         assert iterations(session) == []
@@ -308,8 +308,8 @@ async def test_an_iteration_that_a_killed_daemon_left_is_settled_by_the_next(tmp
     copy.rename(folder)
     async with daemon(folder, over("Once more."), over("Done.", success_rate=1), "Good.") as bench:
         again = await bench.opened(session.session_id)
-        again.default_model = "fake/model"
-        again.config = again.config.overlaid(FREE, "editor", "test")
+        again.policy.use(default_model="fake/model")
+        again.policy.use(config=again.config.overlaid(FREE, "editor", "test"))
         assert not again.running
         assert "Interrupted" in results(again)[0].content
         await again.prompt("go on")

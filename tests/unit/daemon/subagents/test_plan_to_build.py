@@ -196,7 +196,7 @@ async def test_after_a_restart_the_session_is_still_build_s(tmp_path: Path) -> N
         await finish(turn)
     async with daemon(tmp_path, "More.") as bench:
         again = await bench.opened(session.session_id)
-        again.default_model = "fake/model"
+        again.policy.use(default_model="fake/model")
         await again.prompt("more")
         assert again.agent.name == "build"
         assert "edit" in offered(bench)
@@ -216,7 +216,7 @@ async def test_a_question_that_waited_when_the_daemon_was_killed_is_asked_again(
     copy.rename(folder)
     async with daemon(folder, "Built.") as bench:
         again = await bench.opened(session.session_id)
-        again.default_model = "fake/model"
+        again.policy.use(default_model="fake/model")
         assert again.resume()
         await bench.answer("once")
         await again.rest()

@@ -396,7 +396,7 @@ async def test_ids_go_on_after_a_restart(tmp_path: Path) -> None:
         await session.prompt("go")
     async with with_subagents(tmp_path, ([task("Two.")], "Done."), {"s2": ["Second."]}) as (bench, _):
         again = await bench.opened(session.session_id)
-        again.default_model = "fake/model"
+        again.policy.use(default_model="fake/model")
         await again.prompt("go on")
         assert list(subagents(again)) == ["s1", "s2"]
 
@@ -438,7 +438,7 @@ async def test_what_was_at_work_when_the_daemon_died_is_closed_with_what_it_took
     copy.rename(folder)
     async with with_subagents(folder, ["Here again."], {}) as (bench, _):
         again = await bench.opened(session.session_id)
-        again.default_model = "fake/model"
+        again.policy.use(default_model="fake/model")
         assert bench.core.permissions.pending() == []
         assert [meta.status for meta in subagents(again).values()] == ["failed", "failed"]
         assert subagents(again)["s1"].cost == pytest.approx(0.01)

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from daemon.loop.budget import spent
 from tools.localization import t
-
-if TYPE_CHECKING:
-    from daemon.loop.live import LiveSession
 
 CODE = "run_limit"
 """Of the notice that a limit is reached."""
@@ -51,33 +46,3 @@ class RunLimits:
                 seconds=self.seconds / 60,
             )
         return ""
-
-
-def limits_of(session: LiveSession) -> RunLimits | None:
-    """The limits of the turn that begins now; None when somebody watches it, and for a child: its parent has them."""
-    if not session.unattended or session.parent is not None:
-        return None
-    settings = session.config.settings
-    return RunLimits(
-        steps=settings.unattended_steps,
-        usd=settings.unattended_usd,
-        seconds=settings.unattended_minutes * 60,
-        started=time.monotonic(),
-        usd_before=spent(session)[1],
-    )
-
-
-def run_over(session: LiveSession) -> str:
-    """Why the turn must stop; empty when it may go on. Tells the user once."""
-    root = session.root
-    limits = root.run_limits
-    if limits is None:
-        return ""
-    if not limits.told and (reached := limits.reached(spent(root)[1])):
-        limits.told = t(
-            "Stopped at a limit for runs that nobody watches: {reached}. What was done is kept. To "
-            "go on, run with --continue; 0 lifts a limit.",
-            reached=reached,
-        )
-        root.notice("warning", limits.told, CODE)
-    return limits.told

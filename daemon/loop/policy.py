@@ -1,0 +1,190 @@
+"""What holds in a session: its agent, the settings and trust of the client that prompted last, and so its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from daemon.agents.loader import HANDS_OVER, NO_HAND_OVER, AgentProfile, Found, UnknownAgent
+from daemon.config import Config
+from daemon.loop.design import CODE, Design, changed_words
+from daemon.loop.record import Record
+from daemon.loop.services import Services
+from daemon.model.permissions import Mode, Rule, Trust
+from daemon.permission.rules import RuleSet
+from daemon.trust import mode_in_force
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """What the client brought that prompted last; a child has it from its parent."""
+
+    config: Config
+    """The settings in force: the files', and over them the client's."""
+    trust: Trust
+    """Of the folder."""
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Provider variables; in memory only."""
+    default_model: str = ""
+    """The model for a session that has none of its own."""
+    unattended: bool = False
+    """Whether it is a program without a user."""
+
+
+class Policy:
+    """Of one session, and bound by those of the sessions above it."""
+
+    def __init__(
+        self, record: Record, agent: AgentProfile, services: Services, parent: Policy | None = None
+    ) -> None:
+        self.agent = agent
+        self.agents: Found | None = None
+        """The agents there are, as the last turn began with them."""
+        self.client = ClientSettings(services.config(), services.trust())
+        self.handed_over = False
+        """Of a child: its parent handed its work over to it, and keeps none of its own duties in it."""
+        self.design = Design()
+        self.parent = parent
+        self.record = record
+        self._services = services
+        self._rules: tuple[tuple[object, ...], RuleSet] | None = None
+        """What holds, and what that was made of."""
+
+    def use(
+        self,
+        *,
+        config: Config | None = None,
+        trust: Trust | None = None,
+        env: Mapping[str, str] | None = None,
+        default_model: str | None = None,
+        unattended: bool | None = None,
+    ) -> None:
+        """From now on this holds of a client's settings; None: as before."""
+        given = {
+            "config": config,
+            "trust": trust,
+            "env": env,
+            "default_model": default_model,
+            "unattended": unattended,
+        }
+        self.client = replace(
+            self.client, **{name: value for name, value in given.items() if value is not None}
+        )
+
+    def take_over(self, design: Iterable[str]) -> None:
+        """The parent has handed its work over to this session, with the files of its design."""
+        self.handed_over = True
+        self.design.guard(design)
+
+    def become(self, agent: AgentProfile) -> None:
+        """Another agent has the session from now on."""
+        self.agent = agent
+
+    def read_agents(self) -> None:
+        """Files of agents may have come, changed or gone; the client that prompts says whether the folder's count.
+
+        Blocking.
+        """
+        self.agents = self._services.agents.all(self.client.trust)
+        if self.parent is None:  # a child was begun as somebody, and stays it
+            try:
+                agent = self._services.agents.find(self.record.state.trace.agent, self.client.trust)
+            except UnknownAgent:
+                return
+            if agent != self.agent:
+                self.agent = agent
+
+    # -- what holds --
+
+    @property
+    def model(self) -> str:
+        """The model that answers: the session's own, else the one that the settings give its agent, or the default."""
+        client = self.client
+        own = self.record.state.trace.model
+        return own or client.config.settings.models.get(self.agent.name) or client.default_model
+
+    @property
+    def mode(self) -> Mode:
+        """What may pass unasked."""
+        mode = self.record.main.state.trace.mode or self.client.config.settings.mode
+        return mode_in_force(mode, self.client.trust)
+
+    @property
+    def limits(self) -> tuple[Rule, ...]:
+        """The agent's rules, which nobody else's loosen."""
+        own = self.agent.own_rules
+        return own if self.agent.name in HANDS_OVER else (*own, NO_HAND_OVER)
+
+    @property
+    def bounds(self) -> tuple[tuple[Rule, ...], ...]:
+        """Rules that only tighten, a layer each: of an agent that came with the workspace, and of the agents that sent
+        this one. A sub-agent of one that changes nothing changes nothing, either.
+        """
+        own, *above = self._bound_by()
+        layers = [own.design.rules, *own.agent.limits]
+        for policy in above:
+            layers += [policy.design.rules, *policy.agent.limits, policy.agent.own_rules]
+        return tuple(rules for rules in layers if rules)
+
+    @property
+    def insists(self) -> frozenset[str]:
+        """Permissions that are asked about each time; what an agent insists on holds for whom it sends, too."""
+        return frozenset[str]().union(*(policy.agent.all_insists for policy in self._bound_by()))
+
+    @property
+    def looks(self) -> bool:
+        """Whether nothing is changed here: the agent only looks, or one that sent it."""
+        return any(policy.agent.only_looks for policy in self._bound_by())
+
+    def _bound_by(self) -> list[Policy]:
+        """Those whose agents' limits hold here: its own, and those above. Who was handed the work of its parent over
+        has none of that one's limits, but all of those further up.
+        """
+        above: list[Policy] = [] if self.parent is None else self.parent._bound_by()
+        return [self, *(above[1:] if self.handed_over else above)]
+
+    @property
+    def rules(self) -> RuleSet:
+        """The rules that hold now."""
+        services = self._services
+        granted, granted_here = services.grants()
+        # What is allowed for the session is allowed to the main line and all its branches alike.
+        config, session, mode = self.client.config, tuple(self.record.main.state.granted), self.mode
+        # Searches ask for each file they find, so the same set is kept while nothing of it changes.
+        agents = (self.agent, self.bounds, self.insists, self.looks)
+        made_of = (config, session, granted, granted_here, mode, self.client.trust, agents)
+        if self._rules is None or self._rules[0] != made_of:
+            rules = RuleSet(
+                config.base_rules,
+                config.workspace_rules,
+                session,
+                self.limits,
+                insists=self.insists,
+                looks=self.looks,
+                bounds=self.bounds,
+                branch=services.rules,
+                trusted=config.trusted,
+                granted=granted,
+                granted_here=granted_here,
+                mode=mode,
+                trust=self.client.trust,
+                root=services.workspace.as_posix(),
+                stands_for="" if services.stands_for is None else services.stands_for.as_posix(),
+            )
+            self._rules = (made_of, rules)
+        return self._rules[1]
+
+    def note_changes(self, changes: Iterable[tuple[str, str]]) -> None:
+        """Files were written, each by its name in rules and the id of the call: tell of those that are a design's, and
+        were not asked about. Raises StoreError.
+        """
+        holder = next((policy for policy in self._bound_by() if policy.design.rules), None)
+        if holder is None:
+            return
+        record = self.record
+        for path, call_id in changes:
+            if not holder.design.holds(path) or self.design.was_asked(path, call_id, record.state.messages):
+                continue
+            holder.design.note_unasked(path)
+            for one in dict.fromkeys((record, record.main)):
+                one.notice("warning", changed_words(path, self.agent.name), CODE, about=call_id)

@@ -1,0 +1,298 @@
+"""The record of a session: its state, and the one way in which anything comes into it.
+
+Everything that happens goes through ``emit``: appended to the log, applied to the state, told to the listeners, in
+this order and in one go on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable
+from datetime import datetime
+from typing import Literal
+
+from daemon.loop.services import Services
+from daemon.model.branches import SubagentMeta, branch_of, root_of
+from daemon.model.events import (
+    Delta,
+    Event,
+    MessageAdded,
+    Notice,
+    PermissionAsked,
+    PermissionReplied,
+    SubagentCompleted,
+    TraceCompleted,
+)
+from daemon.model.goals import GoalStats, GoalTree
+from daemon.model.messages import Message, Part, Role, Usage, describe
+from daemon.model.permissions import PermissionRequest
+from daemon.model.traces import Trace, trace_status
+from daemon.permission.service import Settled
+from daemon.plan.counting import Together, tokens_of, tools_of
+from daemon.plan.exploring import plan_counted
+from daemon.plan.tree import Change
+from daemon.state.goal_events import goal_event
+from daemon.state.session_state import SessionState
+from daemon.state.spending import goal_of_subagent
+from daemon.store.base import StoreError
+from daemon.store.ids import sequence_of
+from tools.cutting import head
+
+log = logging.getLogger(__name__)
+
+_SNAPSHOT_DELAY_S = 1.0
+_DESCRIPTION = 500
+"""Characters."""
+
+
+class Left(BaseException):
+    """The daemon stops while the turn waits for an answer: nothing more of it happens, so that it can go on later."""
+
+
+def new_message_id(sequence: int) -> str:
+    """Sorts by age within the session."""
+    return f"msg_{sequence:06d}_{uuid.uuid4().hex[:8]}"
+
+
+class Record:
+    """Of one session. All methods run on the event loop of the daemon."""
+
+    def __init__(
+        self, state: SessionState, services: Services, *, foreign: bool = False, parent: Record | None = None
+    ) -> None:
+        """``foreign``: the session came with the workspace, see ``daemon.store.own``. ``parent``: of a child."""
+        self.state = state
+        self.foreign = foreign
+        self.main: Record = self if parent is None else parent.main
+        """Of the main line."""
+        self.children: list[Record] = []
+        """Of the children at hand."""
+        self._parent = parent
+        if parent is not None:
+            parent.children.append(self)
+        self._services = services
+        self._followers: list[Callable[[Event], None]] = []
+        self._left = False
+        self._told: set[str] = set()
+        self._together = Together()
+        self._snapshot_due: asyncio.TimerHandle | None = None
+        self._saving: set[asyncio.Task[None]] = set()
+
+    @property
+    def session_id(self) -> str:
+        """Id of the session and of its trace."""
+        return self.state.trace.trace_id
+
+    @property
+    def branch_id(self) -> str | None:
+        """Of a child, see ``daemon.model.branches``; None of a main line."""
+        return branch_of(self.session_id)
+
+    def now(self) -> datetime:
+        """The time of what happens."""
+        return self._services.now()
+
+    # -- what happens --
+
+    def follow(self, follower: Callable[[Event], None]) -> None:
+        """Have ``follower`` called with each event from now on, when it is stored and applied."""
+        self._followers.append(follower)
+
+    def emit(self, event: Event) -> None:
+        """Store, apply, publish. Raises StoreError when the log cannot be written."""
+        if self._left:
+            raise Left
+        stored = self._services.store.append(event)
+        self.state.apply(stored)
+        self._services.bus.publish(stored)
+        for follower in self._followers:
+            follower(stored)
+        if self._snapshot_due is None:
+            self._snapshot_due = asyncio.get_running_loop().call_later(_SNAPSHOT_DELAY_S, self._snapshot_soon)
+
+    def delta(self, delta: Delta) -> None:
+        """Publish something that is not stored."""
+        self._services.bus.publish(delta)
+
+    def notice(
+        self,
+        level: Literal["info", "warning", "error"],
+        text: str,
+        code: str = "",
+        *,
+        about: str = "",
+        exit_code: int | None = None,
+    ) -> None:
+        """Tell the person something."""
+        self.emit(
+            Notice(
+                trace_id=self.session_id,
+                time=self.now(),
+                level=level,
+                text=text,
+                code=code,
+                about=about,
+                exit_code=exit_code,
+            )
+        )
+
+    def tell_once(
+        self, text: str, code: str = "", *, level: Literal["info", "warning", "error"] = "warning"
+    ) -> None:
+        """Tell the person something that stays true."""
+        if text not in self._told:
+            self._told.add(text)
+            self.notice(level, text, code)
+
+    def completed(self) -> None:
+        """A turn has ended: say so, with the totals, unless another prompt waits. Branches have words of their own."""
+        state = self.state
+        if self.main is self and not state.queue:
+            trace = state.trace
+            self.emit(
+                TraceCompleted(
+                    trace_id=self.session_id,
+                    time=self.now(),
+                    status=trace_status(trace),
+                    total_messages=len(state.messages),
+                    total_tokens=trace.usage.total,
+                    total_cost=trace.total_cost,
+                )
+            )
+
+    def asked(self, request: PermissionRequest) -> None:
+        """A question. The main line's record has those of its children, too: that is where people look."""
+        for record in self._both():
+            record.emit(PermissionAsked(trace_id=record.session_id, time=self.now(), request=request))
+
+    def replied(self, request: PermissionRequest, settled: Settled) -> None:
+        """The answer to one."""
+        for record in self._both():
+            record.emit(
+                PermissionReplied(
+                    trace_id=record.session_id,
+                    time=self.now(),
+                    request_id=request.request_id,
+                    reply=settled.answer,
+                    feedback=settled.feedback,
+                    by=settled.by,
+                    remembered=settled.remembered,
+                    scope=settled.scope,
+                    answers=settled.answers,
+                )
+            )
+
+    def _both(self) -> tuple[Record, ...]:
+        return tuple(dict.fromkeys((self.main, self)))
+
+    # -- messages and the plan --
+
+    def add(
+        self,
+        role: Role,
+        content: tuple[Part, ...],
+        *,
+        goal_id: str | None,
+        message_id: str | None = None,
+        tool_call_id: str | None = None,
+        tokens: int | None = None,
+        cost: float | None = None,
+        usage: Usage | None = None,
+        model: str | None = None,
+        duration_ms: int | None = None,
+        overlap_ms: int | None = None,
+    ) -> Message:
+        """Store a complete message, with what it adds to its goal's numbers. Raises StoreError.
+
+        ``tokens``: what it holds; ``cost`` in US dollars.
+        """
+        state = self.state
+        sequence = sequence_of(message_id or "")
+        if sequence <= (state.messages[-1].sequence if state.messages else 0):
+            sequence = state.take_sequence()
+        message = Message(
+            message_id=message_id or new_message_id(sequence),
+            trace_id=root_of(self.session_id),
+            branch_id=self.branch_id,
+            role=role,
+            sequence=sequence,
+            goal_id=goal_id,
+            tool_call_id=tool_call_id,
+            content=content,
+            description=head(describe(role, content), _DESCRIPTION),
+            tokens=tokens,
+            cost=cost,
+            created_at=self.now(),
+            model=model,
+            usage=usage,
+            duration_ms=duration_ms,
+            overlap_ms=overlap_ms,
+        )
+        affected = state.plan.count(
+            goal_id,
+            tokens=tokens_of(message),
+            cost=cost or 0.0,
+            tools=tools_of(message),
+            time_of=self._together.time_of(message),
+        )
+        self.emit(
+            MessageAdded(
+                trace_id=self.session_id, time=message.created_at, message=message, affected_goals=affected
+            )
+        )
+        try:
+            self._services.store.save_message(message)
+        except StoreError as error:
+            # A copy of what the log has; the reader notices that it is missing.
+            log.warning("%s", error)
+        return message
+
+    def subagent_ended(self, subagent: SubagentMeta) -> None:
+        """Record the end of a sub-agent, and what it took with its goal's numbers. Raises StoreError."""
+        self.emit(SubagentCompleted(trace_id=self.session_id, time=self.now(), subagent=subagent))
+        took = GoalStats(total_tokens=subagent.usage.total, total_cost=subagent.cost)
+        goal_id = goal_of_subagent(subagent, self.state.messages)
+        for change in plan_counted(self.state.plan, goal_id or "", took):
+            self.goal(change)
+
+    def goal(self, change: Change, by: str = "") -> None:
+        """Record a change of the plan. ``by``: the person who made it, if it was one. Raises StoreError."""
+        self.emit(goal_event(change, self.session_id, self.now(), by, plan=self.state.plan))
+
+    # -- on the disk --
+
+    def snapshot(self) -> None:
+        """Write metadata and goal tree as they are now. A failure is logged: the event log has everything."""
+        if self._snapshot_due is not None:
+            self._snapshot_due.cancel()
+            self._snapshot_due = None
+        self._save(self.state.carrying(), self.state.plan.snapshot())
+
+    def _snapshot_soon(self) -> None:
+        """The same in a thread: a large plan, read from the disk a moment ago, takes 100 ms the first time."""
+        self._snapshot_due = None
+        saving = asyncio.to_thread(self._save, self.state.carrying(), self.state.plan.snapshot())
+        task = asyncio.create_task(saving)
+        self._saving.add(task)
+        task.add_done_callback(self._saving.discard)
+
+    def _save(self, trace: Trace, tree: GoalTree) -> None:
+        try:
+            self._services.store.save_snapshot(trace, tree)
+        except StoreError as error:
+            log.warning("no snapshot: %s", error)
+
+    def leave(self) -> None:
+        """Take nothing more: from now on ``emit`` raises Left."""
+        self._left = True
+
+    async def close(self) -> None:
+        """Write the last snapshot, and let go of the log."""
+        await asyncio.gather(*self._saving)
+        if self._snapshot_due is not None:
+            self.snapshot()
+        self._services.store.close(self.session_id)
+        if self._parent is not None and self in self._parent.children:
+            self._parent.children.remove(self)

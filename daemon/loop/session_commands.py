@@ -1,0 +1,84 @@
+"""The commands of a session: those that its turn waits for, those in the background, and what they write."""
+
+from __future__ import annotations
+
+from daemon.jobs import SessionJobs, StoppableCalls
+from daemon.loop.record import Record
+from daemon.loop.services import Services
+from daemon.model.events import Delta, Event, MessageAdded
+from daemon.redaction import SECRETS
+from daemon.state.notes import JOB_ENDED, JOB_KILLED, job_lost, job_notice
+from tools.jobs import Job
+
+_LIVE_OUTPUT = 20_000
+"""Characters of live output that are kept for each command; clients keep as many."""
+
+
+class SessionCommands:
+    """Of one session. Made and used on the event loop."""
+
+    def __init__(self, record: Record, services: Services) -> None:
+        self.under_way = StoppableCalls()
+        """Those that the turn waits for."""
+        self.jobs = SessionJobs(
+            services.trace_folder(record.session_id) / "output",
+            services.now,
+            redact=SECRETS.text,
+            on_end=self._job_ended,
+            on_output=lambda call_id, text: self.wrote(call_id, "bash", text),
+        )
+        """Those in the background."""
+        self.live_output: dict[str, str] = {}
+        """The end of what commands under way and background jobs have written, by tool call id."""
+        self._record = record
+        self._stopped_by: dict[str, str] = {}
+        self._closing = False
+        record.follow(self._forget_output)
+
+    def wrote(self, tool_call_id: str, name: str, text: str) -> None:
+        """Publish what a command wrote, and keep the end of it for clients that load the session later."""
+        self.live_output[tool_call_id] = (self.live_output.get(tool_call_id, "") + text)[-_LIVE_OUTPUT:]
+        self._record.delta(
+            Delta(
+                trace_id=self._record.session_id,
+                kind="tool_output",
+                message_id="",
+                tool_call_id=tool_call_id,
+                name=name,
+                text=text,
+            )
+        )
+
+    async def stop_job(self, job_id: str, by: str) -> Job:
+        """Stop a command in the background for the user; the model is told. Raises ToolError for an unknown id."""
+        self._stopped_by[job_id] = by
+        try:
+            return await self.jobs.kill(job_id)
+        finally:
+            self._stopped_by.pop(job_id, None)
+
+    def tell_of_lost(self) -> None:
+        """The session is opened: what ran in the background has ended with the daemon before."""
+        for job_id, command in list(self._record.state.jobs.items()):
+            self._record.notice("info", job_lost(job_id, command), JOB_ENDED, about=job_id)
+
+    def leave(self) -> None:
+        """The session closes: jobs that end from now on are told of when it is opened again."""
+        self._closing = True
+
+    def _job_ended(self, job: Job, killed: bool) -> None:
+        if self._closing:
+            return
+        by = self._stopped_by.get(job.job_id, "")
+        code = JOB_KILLED if killed and not by else JOB_ENDED
+        stopped_by = by or ("the model" if killed else "")
+        self.live_output.pop(job.tool_call_id, None)
+        self._record.notice(
+            "info", job_notice(job, stopped_by), code, about=job.job_id, exit_code=job.exit_code
+        )
+
+    def _forget_output(self, event: Event) -> None:
+        """Drop the live output of a call that has its result, unless it started a background job."""
+        result = event.message.tool_result() if isinstance(event, MessageAdded) else None
+        if result is not None and result.metadata.get("job_id") not in self._record.state.jobs:
+            self.live_output.pop(result.tool_call_id, None)

@@ -1,0 +1,72 @@
+"""The changes that a session makes to files: their versions, and the events about them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from daemon.files.history import LineHistory, SessionHistory
+from daemon.files.versions import Version
+from daemon.loop.policy import Policy
+from daemon.loop.record import Record
+from daemon.loop.services import Services
+from daemon.model.events import FileChanged
+from daemon.store.base import StoreError
+from tools.paths import rule_target
+
+log = logging.getLogger(__name__)
+
+
+class FileWork:
+    """Of one session."""
+
+    def __init__(self, record: Record, policy: Policy, services: Services) -> None:
+        self.history = SessionHistory(
+            services.trace_folder(record.session_id) / "files",
+            services.now,
+            services.workspace,
+            on_written=self._written,
+            watch=services.watch_command,
+            writes=services.writes,
+            read_only=record.foreign,
+        )
+        self.keeper: LineHistory = self.history
+        """Where the versions of what its tools write are kept; a sub-agent's are its parent's, too."""
+        self.lock = asyncio.Lock()
+        """Held by a turn, and while changes of files are taken back."""
+        self._record = record
+        self._policy = policy
+        self._services = services
+
+    def keep_in(self, keeper: LineHistory) -> None:
+        """Keep the versions of what tools write there from now on."""
+        self.keeper = keeper
+
+    def _written(self, versions: Sequence[Version]) -> None:
+        written: list[tuple[str, str]] = []
+        for version in versions:
+            try:
+                event = file_changed(self._record, self._services, version)
+                written.append((event.path, version.tool_call_id))
+                self._record.emit(event)
+            except StoreError as error:
+                log.warning("a change of %s is not in the log: %s", version.path, error)
+        try:
+            self._policy.note_changes(written)
+        except StoreError as error:
+            log.warning("what was changed of the design is not in the log: %s", error)
+
+
+def file_changed(record: Record, services: Services, version: Version) -> FileChanged:
+    """One event for one written file. ``version`` is empty when the old content is not known."""
+    return FileChanged(
+        trace_id=record.session_id,
+        time=record.now(),
+        path=rule_target(version.path, services.workspace),
+        kind=version.kind,
+        version=version.version or "",
+        tool_call_id=version.tool_call_id,
+        added=version.added,
+        removed=version.removed,
+    )

@@ -25,8 +25,11 @@ def open_regular(path: Path, *, follow: bool = False) -> BinaryIO:
 
     ``follow``: a link may lead to the file, as people keep their settings elsewhere.
     """
-    if not follow and not hasattr(os, "O_NOFOLLOW") and path.is_symlink():
+    kind = path.stat(follow_symlinks=follow).st_mode  # opening a device can do things by itself
+    if stat.S_ISLNK(kind):
         raise OSError(errno.ELOOP, t("it is a link"), str(path))
+    if not stat.S_ISREG(kind):
+        raise OSError(errno.EINVAL, t("it is no regular file"), str(path))
     descriptor = os.open(path, _FLAGS if follow else _FLAGS | getattr(os, "O_NOFOLLOW", 0))
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

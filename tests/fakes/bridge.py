@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from daemon.provider.choose import Choice
-from lsp_bridge.handshake import preamble
-from lsp_bridge.listen import Listener
-from lsp_bridge.server import Bridge
+from lsp_bridge.protocol.handshake import preamble
+from lsp_bridge.server.connection import Bridge
+from lsp_bridge.server.listen import Listener
 from tests.fakes.core import Bench, daemon
 from tests.fakes.models import FakeModels, Step
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lsprotocol import types
 
-from lsp_bridge.documents import OpenDocument, OpenDocuments
+from lsp_bridge.server.documents.open_documents import OpenDocument, OpenDocuments
 from tools.open_files import AppliedEdit
 
 

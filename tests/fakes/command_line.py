@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from daemon.runtime import Address, RuntimePaths
-from lsp_bridge.launch import passed_on
+from lsp_bridge.cli.launch import passed_on
 from tests.fakes.forker import Forker
 from tools.environment import daemon_environment
 

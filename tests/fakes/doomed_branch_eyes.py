@@ -10,8 +10,8 @@ import asyncio
 import sys
 from pathlib import Path
 
-from lsp_bridge.branch_eyes import BranchEyes
-from lsp_bridge.language.choice import Choice
+from lsp_bridge.language_client.branch_language_services import BranchEyes
+from lsp_bridge.language_client.pool.server_choice import Choice
 from tests.fakes.language_workspace import SOON, fake_spec
 
 

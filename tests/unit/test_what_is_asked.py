@@ -14,11 +14,11 @@ from daemon.model.events import PermissionAsked
 from daemon.model.permissions import PermissionRequest
 from daemon.permission.service import CallInfo, CallPermission, PermissionService
 from daemon.steps.tree import StepTree
-from lsp_bridge.editor.questions import question_text
-from lsp_bridge.terminal.approval import AcceptAll, RefuseAll
-from lsp_bridge.terminal.step_lines import StepLines
-from lsp_bridge.terminal.text import Style
-from lsp_bridge.terminal.view import TextView
+from lsp_bridge.cli.run.approval import AcceptAll, RefuseAll
+from lsp_bridge.cli.run.view import TextView
+from lsp_bridge.cli.text import Style
+from lsp_bridge.cli.trace.step_lines import StepLines
+from lsp_bridge.server.editor.questions import question_text
 from tests.fakes.asker import NOW, FakeAsker
 from tests.fakes.waiting import until
 from tools.base import PermissionDenied

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from daemon.provider.choose import Choice
-from lsp_bridge.requests import ClientState
-from lsp_bridge.server import Bridge
+from lsp_bridge.server.connection import Bridge
+from lsp_bridge.server.requests.router import ClientState
 
 
 async def no_model(env: dict[str, str], configured: str | None) -> Choice:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge.language.specs import (
+from lsp_bridge.language_client.specs import (
     Command,
     LookUp,
     Place,
@@ -16,8 +16,8 @@ from lsp_bridge.language.specs import (
     safe_environment,
     safe_path,
 )
-from lsp_bridge.language.specs.defaults import DEFAULT_SPECS
-from lsp_bridge.language.specs.finding import ignored_programs
+from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
+from lsp_bridge.language_client.specs.discovery import ignored_programs
 
 SPEC = ServerSpec("s", {".x": "x"}, (Command("first", ("one-ls", "--stdio")), Command("second", ("two-ls",))))
 

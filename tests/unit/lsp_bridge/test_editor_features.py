@@ -13,12 +13,10 @@ from lsprotocol import types
 
 from daemon.model.permissions import FileDiff, PermissionRequest, Rule
 from daemon.model.tags import OURS, plain
-from lsp_bridge.editor.actions import code_actions
-from lsp_bridge.editor.arguments import Point, Problem, Span
-from lsp_bridge.editor.decisions import Decisions
-from lsp_bridge.editor.hunks import landing, parts
-from lsp_bridge.editor.names import COMMANDS, EXPLAIN, FIX
-from lsp_bridge.editor.prompts import MOST_LINES, MOST_PROBLEMS, excerpt, one_line, prompt, reference
+from lsp_bridge.server.editor.code_actions import code_actions
+from lsp_bridge.server.editor.command_arguments import COMMANDS, EXPLAIN, FIX, Point, Problem, Span
+from lsp_bridge.server.editor.hunk_decisions import Decisions, landing, parts
+from lsp_bridge.server.editor.prompts import MOST_LINES, MOST_PROBLEMS, excerpt, one_line, prompt, reference
 from tools.base import FileChange, ProposedFile
 from tools.diff import unified
 

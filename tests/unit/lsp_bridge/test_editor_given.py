@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.model.tags import plain
-from lsp_bridge.editor.arguments import About, Point, Problem, Span
-from lsp_bridge.editor.given import MESSAGE, MOST, code_action_params, problem
-from lsp_bridge.editor.names import EXPLAIN
-from lsp_bridge.editor.prompts import exact, prompt, reference, withheld
+from lsp_bridge.server.editor.command_arguments import EXPLAIN, About, Point, Problem, Span
+from lsp_bridge.server.editor.prompts import exact, prompt, reference, withheld
+from lsp_bridge.server.editor.sanitize import MESSAGE, MOST, code_action_params, problem
 from tests.examples import in_full
 
 HERE = {"start": {"line": 3, "character": 0}, "end": {"line": 3, "character": 1}}

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.language.choice import Choice
-from lsp_bridge.language.server import LanguageServer
-from lsp_bridge.language.servers import LanguageServers
-from lsp_bridge.language.specs import Command, ServerSpec
-from lsp_bridge.language.usage import Limits
+from lsp_bridge.language_client.pool.server_choice import Choice
+from lsp_bridge.language_client.pool.server_pool import LanguageServers
+from lsp_bridge.language_client.pool.usage import Limits
+from lsp_bridge.language_client.server.language_server import LanguageServer
+from lsp_bridge.language_client.specs import Command, ServerSpec
 from tests.bad_servers import CASES, Case, play
 from tests.fakes.language_workspace import (
     HANG_S,

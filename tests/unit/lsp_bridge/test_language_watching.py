@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lsp_bridge.language.answers import Answers, Settling
-from lsp_bridge.language.progress import Progress
-from lsp_bridge.language.roots import Roots
-from lsp_bridge.language.server_log import ServerLog
-from lsp_bridge.language.usage import Limits, Usage, Watch, usage_of
-from lsp_bridge.language.watch_globs import Glob, watchers_of
+from lsp_bridge.language_client.connection.process import ServerLog
+from lsp_bridge.language_client.pool.roots import Roots
+from lsp_bridge.language_client.pool.usage import Limits, Usage, Watch, usage_of
+from lsp_bridge.language_client.server.fresh_answers import Answers, Settling
+from lsp_bridge.language_client.server.work_progress import Progress
+from lsp_bridge.language_client.text.watch_globs import Glob, watchers_of
 
 FILE = Path("/w/a")
 LATER_NS = 10**12

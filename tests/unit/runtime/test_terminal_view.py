@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from daemon.model.goals import Goal, GoalTree
 from daemon.plan.tree import PlanError, PlanTree
 from daemon.state.goal_events import goal_event
-from lsp_bridge.terminal.goal_lines import GoalLines, display_numbers
-from lsp_bridge.terminal.questions import suggestion_words
-from lsp_bridge.terminal.text import Style
-from lsp_bridge.terminal.view import JsonView, Outcome, TextView, Totals, diagnostics_lines
+from lsp_bridge.cli.run.goal_lines import GoalLines, display_numbers
+from lsp_bridge.cli.run.view import JsonView, Outcome, TextView, Totals, diagnostics_lines
+from lsp_bridge.cli.text import Style
+from lsp_bridge.protocol.permission_text import suggestion_words
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 

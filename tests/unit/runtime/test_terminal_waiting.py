@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.terminal.waiting import Waiting
+from lsp_bridge.cli.run.waiting import Waiting
 
 
 class Seen:

@@ -16,8 +16,8 @@ from daemon.model.words import cut_line
 from daemon.steps.inference import action_label, brief_output
 from daemon.steps.shortened import first_sentence
 from daemon.steps.shortened import one_line as step_line
-from lsp_bridge.editor.prompts import one_line as editor_line
-from lsp_bridge.terminal.text import one_line as terminal_line
+from lsp_bridge.cli.text import one_line as terminal_line
+from lsp_bridge.server.editor.prompts import one_line as editor_line
 from tools.cutting import abridged, cut_text, head, one_line, short, tail
 from tools.output import HeadTail
 from tools.redaction import SECRETS, Redactor

@@ -13,7 +13,7 @@ from daemon.loop.recovery import read_state
 from daemon.loop.restoring import Restorer
 from daemon.loop.session import Session
 from daemon.model.events import BranchGoalAdded, BranchSelected, ExploreCompleted
-from lsp_bridge.branch_requests import explorations
+from lsp_bridge.server.requests.branches import explorations
 from tests.fakes.branches import EDITS, explore, exploring, told
 from tests.fakes.core import Bench, daemon
 from tests.fakes.explored import created, explored

@@ -64,7 +64,7 @@ def main() -> int:
 def _set_language() -> None:
     """Speak the language of the user's ``config.json``, which nothing else of the command line reads so early."""
     from daemon.runtime import state_dir
-    from tools.regular_files import read_regular
+    from tools.files.regular_files import read_regular
 
     try:
         data = read_regular(state_dir() / "config.json", 1_000_000, follow=True)
@@ -128,9 +128,9 @@ def _serve_command(args: argparse.Namespace) -> int:
     from daemon.runtime import AlreadyRunning, RuntimeFolderError, RuntimePaths, keep_memory_private
     from daemon.store.base import StoreError
     from lsp_bridge.cli.launch import passed_on
-    from tools.environment import PASSED_ON
     from tools.localization import t
-    from tools.redaction import SECRETS
+    from tools.process.environment import PASSED_ON
+    from tools.redaction.redactor import SECRETS
 
     if not args.workspace.is_dir():
         return _say(t("The workspace {workspace} is not a folder.", workspace=args.workspace))

@@ -51,7 +51,7 @@ from daemon.workspace_key import workspace_key
 from tools.base import Diagnostics, ToolContext, ToolResult
 from tools.language import Navigation, NoNavigation
 from tools.localization import noted, t
-from tools.open_files import Editors, NoEditors
+from tools.ports import Editors, NoEditors
 from tools.registry import AnyTool, BuiltinTools, run_tool
 from tools.writing.recovery import recover
 

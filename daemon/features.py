@@ -15,7 +15,7 @@ from daemon.hooks.session import SessionHooks
 from daemon.loop.features import Driver, Features
 from daemon.permission.service import CallPermission
 from tools.base import Permission
-from tools.exploring import HandOver, Subagents, Told
+from tools.ports import HandOver, Subagents, Told
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class LazyExplorer:
-    """Implements ``tools.exploring.Explorer`` for one call of ``session``."""
+    """Implements ``tools.ports.Explorer`` for one call of ``session``."""
 
     def __init__(self, session: Session, call_id: str, permission: Permission) -> None:
         self._session = session

@@ -32,15 +32,15 @@ from tools.base import (
     VersionKeeper,
 )
 from tools.diagnostics_text import describe, problems_metadata
-from tools.diff import limited, shown_name, without_head
-from tools.hashing import sha256
+from tools.diff.unified_diff import limited, shown_name, without_head
+from tools.files.hashing import sha256
 from tools.localization import noted, t
 from tools.paths import Target, explain_os_error, folder_patterns, rule_target
-from tools.shielding import finish
+from tools.process.uncancellable import finish
 from tools.writing import atomic, buffers
+from tools.writing.messages import not_taken_back, saved_otherwise, why_not_written
 from tools.writing.proposal import alterations, propose
-from tools.writing.through import HalfDone, Left, keep_left, write_through
-from tools.writing.told import not_taken_back, saved_otherwise, why_not_written
+from tools.writing.transaction import HalfDone, Left, keep_left, write_through
 
 MadeT = TypeVar("MadeT")
 

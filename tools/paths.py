@@ -13,9 +13,9 @@ from typing import Protocol
 
 from tools.access import Access, Action, suggestions
 from tools.base import Permission, PermissionAsk, ToolContext, ToolError
-from tools.cutting import head
-from tools.links import has_other_names, other_names
+from tools.files.hard_links import has_other_names, other_names
 from tools.localization import noted, t
+from tools.text.truncate import head
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ from tools.base import (
     ToolInput,
     ToolResult,
 )
-from tools.cutting import one_line, short
 from tools.localization import t
+from tools.text.truncate import one_line, short
 
 MOST_QUESTIONS = 8
 MOST_OPTIONS = 12

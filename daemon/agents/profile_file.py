@@ -10,8 +10,8 @@ from daemon.agents.front_matter import BadHead, Entry, Value, read_document
 from daemon.agents.profile import COMPACTION, AgentMode, AgentProfile, AgentSource
 from daemon.model.permissions import Rule
 from daemon.permission.rules_file import rules_from_config
-from tools.cutting import head
 from tools.localization import t
+from tools.text.truncate import head
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 MAX_FILE = 200_000

@@ -30,7 +30,7 @@ from daemon.model.messages import (
 from daemon.model.tags import is_handover, one_each, plain, said_block, within
 from daemon.plan.tree import PlanTree
 from daemon.provider.base import PromptMessage
-from tools.cutting import head, tail
+from tools.text.truncate import head, tail
 
 _LONGEST = 20_000
 """Characters of one text in the short form of a window, see ``shortened``."""

@@ -11,7 +11,7 @@ from daemon.copies import private_git
 from daemon.copies.base import CopyError
 from daemon.copies.limits import MOST_BYTES
 from daemon.copies.programs import DISK_FULL, Git, GitFailed, Stop
-from tools.cutting import tail
+from tools.text.truncate import tail
 
 INDEX = "index"
 _TRIES = 8

@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 from daemon.copies.base import Base, CopyError
 from daemon.copies.places import Places
 from daemon.copies.programs import Stop, in_thread, told
-from tools.shielding import finish
+from tools.process.uncancellable import finish
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from daemon.copies.base import WorkingCopies
 from daemon.copies.programs import Git, Stop
-from tools.process import find_program
+from tools.process.programs import find_program
 
 
 def copies_for(workspace: Path, folder: Path, links: Sequence[str]) -> WorkingCopies:

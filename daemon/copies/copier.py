@@ -15,7 +15,7 @@ from daemon.copies.base import CopyError
 from daemon.copies.copying import Plan, Result, Stat, Wanted
 from daemon.copies.programs import DISK_FULL, Stop
 from daemon.files.index_file import Entry
-from tools.process import scrubbed_environment
+from tools.process.programs import scrubbed_environment
 
 _FEW = 1500
 _PROCESSES = max(1, min(4, os.cpu_count() or 1))

@@ -14,7 +14,7 @@ from daemon.copies.base import Base, CopyError, Keep, LeftBehind
 from daemon.copies.bases import Bases, kept_base, let_go
 from daemon.copies.places import Place, Places
 from daemon.copies.programs import Stop, in_thread, told
-from tools.shielding import finish
+from tools.process.uncancellable import finish
 
 log = logging.getLogger(__name__)
 

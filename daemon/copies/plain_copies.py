@@ -28,7 +28,7 @@ from daemon.copies.placed import PlacedCopies, PlacedCopy
 from daemon.copies.places import Place
 from daemon.copies.programs import Stop
 from daemon.copies.written_patch import write_patch
-from tools.regular_files import read_regular
+from tools.files.regular_files import read_regular
 
 _BASE = "base"
 _LINK = 0o120000

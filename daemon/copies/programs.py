@@ -21,9 +21,9 @@ from daemon.copies import guard
 from daemon.copies.base import CopyError
 from daemon.copies.limits import MOST_BYTES
 from daemon.files.index_file import BadIndex
-from tools.cutting import tail
-from tools.process import scrubbed_environment
-from tools.shielding import finish
+from tools.process.programs import scrubbed_environment
+from tools.process.uncancellable import finish
+from tools.text.truncate import tail
 
 T = TypeVar("T")
 

@@ -27,8 +27,8 @@ from daemon.model.events import SessionUpdated
 from daemon.model.messages import FinishPart, Message, Part, StopReason
 from daemon.model.tags import plain
 from daemon.store.base import StoreError
-from tools.cutting import head
 from tools.localization import noted, t
+from tools.text.truncate import head
 
 log = logging.getLogger(__name__)
 

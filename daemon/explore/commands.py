@@ -29,10 +29,10 @@ from daemon.model.words import cut_line
 from daemon.permission.service import CallInfo, CallPermission
 from daemon.state.notes import BRANCH_SELECTED
 from tools.base import FileChange, ToolError
-from tools.cutting import head
-from tools.diff import limited, of_change, shown_name
-from tools.exploring import Told
+from tools.diff.unified_diff import limited, of_change, shown_name
 from tools.localization import t
+from tools.ports import Told
+from tools.text.truncate import head
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session

@@ -48,10 +48,10 @@ from daemon.plan.exploring import (
 from daemon.plan.tree import Change, PlanError
 from daemon.store.base import StoreError
 from tools.base import Permission, ToolError
-from tools.cutting import head
-from tools.exploring import Told
 from tools.localization import n, t
-from tools.shielding import finish
+from tools.ports import Told
+from tools.process.uncancellable import finish
+from tools.text.truncate import head
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -63,7 +63,7 @@ RESULT_FOLDER = "result"
 
 
 class SessionExplorer:
-    """Implements ``tools.exploring.Explorer`` for one call in a session."""
+    """Implements ``tools.ports.Explorer`` for one call in a session."""
 
     def __init__(
         self, session: Session, call_id: str, permission: Permission, runner: BranchRunner | None = None

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from daemon.copies.base import BranchChange
-from tools.diff import shown_name
+from tools.diff.merge import Clash, MergeConflict, merge
+from tools.diff.unified_diff import shown_name
 from tools.localization import t
-from tools.merge import Clash, MergeConflict, merge
 
 _LINK = 0o120000
 _EXECUTABLE = 0o111

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from daemon.explore.merge_plan import Conflict, MergePlan
 from daemon.model.words import cut_line
-from tools.cutting import head
-from tools.diff import shown_name
+from tools.diff.unified_diff import shown_name
 from tools.localization import n, t
+from tools.text.truncate import head
 
 _MAX_CONFLICTS = 5
 """Told in full; of the others only the names."""

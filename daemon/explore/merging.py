@@ -31,14 +31,13 @@ from daemon.model.words import cut_line
 from tools.access import Action
 from tools.base import Approval, FileChange, Permission, PermissionAsk, PlanChange, ToolContext, ToolError
 from tools.change import ChangeOutcome, apply_changes
-from tools.cutting import head
-from tools.diff import shown_name
-from tools.exploring import Told
-from tools.hashing import sha256
+from tools.diff.unified_diff import shown_name
+from tools.files.hashing import sha256
 from tools.language import Diagnostics
 from tools.localization import t
-from tools.open_files import Editors
 from tools.paths import explain_os_error
+from tools.ports import Editors, Told
+from tools.text.truncate import head
 from tools.writing import atomic, buffers
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from daemon.files.eyes import RootEyes
 from daemon.files.watch import FileWatch
 from daemon.loop.services import Services
 from daemon.model.permissions import Rule
-from tools.confinement import Confinement, confine
-from tools.open_files import NoEditors
+from tools.ports import NoEditors
+from tools.sandbox.confinement import Confinement, confine
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from daemon.model.branches import BranchMeta
 from daemon.model.messages import StopReason
 from daemon.model.tags import plain
 from daemon.model.words import cut_line
-from tools.cutting import head, tail
 from tools.localization import t
+from tools.text.truncate import head, tail
 
 MAX_RESULT = 24_000
 """Characters of all summaries together that the main line is told."""

@@ -19,9 +19,9 @@ from daemon.files.blobs import BlobError
 from daemon.files.git import Git
 from daemon.files.history import SessionHistory
 from daemon.files.versions import Entry, Version
-from tools.cutting import head
-from tools.diff import shown_name
+from tools.diff.unified_diff import shown_name
 from tools.localization import t
+from tools.text.truncate import head
 
 MOST_FILES = 1_000
 MOST_BYTES = 64 << 20

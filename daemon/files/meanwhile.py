@@ -12,7 +12,7 @@ from daemon.files.blobs import BlobError, Blobs
 from daemon.files.overlaps import UNKNOWN, Told, Write, gaps_between, happened, put
 from daemon.files.state import State
 from daemon.files.versions import Entry
-from tools.hashing import sha256
+from tools.files.hashing import sha256
 
 
 class Writes(Protocol):

@@ -16,10 +16,10 @@ from pathlib import Path
 from daemon.files.blobs import BlobError, Blobs
 from daemon.files.versions import Entry
 from tools.base import FileChange
-from tools.cutting import head
-from tools.diff import shown_name
+from tools.diff.merge import Clash, MergeConflict, merge, split
+from tools.diff.unified_diff import shown_name
 from tools.localization import t
-from tools.merge import Clash, MergeConflict, merge, split
+from tools.text.truncate import head
 from tools.writing.atomic import read_or_none
 
 MAX_SHOWN = 5

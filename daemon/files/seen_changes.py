@@ -14,7 +14,7 @@ from daemon.files.overlaps import UNKNOWN, Gap, Told, Write
 from daemon.files.state import Delta, State
 from daemon.files.tree import Tree
 from tools.base import ChangeKind, FileChange
-from tools.hashing import sha256
+from tools.files.hashing import sha256
 from tools.writing.atomic import read_or_none
 
 MAX_CONTENT = 8 * 1024 * 1024

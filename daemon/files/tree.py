@@ -23,7 +23,7 @@ from daemon.files.git import Git
 from daemon.files.git_index import IndexEntry
 from daemon.files.state import Delta, State
 from daemon.files.tree_events import TreeEvents
-from tools.search import EXCLUDED
+from tools.search.ripgrep import EXCLUDED
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from tools.base import ChangeKind, kind_of_change
-from tools.folders import make_folder
+from tools.files.regular_files import make_folder
 
 Action = Literal["undo", "redo", "restore"]
 

@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, cast, get_args
 
 from daemon.model.messages import whole_characters
 from daemon.model.words import cut_line
-from tools.cutting import head
 from tools.localization import t
+from tools.text.truncate import head
 
 HookName = Literal[
     "session.start",

@@ -17,9 +17,9 @@ from typing import Any
 from daemon.config import Hook
 from daemon.hooks.answer import MAX_OUTPUT, Answer, HookFailed, HookName, denial, may_deny, read_text
 from daemon.model.words import cut_line
-from tools.cutting import head
 from tools.localization import t
-from tools.process import find_program, run, scrubbed_environment
+from tools.process.programs import find_program, run, scrubbed_environment
+from tools.text.truncate import head
 
 _DENIES = 2
 _MAX_ERRORS = 4_000

@@ -20,8 +20,8 @@ from daemon.hooks.answer import MAX_OUTPUT, Answer, Failure, HookFailed, HookNam
 from daemon.hooks.entry_points import Entry
 from daemon.model.words import cut_line
 from tools.localization import t
-from tools.process import Ended, run, scrubbed_environment
-from tools.shielding import finish
+from tools.process.programs import Ended, run, scrubbed_environment
+from tools.process.uncancellable import finish
 
 log = logging.getLogger(__name__)
 

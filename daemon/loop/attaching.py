@@ -17,12 +17,12 @@ from daemon.model.messages import OPEN_FILE, FilePart, ToolCallPart
 from daemon.provider.attachable import refusal
 from daemon.redaction import SECRETS
 from tools.base import Permission, PermissionDenied, ToolError
-from tools.cutting import short
 from tools.localization import noted, t
 from tools.paths import ask_read, did_you_mean, explain_os_error, resolve, rule_target
 from tools.read import MAX_IMAGE_BYTES, image_type
-from tools.text import BinaryFile, decode
-from tools.visible import shown_line
+from tools.text.decoding import BinaryFile, decode
+from tools.text.terminal import shown_line
+from tools.text.truncate import short
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session

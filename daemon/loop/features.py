@@ -13,7 +13,7 @@ from daemon.model.traces import PromptPlanner, QueuedPrompt
 from daemon.permission.service import CallPermission
 from daemon.plan.changes import Change
 from tools.base import Permission, ToolResult
-from tools.exploring import Explorer, HandOver, Subagents
+from tools.ports import Explorer, HandOver, Subagents
 
 if TYPE_CHECKING:
     from daemon.loop.live import LiveSession

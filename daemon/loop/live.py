@@ -47,8 +47,8 @@ from daemon.state.notes import JOB_ENDED, JOB_KILLED, job_lost, job_notice
 from daemon.state.session_state import SessionState
 from daemon.store.base import StoreError
 from daemon.trust import mode_in_force
-from tools.jobs import Job
 from tools.localization import noted, t
+from tools.ports import Job
 
 log = logging.getLogger(__name__)
 

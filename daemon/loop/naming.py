@@ -9,8 +9,8 @@ from daemon.model.messages import Message
 from daemon.model.traces import Trace
 from daemon.model.words import cut_line
 from daemon.plan.tree import PlanTree
-from tools.cutting import head
 from tools.localization import t
+from tools.text.truncate import head
 
 _LABEL = re.compile(r"^(?:title|summary|\u6807\u9898|\u6458\u8981)\s*[:：]", re.IGNORECASE)
 """What a model may put before a title or a summary, in English or Chinese."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from daemon.agents.loader import SHIPPED_AGENTS, AgentProfile, load_agent
 from tools.base import Tool
-from tools.cutting import head
 from tools.localization import t
 from tools.registry import unknown_tool
+from tools.text.truncate import head
 
 if TYPE_CHECKING:
     from daemon.loop.live import LiveSession

@@ -17,7 +17,7 @@ from daemon.state.goal_events import goal_event
 from daemon.state.spending import goal_of_subagent
 from daemon.store.base import StoreError
 from daemon.store.ids import sequence_of
-from tools.cutting import head
+from tools.text.truncate import head
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session

@@ -24,10 +24,10 @@ from daemon.model.events import FileChanged, FilesRestored
 from daemon.model.messages import Message, ToolCallPart
 from tools.base import FileChange, Permission, ProposedFile, ToolError
 from tools.change import write_approved
-from tools.cutting import head
-from tools.diff import shown_name
+from tools.diff.unified_diff import shown_name
 from tools.localization import noted, t
 from tools.paths import rule_target
+from tools.text.truncate import head
 from tools.writing.proposal import propose
 
 if TYPE_CHECKING:

@@ -37,8 +37,8 @@ from daemon.provider.base import (
 )
 from tools.access import suggestions
 from tools.base import Approval, PermissionAsk, PermissionDenied, ToolContext, ToolResult
-from tools.cutting import cut_text
 from tools.localization import n, t
+from tools.text.truncate import cut_text
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.cutting import head
+from tools.text.truncate import head
 
 
 def cut_line(text: str, length: int) -> str:

@@ -47,10 +47,10 @@ from tools.base import (
     ToolError,
 )
 from tools.base import Question as AskedQuestion
-from tools.cutting import cut_text
-from tools.diff import limited
+from tools.diff.unified_diff import limited
 from tools.localization import t
-from tools.visible import shown_line
+from tools.text.terminal import shown_line
+from tools.text.truncate import cut_text
 from tools.writing.proposal import hunk_count, propose, with_hunks, with_text
 
 log = logging.getLogger(__name__)

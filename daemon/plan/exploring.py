@@ -13,8 +13,8 @@ from daemon.model.goals import Goal, GoalStats
 from daemon.plan.counting import joined
 from daemon.plan.forest import ENDED
 from daemon.plan.tree import MAX_SUMMARY, Added, Change, PlanError, PlanTree, Updated
-from tools.cutting import head
 from tools.localization import noted, t
+from tools.text.truncate import head
 
 MERGE_DESCRIPTION = noted("Choose among the explored approaches")
 

@@ -11,8 +11,8 @@ from daemon.plan.stepping import MARKS, Step
 from daemon.plan.text import plan_to_prompt, progress_text, todo_text
 from daemon.plan.tree import Added, Change, Moved, PlanError, PlanTree, Removed, Updated
 from tools.base import PlanChange, PlanOperation, ToolError
-from tools.cutting import short
 from tools.localization import english
+from tools.text.truncate import short
 
 Operation = Callable[[PlanTree], list[Change]]
 _NAMED = 5

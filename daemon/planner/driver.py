@@ -43,8 +43,8 @@ from daemon.planner.words import (
     work_text,
 )
 from tools.base import ToolResult
-from tools.cutting import short
 from tools.localization import t, written_for_models
+from tools.text.truncate import short
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session

@@ -15,7 +15,7 @@ from typing import cast
 from daemon.model.messages import ToolCallPart
 from daemon.plan.changes import MAX_DESCRIPTION, one_line
 from daemon.planner.listing import listed, plain
-from tools.cutting import head
+from tools.text.truncate import head
 
 MAX_LAYERED = 12
 MAX_SIGNPOSTS = 5

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from daemon.provider import errors
 from daemon.provider.base import ProviderError
 from tools.localization import t
-from tools.redaction import SECRETS
+from tools.redaction.redactor import SECRETS
 
 if TYPE_CHECKING:
     from anthropic.lib.credentials import CredentialsFile, TokenCache

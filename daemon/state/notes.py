@@ -19,8 +19,8 @@ from daemon.model.tags import plain
 from daemon.model.words import cut_line
 from daemon.plan.tree import PlanTree
 from daemon.state.goal_events import GoalEvent
-from tools.jobs import Job
 from tools.localization import t
+from tools.ports import Job
 
 MAX_NOTES = 20
 """Older ones are left out: the files and the plan say how they read."""

@@ -12,7 +12,7 @@ from daemon.steps.head import TraceHead
 from daemon.steps.shortened import shown, without_image_data
 from daemon.steps.texts import ICONS
 from daemon.steps.tree import StepTree
-from tools.cutting import head
+from tools.text.truncate import head
 
 _RULE = "=" * 60
 _ID = 8

@@ -21,7 +21,7 @@ from daemon.plan.tree import PlanTree
 from daemon.steps import texts
 from daemon.steps.inference import action_data, action_label, goal_status, result_description
 from daemon.steps.tree import StepTree
-from tools.cutting import head
+from tools.text.truncate import head
 
 _GOAL = "goal"
 _HEAD = 160

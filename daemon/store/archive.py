@@ -31,7 +31,7 @@ from daemon.model.traces import FORMAT, Carried
 from daemon.redaction import SECRETS
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
-from tools.hashing import sha256
+from tools.files.hashing import sha256
 from tools.localization import t
 
 KIND = "goalwright-trace"

@@ -37,9 +37,8 @@ from daemon.store.listed import ListedTraces
 from daemon.store.migrations import FORMATS, Formats
 from daemon.store.reading import FileReader
 from daemon.store.writing import put_aside, remove_folder, size_of, write_atomically, write_file
-from tools.folders import TRACES, make_folder
+from tools.files.regular_files import TRACES, make_folder, open_regular, read_regular
 from tools.localization import t
-from tools.regular_files import open_regular, read_regular
 
 log = logging.getLogger(__name__)
 

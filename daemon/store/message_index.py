@@ -20,7 +20,7 @@ from typing import BinaryIO, NamedTuple, cast
 
 from daemon.model.events import kinds
 from daemon.store.event_log import Line, LogReader, fitting
-from tools.regular_files import open_regular
+from tools.files.regular_files import open_regular
 
 _KEPT = 8
 """Traces whose index is remembered."""

@@ -26,8 +26,8 @@ from daemon.store.ids import MESSAGE_ID, sequence_of
 from daemon.store.lost_messages import lost_messages
 from daemon.store.message_index import MessageIndexes, Place, in_order
 from daemon.store.migrations import Formats, Kind, Record
+from tools.files.regular_files import open_regular, read_regular
 from tools.localization import t
-from tools.regular_files import open_regular, read_regular
 
 log = logging.getLogger(__name__)
 

@@ -22,9 +22,9 @@ from daemon.plan.text import progress_text
 from daemon.plan.tree import PlanError, PlanTree
 from daemon.state.goal_events import goal_event
 from tools.base import PermissionAsk, ToolError
-from tools.cutting import cut_text
-from tools.exploring import Told
 from tools.localization import noted, t
+from tools.ports import Told
+from tools.text.truncate import cut_text
 
 if TYPE_CHECKING:
     from daemon.loop.live import LiveSession
@@ -42,7 +42,7 @@ _LIFTS_MODE = noted("Yes ends mode plan: files may be changed then, as your rule
 
 @dataclass(frozen=True, slots=True)
 class SessionHandOver:
-    """Implements ``tools.exploring.HandOver`` for one call of a session."""
+    """Implements ``tools.ports.HandOver`` for one call of a session."""
 
     session: Session
     permission: CallPermission

@@ -29,10 +29,10 @@ from daemon.state.session_state import SessionState
 from daemon.store.base import StoreError
 from daemon.subagents.shared_history import SharedHistory
 from tools.base import PermissionAsk, ToolError
-from tools.cutting import cut_text
-from tools.exploring import Told
 from tools.localization import t
-from tools.shielding import finish
+from tools.ports import Told
+from tools.process.uncancellable import finish
+from tools.text.truncate import cut_text
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session

@@ -28,13 +28,13 @@ from daemon.provider.call_ids import goal_of_step
 from daemon.redaction import SECRETS
 from daemon.store.base import StoreError
 from daemon.subagents.shared_history import SharedHistory
-from tools.cutting import head
 from tools.errors import ToolError
-from tools.exploring import Told
-from tools.folders import make_folder
+from tools.files.regular_files import make_folder
 from tools.localization import noted, t
-from tools.output import HeadTail
-from tools.shielding import finish
+from tools.ports import Told
+from tools.process.output import HeadTail
+from tools.process.uncancellable import finish
+from tools.text.truncate import head
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -48,7 +48,7 @@ _TITLE = 120
 
 @dataclass(frozen=True, slots=True)
 class SessionSubagents:
-    """Implements ``tools.exploring.Subagents`` for one call of a session."""
+    """Implements ``tools.ports.Subagents`` for one call of a session."""
 
     session: Session
     call_id: str

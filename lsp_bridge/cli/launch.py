@@ -21,10 +21,10 @@ from daemon import lock
 from daemon.runtime import Address, RuntimeFolderError, RuntimePaths, state_dir
 from lsp_bridge.cli.client import Client, ConnectionLost, RequestTimeout, RpcError
 from lsp_bridge.protocol.handshake import INCOMPATIBLE, PROTOCOL_VERSION, UNAUTHORIZED
-from tools.cutting import tail
-from tools.environment import daemon_environment
+from tools.files.regular_files import read_regular
 from tools.localization import t
-from tools.regular_files import read_regular
+from tools.process.environment import daemon_environment
+from tools.text.truncate import tail
 
 EXIT_ALREADY_RUNNING = 3
 """Exit code of ``serve`` when another daemon has the lock."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from tools import ansi
-from tools.cutting import short
 from tools.localization import n, noted, t
-from tools.visible import shown as shown
-from tools.visible import shown_line as shown_line
+from tools.text import terminal
+from tools.text.terminal import shown as shown
+from tools.text.terminal import shown_line as shown_line
+from tools.text.truncate import short
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Characters that reorder what is shown, so that a diff reads differently from what it does.
@@ -22,7 +22,7 @@ def clean(text: str) -> str:
     For what models and tools say, which is read and not approved; ``shown`` is for the rest. Characters that
     change the direction of writing are shown by their number.
     """
-    text = _CONTROL.sub("", ansi.plain(text))
+    text = _CONTROL.sub("", terminal.plain(text))
     return _REORDER.sub(lambda found: f"<U+{ord(found[0]):04X}>", text)
 
 
@@ -35,7 +35,7 @@ class Cleaner:
     """``clean`` for text that comes in pieces: an escape sequence may be cut between two of them."""
 
     def __init__(self) -> None:
-        self._whole = ansi.Whole()
+        self._whole = terminal.Whole()
 
     def feed(self, piece: str) -> str:
         """The safe text that is complete so far; the beginning of an escape sequence is held back."""

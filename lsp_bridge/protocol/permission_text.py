@@ -6,7 +6,7 @@ from typing import Any
 
 from lsp_bridge.protocol.json_access import mapping, mappings, string, strings
 from tools.localization import noted, t
-from tools.visible import LONGEST_TITLE, shown, shown_brief, shown_line
+from tools.text.terminal import LONGEST_TITLE, shown, shown_brief, shown_line
 
 _WHOSE = {
     "shipped": noted("the built-in rule"),

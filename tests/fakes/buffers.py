@@ -7,7 +7,7 @@ from pathlib import Path
 from lsprotocol import types
 
 from lsp_bridge.server.documents.open_documents import OpenDocument, OpenDocuments
-from tools.open_files import AppliedEdit
+from tools.ports import AppliedEdit
 
 
 class Deaf:

@@ -23,7 +23,7 @@ from tests.fakes.asker import NOW, FakeAsker
 from tests.fakes.waiting import until
 from tools.base import PermissionDenied
 from tools.shell.question import Place, question
-from tools.visible import shown, shown_line
+from tools.text.terminal import shown, shown_line
 
 SAYS = "Run the unit tests"
 PLAIN = Style(color=False)

@@ -1,4 +1,4 @@
-"""The file's text in the forms that the rungs of ``tools.match`` search, and the places found there. Pure.
+"""The file's text in the forms that the rungs of ``tools.matching.match`` search, and the places found there. Pure.
 
 Everything here is linear in the file: splitting happens only when the exact text is not there, and sequences of
 lines are found as strings of one character a line.
@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tools.matching.adapt import Reindent, indents_of, may_be_shifted, reindents
-from tools.matching.doubt import begins_inside_indentation
+from tools.matching.ambiguity import begins_inside_indentation
 from tools.matching.typography import LOOK_ALIKES
-from tools.text import Line, split_lines, to_lf
+from tools.text.decoding import Line, split_lines, to_lf
 
 BLANKS = " \t"
 _FANCY = re.compile(f"[{''.join(map(chr, LOOK_ALIKES))}]")

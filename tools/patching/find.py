@@ -12,7 +12,7 @@ from typing import Literal
 from tools.matching.adapt import Reindent, retab, shift
 from tools.matching.typography import LOOK_ALIKES
 from tools.patching.model import HunkLine, PatchError
-from tools.text import split_lines
+from tools.text.decoding import split_lines
 
 Rung = Literal["line ends", "exact", "trailing blanks", "indentation", "look-alike characters"]
 """``line ends`` is the strictest: the patch says them, and they are the file's."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from tools.base import ToolContext
-from tools.cutting import tail
 from tools.patching.headers import has_prefix, without_first
 from tools.patching.model import FilePatch, PatchError
 from tools.paths import Target, did_you_mean, resolve
+from tools.text.truncate import tail
 
 
 @dataclass(frozen=True, slots=True)

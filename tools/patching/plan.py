@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tools.base import FileChange, ToolError
-from tools.cutting import head
 from tools.localization import t
 from tools.patching.find import FileLines
 from tools.patching.model import FilePatch, Hunk, PatchError, added_text
@@ -17,7 +16,8 @@ from tools.patching.names import Step
 from tools.patching.place import Placed, by_numbers, place_hunks
 from tools.patching.shape import outer_trimmed
 from tools.patching.splice import splices
-from tools.text import Text, decode, readings, splice_bytes
+from tools.text.decoding import Text, decode, readings, splice_bytes
+from tools.text.truncate import head
 
 MAX_FILE_BYTES = 10_000_000
 """As for edit: above this nobody reads the diff."""

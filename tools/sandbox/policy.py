@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tools.environment import is_proxy
 from tools.localization import t
+from tools.process.environment import is_proxy
 
 if TYPE_CHECKING:
-    from tools.sandbox.guard import Guard
+    from tools.sandbox.state import Guard
 
 _NO_WAY_OUT = frozenset(
     word

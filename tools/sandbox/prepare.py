@@ -20,10 +20,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 
 from tools.sandbox import bwrap, landlock, seatbelt, seccomp
-from tools.sandbox.guard import Guard, left_over
 from tools.sandbox.landlock import Fence
+from tools.sandbox.mounts import TooLarge, home_secrets, sockets, survey
 from tools.sandbox.policy import Sandbox, SandboxPolicy, Unavailable
-from tools.sandbox.survey import TooLarge, home_secrets, sockets, survey
+from tools.sandbox.state import Guard, left_over
 
 Decide = Callable[[str, str], str]
 LANDLOCK, SEATBELT = "Landlock", "sandbox-exec"

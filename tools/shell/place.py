@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tools.links import other_names
+from tools.files.hard_links import other_names
+from tools.shell.git import names_programs
 from tools.shell.question import Place
-from tools.shell.repository import names_programs
 from tools.shell.wildcards import expression
 
 MAX_ENTRIES = 2000

@@ -16,7 +16,7 @@ from tools.shell.meaning import Meaning, meaning
 from tools.shell.options import HERE, PathUse, join
 from tools.shell.syntax import Redirection, Simple, parse
 from tools.shell.words import Word
-from tools.visible import LONGEST_TITLE, shown_brief
+from tools.text.terminal import LONGEST_TITLE, shown_brief
 
 __all__ = ["Place", "question"]
 

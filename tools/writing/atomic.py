@@ -22,14 +22,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools.base import FileChange
-from tools.hashing import sha256
+from tools.files.hashing import sha256
 from tools.writing import disk
 from tools.writing.disk import Stamp
 from tools.writing.journal import Batch, Journal, Mark, new_batch
 from tools.writing.placing import Moved, clean, in_order, is_backup_untouched, place, put_back
 from tools.writing.recovery import Recovered, recover
-from tools.writing.turning import Turned, turned
-from tools.writing.turning import in_order as writable_order
+from tools.writing.type_changes import Turned, turned
+from tools.writing.type_changes import in_order as writable_order
 
 __all__ = [
     "Moved",

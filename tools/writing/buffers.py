@@ -18,8 +18,8 @@ from pathlib import Path
 
 from tools.base import FileChange, Files, ToolError
 from tools.localization import t
-from tools.open_files import OpenFile
-from tools.text import Text, decode
+from tools.ports import OpenFile
+from tools.text.decoding import Text, decode
 from tools.writing import atomic
 
 _LINE_END = re.compile(r"\r\n|\n|\r")

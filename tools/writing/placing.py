@@ -44,7 +44,7 @@ class Undone:
 
 def in_order(batch: Batch) -> Iterator[Item]:
     """The items, as they are to be placed. What turns from a file into a folder, or from a folder into a file, does so
-    in between, when all that is deleted is gone (see ``tools.writing.turning``). Raises OSError, Moved."""
+    in between, when all that is deleted is gone (see ``tools.writing.type_changes``). Raises OSError, Moved."""
     has_turned = False
     for item in batch.items:
         if item.kind != "delete" and not has_turned:

@@ -9,7 +9,7 @@ from daemon.context.profiles import RESULT_KEPT, RESULT_LIMIT
 from daemon.context.windowing.blocks import Answer, Block, note
 from daemon.context.windowing.pairing import Compaction, Reader
 from daemon.model.messages import NotePart, TextPart
-from tools.cutting import head, tail
+from tools.text.truncate import head, tail
 
 
 def since_compaction(reader: Reader) -> list[Block]:

@@ -12,8 +12,8 @@ from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.text import fit, one_line, pad, share, shown, shown_line, tokens, width
 from lsp_bridge.protocol.json_access import integer, mapping, mappings, string, strings
-from tools.cutting import short
 from tools.localization import n, noted, t
+from tools.text.truncate import short
 
 _BRIEF_LINES = 6
 _BRIEF_COLUMNS = 160

@@ -17,9 +17,9 @@ from lsp_bridge.language_client.pool.server_choice import Choice
 from lsp_bridge.language_client.specs import Found, LookUp, ServerSpec, look_up, safe_environment
 from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
 from lsp_bridge.language_client.specs.discovery import ignored_programs
-from tools import search
-from tools.environment import daemon_environment
 from tools.localization import t
+from tools.process.environment import daemon_environment
+from tools.search import ripgrep
 
 _AT_ONCE = 3
 """Programs that are asked for their version at the same time."""
@@ -45,7 +45,7 @@ class Examined:
 
 async def find_files(workspace: Path, specs: Sequence[ServerSpec]) -> Files:
     """Look through the workspace: what git ignores is left out, and so is what lies beyond 200 000 files."""
-    listed = await search.list_files(workspace, search.ripgrep(workspace))
+    listed = await ripgrep.list_files(workspace, ripgrep.ripgrep(workspace))
 
     def sort() -> dict[str, tuple[Path, ...]]:
         found: dict[str, list[Path]] = {}

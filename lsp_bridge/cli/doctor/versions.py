@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from lsp_bridge.language_client.specs import Command
+from tools.files.regular_files import read_regular
 from tools.localization import t
-from tools.regular_files import read_regular
 
 TIMEOUT_S = 10.0
 _NUMBER = re.compile(r"\d+(?:\.\d+)+[\w.+-]*")

@@ -20,8 +20,8 @@ from lsp_bridge.protocol.permission_text import (
     question_lines,
     warning_lines,
 )
-from tools.cutting import short
 from tools.localization import t
+from tools.text.truncate import short
 
 Write = Callable[[str], None]
 """Writes and flushes."""

@@ -1,7 +1,7 @@
 """The process of a language server, of which nothing stays: not after it ended, and not after the daemon was killed.
 
-On POSIX it runs beneath a warden (``tools.warded``), which also ends what the server starts, however it tries to get
-away, and everything when the daemon is gone (``kill -9`` included). Servers are asked to watch ``processId`` and the
+On POSIX it runs beneath a warden (``supervised_process``), which also ends what the server starts, and everything
+when the daemon is gone (``kill -9`` included). Servers are asked to watch ``processId`` and the
 end of their stdin too, but wrappers, and servers that hang, do neither. Elsewhere (Windows) it is an own process tree.
 """
 
@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from tools.cutting import tail
+from tools.text.truncate import tail
 
 if TYPE_CHECKING:
-    from tools.warded import Warded
+    from tools.process.supervised_process import Warded
 from collections import deque
 
-from tools.cutting import head
+from tools.text.truncate import head
 
 _MAX_UNREAD_BYTES = 1 << 18
 """Half of what is read ahead of a server that writes faster than its messages are handled."""
@@ -117,10 +117,10 @@ class _WardedProcess:
     async def start(
         cls, argv: Sequence[str], cwd: Path, environment: Mapping[str, str], grace_s: float
     ) -> _WardedProcess:
-        from tools import warded
+        from tools.process import supervised_process
 
         process = cls()
-        process._program = await warded.start(
+        process._program = await supervised_process.start(
             argv,
             cwd=cwd,
             env=environment,

@@ -12,8 +12,8 @@ from pathlib import Path
 from lsp_bridge.language_client.navigation.wire_places import WirePlace, WireRange, WireSymbol
 from lsp_bridge.language_client.text.positions import PositionEncoding, TextIndex
 from lsp_bridge.language_client.text.source_text import MAX_SOURCE_BYTES
-from tools.cutting import head
 from tools.language import CodePlace, CodeSymbol
+from tools.text.truncate import head
 
 _MAX_FILES_READ = 200
 """Files of one answer whose lines are shown; nobody reads more."""

@@ -19,8 +19,8 @@ from lsp_bridge.language_client.navigation.workspace_edit import (
 from lsp_bridge.language_client.server.language_server import LanguageServer
 from lsp_bridge.language_client.server.registrations import as_object
 from lsp_bridge.language_client.text.positions import PositionEncoding
-from tools.cutting import head
 from tools.language import RenamedText, ToolError
+from tools.text.truncate import head
 
 _TIMES = 3
 """How often it is asked when its answers are about texts that have changed."""

@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar
 from lsp_bridge.language_client.connection.errors import ServerError, ServerGone
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.server.language_server import LanguageServer
-from tools.cutting import head
 from tools.language import NO_SERVER, ToolError
+from tools.text.truncate import head
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lsp_bridge.language_client.server.registrations import as_list, as_object
 from lsp_bridge.language_client.text.positions import wire_range
 from lsp_bridge.language_client.text.uris import file_of
-from tools.cutting import head
+from tools.text.truncate import head
 
 MAX_PLACES = 5_000
 """Of one answer; whoever has more asks for something narrower."""

@@ -18,8 +18,8 @@ from lsp_bridge.language_client.pool.usage import Limits, usage_of
 from lsp_bridge.language_client.server.fresh_answers import Timing
 from lsp_bridge.language_client.server.language_server import LanguageServer
 from lsp_bridge.language_client.specs import ServerSpec, find_server, safe_environment
-from tools.environment import scrubbed_environment
 from tools.language import Severity
+from tools.process.environment import scrubbed_environment
 
 _LOOK_AGAIN_S = 30.0
 """How long "not installed" is remembered."""

@@ -15,7 +15,7 @@ from lsp_bridge.language_client.specs import ServerSpec
 from lsp_bridge.language_client.text.positions import PositionEncoding
 from lsp_bridge.language_client.text.watch_globs import wire_kind
 from tools.base import ChangeKind
-from tools.regular_files import read_regular
+from tools.files.regular_files import read_regular
 
 _MAX_OPEN_DOCUMENTS = 40
 _MAX_OPEN_CHARACTERS = 8_000_000

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tools.cutting import head
+from tools.text.truncate import head
 
 _MAX_OPEN = 64
 _MAX_TITLE = 120

@@ -21,7 +21,7 @@ from lsp_bridge.language_client.specs.server_spec import (
     Unusable,
     languages,
 )
-from tools.regular_files import read_regular
+from tools.files.regular_files import read_regular
 
 _FILES = languages(
     ("typescript", ".ts .mts .cts"),

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from lsp_bridge.language_client.text.source_text import character_column
-from tools.cutting import head
 from tools.language import Problem, Severity
+from tools.text.truncate import head
 
 RawDiagnostic = Mapping[str, Any]
 """A diagnostic as it came over the wire; Any because nothing has been checked yet."""

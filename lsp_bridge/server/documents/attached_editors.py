@@ -12,12 +12,12 @@ from pathlib import Path
 
 from lsp_bridge.server.documents.open_documents import OpenDocument, OpenDocuments
 from lsp_bridge.server.documents.writer import CANNOT
-from tools.open_files import AppliedEdit, EditorGone, NotTaken, OpenFile
+from tools.ports import AppliedEdit, EditorGone, NotTaken, OpenFile
 
 
 @dataclass(slots=True)
 class AttachedEditors:
-    """See tools.open_files.Editors."""
+    """See tools.ports.Editors."""
 
     _editors: list[OpenDocuments] = field(default_factory=list[OpenDocuments])
 

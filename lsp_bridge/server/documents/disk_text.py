@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from tools.regular_files import open_regular
+from tools.files.regular_files import open_regular
 
 _PART = 64 * 1024
 """Bytes read at once."""
@@ -81,7 +81,7 @@ class _Other(Exception):
 def _guessed(file: int, parts: Sequence[str]) -> bool:
     """An editor guesses as well, or was told."""
     from tools.base import ToolError
-    from tools.text import decode
+    from tools.text.decoding import decode
 
     try:
         return _same([decode(_whole(file, _GUESSED)).text], parts)

@@ -24,7 +24,7 @@ from lsp_bridge.server.documents.open_text import OpenText, Units
 if TYPE_CHECKING:
     from lsprotocol import types
 
-    from tools.open_files import AppliedEdit
+    from tools.ports import AppliedEdit
 
 log = logging.getLogger(__name__)
 

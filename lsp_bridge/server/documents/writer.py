@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from lsprotocol import types
 
 from tools.base import ToolError
-from tools.merge import MergeConflict, merge_texts
-from tools.open_files import EditorGone, NotSaved, NotTaken
+from tools.diff.merge import MergeConflict, merge_texts
+from tools.ports import EditorGone, NotSaved, NotTaken
 
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer
@@ -27,7 +27,7 @@ import bisect
 import re
 from collections.abc import Sequence
 
-from tools.diff import hunk_spans
+from tools.diff.unified_diff import hunk_spans
 
 _log = logging.getLogger(__name__)
 
@@ -261,7 +261,7 @@ class DocumentWriter:
 
 
 class AppliedText:
-    """See tools.open_files.AppliedEdit."""
+    """See tools.ports.AppliedEdit."""
 
     def __init__(self, writer: DocumentWriter, document: OpenDocument, before: str, after: str) -> None:
         self._writer = writer

@@ -33,7 +33,7 @@ from lsp_bridge.server.editor.turns import Turns
 from lsp_bridge.server.requests.permissions import client_rules
 from lsp_bridge.server.requests.router import ClientState, Requests
 from tools.localization import noted, t
-from tools.visible import shown_line
+from tools.text.terminal import shown_line
 
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer

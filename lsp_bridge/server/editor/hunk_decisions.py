@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from daemon.model.permissions import FileAnswer, FileDiff, PermissionRequest
 from tools.base import ProposedFile, ToolError
-from tools.diff import hunk_spans, opcodes
-from tools.text import decode, split_lines, to_lf
+from tools.diff.unified_diff import hunk_spans, opcodes
+from tools.text.decoding import decode, split_lines, to_lf
 
 
 @dataclass(slots=True)

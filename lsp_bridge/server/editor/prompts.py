@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from daemon.model.tags import plain, plain_json
 from lsp_bridge.server.editor.command_arguments import ASK, FIX, Problem
-from tools.cutting import head, short
+from tools.text.truncate import head, short
 
 MOST_PROBLEMS = 20
 MOST_LINES = 120

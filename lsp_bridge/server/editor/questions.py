@@ -25,9 +25,9 @@ from lsp_bridge.protocol.permission_text import (
     warning_lines,
 )
 from lsp_bridge.server.editor.show_text import Showing, ask
-from tools.cutting import abridged, cut_text
 from tools.localization import noted, t
-from tools.visible import shown_line
+from tools.text.terminal import shown_line
+from tools.text.truncate import abridged, cut_text
 
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer

@@ -21,11 +21,11 @@ from lsp_bridge.server.documents.open_documents import OpenDocuments, path_of
 from lsp_bridge.server.editor import command_arguments as a
 from lsp_bridge.server.editor.prompts import LAST, Excerpt, excerpt, one_line, reference, withheld
 from tools.base import ToolError
-from tools.links import other_names
+from tools.files.hard_links import other_names
+from tools.files.regular_files import read_regular
 from tools.localization import t
 from tools.paths import rule_target
-from tools.regular_files import read_regular
-from tools.text import decode
+from tools.text.decoding import decode
 
 _LARGEST = 20_000_000
 """Bytes of a file that is read for a quotation."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, TypeGuard, cast
 
-from tools.cutting import head, short
+from tools.text.truncate import head, short
 
 MOST = 20
 """Problems that are considered at one place."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types
 
 from daemon.redaction import SECRETS
-from tools.cutting import head
 from tools.localization import t
+from tools.text.truncate import head
 
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer

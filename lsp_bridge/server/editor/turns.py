@@ -21,8 +21,8 @@ from lsp_bridge.server.editor.progress import Progress
 from lsp_bridge.server.editor.prompts import one_line
 from lsp_bridge.server.editor.questions import Questions
 from lsp_bridge.server.editor.show_text import Showing
-from tools.cutting import cut_text
 from tools.localization import t
+from tools.text.truncate import cut_text
 
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer

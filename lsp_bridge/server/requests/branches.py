@@ -20,7 +20,7 @@ from lsp_bridge.protocol.handshake import RequestError
 from lsp_bridge.server.requests.context import Hands
 from tools.errors import PermissionDenied, ToolError
 from tools.localization import t
-from tools.text import decode
+from tools.text.decoding import decode
 
 T = TypeVar("T")
 

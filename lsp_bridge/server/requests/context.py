@@ -16,8 +16,8 @@ from daemon.model.base import Model
 from daemon.subagents.iterating import giving_of
 from lsp_bridge.protocol import methods as p
 from lsp_bridge.protocol.handshake import RequestError
-from tools.cutting import head
 from tools.localization import t
+from tools.text.truncate import head
 
 NO_GOAL = "no goal"
 COMPACTION = "compaction"

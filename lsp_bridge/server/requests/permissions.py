@@ -21,9 +21,9 @@ from daemon.trust import mode_in_force
 from lsp_bridge.protocol import methods as p
 from lsp_bridge.protocol.handshake import RequestError
 from tools.base import ProposedFile, ToolError
-from tools.jobs import Job
 from tools.localization import t
-from tools.text import decode
+from tools.ports import Job
+from tools.text.decoding import decode
 
 
 class ThisClient(Protocol):

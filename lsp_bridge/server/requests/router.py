@@ -50,8 +50,8 @@ from lsp_bridge.server.requests.validation import (
     mode_notice,
 )
 from tools.base import ToolError
-from tools.cutting import head
 from tools.localization import t
+from tools.text.truncate import head
 
 
 class ModelChooser(Protocol):

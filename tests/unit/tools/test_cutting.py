@@ -18,9 +18,9 @@ from daemon.steps.shortened import first_sentence
 from daemon.steps.shortened import one_line as step_line
 from lsp_bridge.cli.text import one_line as terminal_line
 from lsp_bridge.server.editor.prompts import one_line as editor_line
-from tools.cutting import abridged, cut_text, head, one_line, short, tail
-from tools.output import HeadTail
-from tools.redaction import SECRETS, Redactor
+from tools.process.output import HeadTail
+from tools.redaction.redactor import SECRETS, Redactor
+from tools.text.truncate import abridged, cut_text, head, one_line, short, tail
 
 DICE = random.Random(11)
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes.tool_context import fake_context
 from tools.base import ToolResult
-from tools.exploring import HandOver, Told
+from tools.ports import HandOver, Told
 from tools.registry import builtin_tools, run_tool
 
 

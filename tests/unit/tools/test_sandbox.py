@@ -18,9 +18,9 @@ from tools.bash import BashInput, BashTool
 from tools.sandbox import bwrap
 from tools.sandbox import prepare as sandbox
 from tools.sandbox.landlock import landlock_abi
+from tools.sandbox.mounts import TooLarge, survey
 from tools.sandbox.policy import Sandbox, SandboxPolicy
 from tools.sandbox.prepare import own_places
-from tools.sandbox.survey import TooLarge, survey
 
 pytestmark = pytest.mark.skipif(
     shutil.which("bwrap") is None and "CI" not in os.environ, reason="needs bwrap (CI installs it)"

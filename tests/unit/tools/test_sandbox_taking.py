@@ -16,15 +16,15 @@ import pytest
 from tests.fakes.tool_context import FakeToolContext, fake_context
 from tools.base import ToolResult
 from tools.bash import BashInput, BashTool
-from tools.protected_names import is_protected_name
+from tools.files.protected_names import is_protected_name
 from tools.sandbox import prepare as preparing
 from tools.sandbox.git_files import STOPPED as STATES
 from tools.sandbox.git_files import would_run
-from tools.sandbox.guard import Guard, left_over
+from tools.sandbox.mounts import Known, survey
 from tools.sandbox.policy import SandboxPolicy
 from tools.sandbox.prepare import prepare
 from tools.sandbox.quarantine import take_away
-from tools.sandbox.survey import Known, survey
+from tools.sandbox.state import Guard, left_over
 
 GIT = "git -c user.email=a@example.org -c user.name=a"
 

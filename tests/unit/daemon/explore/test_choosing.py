@@ -17,7 +17,7 @@ from tests.fakes.explored import LINK, PLAIN, PROGRAM, created, deleted, explore
 from tests.fakes.models import Hold
 from tests.fakes.waiting import until
 from tools.base import PermissionDenied, ToolError
-from tools.exploring import Told
+from tools.ports import Told
 
 PERSON = {"explore_choice": "person"}
 

@@ -21,7 +21,7 @@ from daemon.permission.service import CallInfo, CallPermission
 from tests.fakes.core import Bench, daemon
 from tests.fakes.explored import LINK, PLAIN, PROGRAM, created, deleted, explored, updated
 from tools.base import PermissionDenied, ToolError
-from tools.exploring import Told
+from tools.ports import Told
 
 OLD = "".join(f"line {n}\n" for n in range(1, 31))
 TOP, END = OLD.replace("line 2\n", "line two\n"), OLD.replace("line 29\n", "line twenty-nine\n")

@@ -27,7 +27,7 @@ from tests.fakes.tool_context import fake_context
 from tests.fakes.waiting import until
 from tools.base import CommandChange, PermissionAsk
 from tools.bash import BashInput, BashTool
-from tools.open_files import NoEditors
+from tools.ports import NoEditors
 from tools.sandbox.policy import SandboxPolicy
 
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org")

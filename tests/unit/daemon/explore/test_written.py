@@ -20,7 +20,7 @@ from daemon.permission.service import CallInfo, CallPermission
 from tests.fakes.branches import FILES, explore, exploring, ran, repository, told
 from tests.fakes.models import Call
 from tools.base import ToolError
-from tools.exploring import Told
+from tools.ports import Told
 
 TWO = [explore("one", "two"), "Done."]
 IGNORING = {**FILES, ".gitignore": "*.local\nout/\n.trace/\n__pycache__/\n"}

@@ -21,7 +21,7 @@ from daemon.bus import Bus
 from daemon.config import Config, load_config
 from daemon.explore.keeping import BranchCopies, OpenCopies, copies_of
 from daemon.features import features
-from daemon.files.commands import CommandWatches
+from daemon.files.command_changes import CommandWatches
 from daemon.files.eyes import NoEyes, OpenEyes
 from daemon.files.watch import FileWatch
 from daemon.hooks.service import Hooks

@@ -12,11 +12,11 @@ from pathlib import Path
 from daemon.context.tokens import part_tokens
 from daemon.copies.base import CopyError, WorkingCopy
 from daemon.copies.written_patch import write_patch
+from daemon.explore.branch_notes import task_text, unfinished_summary
 from daemon.explore.inheriting import Inherited, moved, places_moved, rewriter
 from daemon.explore.mirroring import Mirror
 from daemon.explore.runner import BranchHost, BranchOutcome, BranchTask
 from daemon.explore.surroundings import Surroundings, surroundings
-from daemon.explore.words import task_text, unfinished_summary
 from daemon.explore.written import left_out, rescued, short_names
 from daemon.loop.children import close_child, open_child
 from daemon.loop.queue import TurnResult

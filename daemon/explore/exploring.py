@@ -15,13 +15,13 @@ from daemon.copies.base import Base, CopyError, WorkingCopies
 from daemon.explore import merging
 from daemon.explore.beginning import branch_tasks, checked_background, checked_directions
 from daemon.explore.branch import LocalRunner
+from daemon.explore.branch_notes import results_text, short_summary
 from daemon.explore.choosing import awaited_choice
 from daemon.explore.chosen import carry_over, decided_early
 from daemon.explore.results import ResultError, save_result
 from daemon.explore.runner import Agreed, BranchOutcome, BranchRunner, BranchTask
 from daemon.explore.score_text import score_table
 from daemon.explore.testing import agree_on_test
-from daemon.explore.words import results_text, short_summary
 from daemon.loop.recording import Recorder
 from daemon.model.branches import BranchMeta
 from daemon.model.events import (
@@ -36,7 +36,7 @@ from daemon.model.events import (
 from daemon.model.meters import Metered
 from daemon.permission.service import CallPermission, Waited
 from daemon.plan.changes import one_line
-from daemon.plan.exploring import (
+from daemon.plan.explore_goals import (
     is_given_up,
     merge_of,
     plan_counted,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from daemon.explore.merge_plan import Conflict, MergePlan
-from daemon.model.words import cut_line
 from tools.diff.unified_diff import shown_name
 from tools.localization import n, t
-from tools.text.truncate import head
+from tools.text.truncate import head, one_line
 
 _MAX_CONFLICTS = 5
 """Told in full; of the others only the names."""
@@ -107,4 +106,4 @@ def _quoted(text: str) -> list[str]:
 
 
 def _row(row: str) -> str:
-    return head(shown_name(row.expandtabs(4)), _MAX_WIDTH) if row.strip() else cut_line(row, _MAX_WIDTH)
+    return head(shown_name(row.expandtabs(4)), _MAX_WIDTH) if row.strip() else one_line(row, _MAX_WIDTH)

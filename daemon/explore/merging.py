@@ -27,7 +27,6 @@ from daemon.files.blobs import Blobs
 from daemon.loop.restore_writing import UnseenFiles
 from daemon.model.branches import BranchMeta, Choice
 from daemon.model.messages import whole_characters
-from daemon.model.words import cut_line
 from tools.access import Action
 from tools.base import Approval, FileChange, Permission, PermissionAsk, PlanChange, ToolContext, ToolError
 from tools.change import ChangeOutcome, apply_changes
@@ -37,7 +36,7 @@ from tools.language import Diagnostics
 from tools.localization import t
 from tools.paths import explain_os_error
 from tools.ports import Editors, Told
-from tools.text.truncate import head
+from tools.text.truncate import head, one_line
 from tools.writing import atomic, buffers
 
 if TYPE_CHECKING:
@@ -395,13 +394,13 @@ def _head(parts: Sequence[Part]) -> str:
     for part in parts:
         words.setdefault(part.branch.id, []).append(part.path)
     said = [
-        t("branch {branch} ({described})", branch=branch, described=cut_line(described[branch], 80))
+        t("branch {branch} ({described})", branch=branch, described=one_line(described[branch], 80))
         if "" in paths
         else t(
             "{paths} of branch {branch} ({described})",
             paths=names(paths),
             branch=branch,
-            described=cut_line(described[branch], 80),
+            described=one_line(described[branch], 80),
         )
         for branch, paths in words.items()
     ]
@@ -414,7 +413,7 @@ def _ids(branches: Sequence[BranchMeta]) -> str:
 
 def _summary(head: str, written: Sequence[str], outcome: ChangeOutcome) -> str:
     altered = t(" The person altered it before accepting.") if outcome.altered else ""
-    return cut_line(
+    return one_line(
         t("{head} Written: {written}.{altered}", head=head, written=names(written), altered=altered),
         _MAX_SUMMARY,
     )

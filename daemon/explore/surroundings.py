@@ -15,7 +15,7 @@ from pathlib import Path
 
 from daemon.copies.base import WorkingCopy
 from daemon.explore.rules import branch_rules, git_folders
-from daemon.files.commands import CommandWatches
+from daemon.files.command_changes import CommandWatches
 from daemon.files.eyes import RootEyes
 from daemon.files.watch import FileWatch
 from daemon.loop.services import Services

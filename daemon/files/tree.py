@@ -20,8 +20,7 @@ from pathlib import Path
 from daemon.files.baseline import MAX_FILE, Baseline
 from daemon.files.breath import breathing
 from daemon.files.git import Git
-from daemon.files.git_index import IndexEntry
-from daemon.files.state import Delta, State
+from daemon.files.state import Delta, IndexEntry, State
 from daemon.files.tree_events import TreeEvents
 from tools.search.ripgrep import EXCLUDED
 

@@ -9,9 +9,8 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, cast, get_args
 
 from daemon.model.messages import whole_characters
-from daemon.model.words import cut_line
 from tools.localization import t
-from tools.text.truncate import head
+from tools.text.truncate import head, one_line
 
 HookName = Literal[
     "session.start",
@@ -96,7 +95,7 @@ def read_text(name: HookName, text: str) -> Answer:
         value: object = json.loads(text)
     except (ValueError, RecursionError):
         raise HookFailed(
-            "answer", t("printed what is not JSON: {text}", text=cut_line(head(text, 400), 80))
+            "answer", t("printed what is not JSON: {text}", text=one_line(head(text, 400), 80))
         ) from None
     return read_value(name, value)
 
@@ -118,7 +117,7 @@ def read_value(name: HookName, value: object) -> Answer:
             "answer",
             t(
                 "answered with {unknown}; {name} may say {known}",
-                unknown=cut_line(", ".join(unknown), 80),
+                unknown=one_line(", ".join(unknown), 80),
                 name=name,
                 known=known,
             ),
@@ -129,7 +128,7 @@ def read_value(name: HookName, value: object) -> Answer:
             "answer",
             t(
                 "decided {decision!r}: a hook may deny, it cannot allow what rules ask about",
-                decision=cut_line(str(decision), 40),
+                decision=one_line(str(decision), 40),
             ),
         )
     reason, context, arguments = fields.get("reason"), fields.get("context"), fields.get("arguments")

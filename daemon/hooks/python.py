@@ -18,10 +18,10 @@ from typing import Any, cast
 
 from daemon.hooks.answer import MAX_OUTPUT, Answer, Failure, HookFailed, HookName, read_value
 from daemon.hooks.entry_points import Entry
-from daemon.model.words import cut_line
 from tools.localization import t
 from tools.process.programs import Ended, run, scrubbed_environment
 from tools.process.uncancellable import finish
+from tools.text.truncate import one_line
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ class PythonHost:
         message = reply.result()
         if "error" in message:
             log.warning("hook %s failed: %s", entry.value, message.get("traceback", ""))
-            raise HookFailed("error", t("failed: {error}", error=cut_line(str(message["error"]), 300)))
+            raise HookFailed("error", t("failed: {error}", error=one_line(str(message["error"]), 300)))
         return message.get("answer")
 
     async def _start(self) -> _Process:

@@ -22,10 +22,10 @@ from daemon.model.messages import FilePart, ToolCallPart
 from daemon.model.permissions import PermissionRequest
 from daemon.model.tags import within
 from daemon.model.traces import QueuedPrompt
-from daemon.model.words import cut_line
 from daemon.store.base import StoreError
 from tools.base import PermissionDenied, ToolResult
 from tools.localization import t
+from tools.text.truncate import one_line
 
 if TYPE_CHECKING:
     from daemon.hooks.service import Hooks
@@ -409,7 +409,7 @@ def _in_words(changes: tuple[dict[str, Any], ...]) -> str:
     for change in changes:
         parts = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in change["set"].items()]
         parts += [t("without {key}", key=key) for key in change["removed"]]
-        shown = cut_line(", ".join(parts), _MAX_SHOWN)
+        shown = one_line(", ".join(parts), _MAX_SHOWN)
         words.append(
             t("The hook {by} changed the arguments of the call: {shown}.", by=change["by"], shown=shown)
         )

@@ -10,9 +10,9 @@ from daemon.loop.recording import Recorder
 from daemon.model.branches import SubagentMeta, child_id
 from daemon.model.messages import ToolResultPart, Usage
 from daemon.model.traces import Trace, trace_status
-from daemon.model.words import cut_line
 from daemon.provider.call_ids import goal_of_step
 from daemon.store.base import StoreError
+from tools.text.truncate import one_line
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -43,7 +43,7 @@ NOTHING_SAID = "It ended without a word."
 def task_words(session: Session, call_id: str, prompt: str, limit: int) -> str:
     """Return in short what a sub-agent is to do: the goal that it does as a step of the plan, else its prompt."""
     goal = session.state.plan.goals.get(goal_of_step(call_id) or "")
-    return cut_line(prompt if goal is None else goal.description, limit)
+    return one_line(prompt if goal is None else goal.description, limit)
 
 
 def title_of(meta: SubagentMeta, session: Session) -> str:

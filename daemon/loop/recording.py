@@ -11,7 +11,7 @@ from daemon.model.events import MessageAdded, SubagentCompleted
 from daemon.model.goals import GoalStats
 from daemon.model.messages import Message, Part, Role, Usage, describe
 from daemon.plan.counting import Together, tokens_of, tools_of
-from daemon.plan.exploring import plan_counted
+from daemon.plan.explore_goals import plan_counted
 from daemon.plan.tree import Change
 from daemon.state.goal_events import goal_event
 from daemon.state.spending import goal_of_subagent

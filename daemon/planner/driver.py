@@ -29,10 +29,7 @@ from daemon.planner.core import (
     next_step,
 )
 from daemon.planner.failures import Failures
-from daemon.planner.reading import MAX_LAYERED, MAX_SIGNPOSTS, BadPlan, read_plan
-from daemon.planner.revising import revised
-from daemon.planner.together import can_share, step_calls, steps_in
-from daemon.planner.words import (
+from daemon.planner.planning_notes import (
     again_text,
     ask_text,
     asks,
@@ -42,6 +39,9 @@ from daemon.planner.words import (
     where_it_stands,
     work_text,
 )
+from daemon.planner.reading import MAX_LAYERED, MAX_SIGNPOSTS, BadPlan, read_plan
+from daemon.planner.revising import revised
+from daemon.planner.together import can_share, step_calls, steps_in
 from tools.base import ToolResult
 from tools.localization import t, written_for_models
 from tools.text.truncate import short

@@ -20,7 +20,7 @@ from daemon.provider.answer_guard import AnswerRefused, provider_error
 from daemon.provider.anthropic_sign_in import BASE_URL, Access, SignIn
 from daemon.provider.anthropic_stream import MessageBuilder
 from daemon.provider.base import ModelRequest, ProviderError, ProviderEvent
-from daemon.provider.server_sent_events import EventReader
+from daemon.provider.http import EventReader
 from daemon.version import product_version
 from tools.localization import t
 

@@ -36,7 +36,7 @@ async def client_command(args: argparse.Namespace) -> int:
     if args.command in ("context", "compact", "budget", "handover"):
         return await _context(args, console)
     if args.command == "doctor":
-        from lsp_bridge.cli.doctor.command import DoctorOptions, doctor
+        from lsp_bridge.cli.doctor.printing import DoctorOptions, doctor
 
         return await doctor(DoctorOptions(args.workspace, args.start, args.json), launcher_for(args), console)
 
@@ -53,7 +53,7 @@ async def client_command(args: argparse.Namespace) -> int:
 
 
 async def _run(args: argparse.Namespace, console: Console) -> int:
-    from lsp_bridge.cli.run.command import RunOptions, run
+    from lsp_bridge.cli.run.turn import RunOptions, run
 
     given = {
         "unattended_steps": args.max_steps,
@@ -155,7 +155,7 @@ async def _branches(args: argparse.Namespace, console: Console) -> int:
 async def _trace(args: argparse.Namespace, console: Console) -> int:
     from dataclasses import fields
 
-    from lsp_bridge.cli.trace.command import trace
+    from lsp_bridge.cli.trace.actions import trace
     from lsp_bridge.cli.trace.options import TraceOptions
 
     given = {field.name: getattr(args, field.name) for field in fields(TraceOptions) if field.name in args}

@@ -37,6 +37,7 @@ from lsp_bridge.protocol.branches import PlanBuildParams as PlanBuildParams
 from lsp_bridge.protocol.branches import PlanBuildResult as PlanBuildResult
 from lsp_bridge.protocol.branches import PlanReplanParams as PlanReplanParams
 from lsp_bridge.protocol.branches import PlanReplanResult as PlanReplanResult
+from lsp_bridge.protocol.branches import SessionInfo as SessionInfo
 from lsp_bridge.protocol.handshake import API_FAILED as API_FAILED
 from lsp_bridge.protocol.handshake import BUSY as BUSY
 from lsp_bridge.protocol.handshake import CONFIG_BROKEN as CONFIG_BROKEN
@@ -100,7 +101,6 @@ from lsp_bridge.protocol.plan import GoalRenameParams as GoalRenameParams
 from lsp_bridge.protocol.plan import GoalResult as GoalResult
 from lsp_bridge.protocol.plan import SessionCompactParams as SessionCompactParams
 from lsp_bridge.protocol.plan import SessionHandoverParams as SessionHandoverParams
-from lsp_bridge.protocol.sessions import SessionInfo as SessionInfo
 from lsp_bridge.protocol.traces import ApiOpenParams as ApiOpenParams
 from lsp_bridge.protocol.traces import ApiOpenResult as ApiOpenResult
 from lsp_bridge.protocol.traces import PrunedTrace as PrunedTrace

@@ -39,7 +39,8 @@ from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, uri_in
 from lsp_bridge.server.editor.lazy_features import EditorOffer, SharedDecisions
 from lsp_bridge.server.editor.sanitize import code_action_params
 from lsp_bridge.server.requests.activity import Activity
-from lsp_bridge.server.requests.router import ClientState, ModelChooser, Requests
+from lsp_bridge.server.requests.client_state import ClientState
+from lsp_bridge.server.requests.router import ModelChooser, Requests
 from tools.localization import set_language, t
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ import pytest
 
 from daemon.trust import TrustedFolders
 from lsp_bridge.cli.console import Console
-from lsp_bridge.cli.doctor.command import DoctorOptions, doctor, lines
 from lsp_bridge.cli.doctor.examination import examination
+from lsp_bridge.cli.doctor.printing import DoctorOptions, doctor, lines
 from lsp_bridge.cli.doctor.report import Check, LanguageReport, Report, ServerReport, Trial
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.text import Style

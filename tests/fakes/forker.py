@@ -37,7 +37,7 @@ _IMPORTED = (
     "lsp_bridge.language_client.pool.server_pool",
     "lsp_bridge.server.listen",
     "lsp_bridge.cli.dispatch",
-    "lsp_bridge.cli.run.command",
+    "lsp_bridge.cli.run.turn",
 )
 
 

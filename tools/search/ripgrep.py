@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import stat
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -15,7 +16,7 @@ from typing import TypeVar
 from tools.base import ToolError
 from tools.process import programs
 from tools.process.uncancellable import finish
-from tools.search import ignore_files, plain_search
+from tools.search import plain_search
 from tools.search.glob_pattern import Glob
 from tools.text.truncate import head
 
@@ -148,9 +149,9 @@ async def _ripgrep(argv: Sequence[str], root: Path, limit: int) -> tuple[str, bo
     """``_collect`` of ripgrep. When it gets stuck in an ignore file that has no end, it is run without them."""
     running = asyncio.ensure_future(_collect(argv, root, limit))
     try:
-        await asyncio.wait({running}, timeout=ignore_files.SLOW_S)
+        await asyncio.wait({running}, timeout=ripgrep.SLOW_S)
         if not running.done():
-            looking = asyncio.to_thread(ignore_files.endless, root, frozenset(EXCLUDED), running.done)
+            looking = asyncio.to_thread(endless, root, frozenset(EXCLUDED), running.done)
             if await looking and not running.done():
                 await _canceled(running)
                 program, *rest = argv
@@ -190,3 +191,42 @@ async def _collect(argv: Sequence[str], cwd: Path, limit: int) -> tuple[str, boo
     cut = ended.timed_out or len(out) >= limit
     failed = ended.exit_code not in (0, 1) and not cut
     return out.decode("utf-8", "replace"), cut, err.decode("utf-8", "replace") if failed else ""
+
+
+SLOW_S = 0.5
+"""How long a program may take before somebody looks for what it waits for."""
+_NAMES = (".gitignore", ".ignore", ".rgignore", ".gitattributes")
+_MOST_BYTES = 16 * 1024 * 1024
+
+
+def endless(root: Path, excluded: Collection[str] = (), stopped: Callable[[], bool] = lambda: False) -> bool:
+    """Whether there is one in ``root``, below it (but for ``excluded`` folders) or above it. Blocking.
+
+    ``stopped``: nobody wants to know any more.
+    """
+    if any(_is_endless(folder / name) for folder in (root, *root.parents) for name in _NAMES):
+        return True
+    if _is_endless(root / ".git" / "info" / "exclude"):
+        return True
+    waiting = [str(root)]
+    while waiting and not stopped():
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.name in _NAMES and _is_endless(Path(entry.path)):
+                        return True
+                    if entry.name not in excluded and entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError:
+            continue
+    return False
+
+
+def _is_endless(path: Path) -> bool:
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    return not stat.S_ISDIR(found.st_mode) and (
+        not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES
+    )

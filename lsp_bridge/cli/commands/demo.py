@@ -11,7 +11,7 @@ from pathlib import Path
 from lsp_bridge.cli.commands import daemon
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
-from lsp_bridge.cli.run.command import EXIT_FAILED, EXIT_OK, RunOptions, run
+from lsp_bridge.cli.run.turn import EXIT_FAILED, EXIT_OK, RunOptions, run
 from tools.localization import language, t
 
 MODEL = "demo/demo"

@@ -11,8 +11,8 @@ from lsp_bridge.cli.commands.history import show_diffs, show_files
 from lsp_bridge.cli.commands.session_command import Asked, Failed, about_session, goal_by_number
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
-from lsp_bridge.cli.run.command import EXIT_OK, RunOptions, run
 from lsp_bridge.cli.run.goal_lines import MARKS
+from lsp_bridge.cli.run.turn import EXIT_OK, RunOptions, run
 from lsp_bridge.cli.text import Style, fit, money, one_line, state, tokens
 from lsp_bridge.protocol.json_access import integer, mapping, mappings, number, string
 from tools.localization import t

@@ -14,8 +14,8 @@ from daemon.provider.variables import provider_env
 from lsp_bridge.cli.client import Client, ConnectionLost, RequestTimeout, RpcError
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError
-from lsp_bridge.cli.run.command import CLIENT_NAME, EXIT_FAILED, EXIT_OK
 from lsp_bridge.cli.run.newest_session import newest
+from lsp_bridge.cli.run.turn import CLIENT_NAME, EXIT_FAILED, EXIT_OK
 from lsp_bridge.cli.text import shown
 from lsp_bridge.protocol.json_access import mapping, string
 from tools.localization import t

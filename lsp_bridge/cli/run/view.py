@@ -399,7 +399,7 @@ _ASKS = '{"steps": [{"goal"'
 
 
 def asks_for_plan(parts: Iterable[dict[str, Any]]) -> bool:
-    """Whether a message asks the model for a plan as JSON (``daemon.planner.words``)."""
+    """Whether a message asks the model for a plan as JSON (``daemon.planner.planning_notes``)."""
     notes = [string(part.get("text")) for part in parts if part.get("type") == "note"]
     return any(note.startswith("<planning>\n") and _ASKS in note for note in notes)
 

@@ -19,7 +19,7 @@ from daemon.store.base import StoreError, UnknownTrace
 from lsp_bridge.cli.client import ConnectionLost, RequestTimeout, RpcError
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError, runtime_paths
-from lsp_bridge.cli.run.command import CLIENT_NAME, EXIT_FAILED, EXIT_OK, EXIT_USAGE
+from lsp_bridge.cli.run.turn import CLIENT_NAME, EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from lsp_bridge.cli.text import fit, one_line, shown, shown_line
 from lsp_bridge.cli.trace.options import TraceOptions
 from lsp_bridge.cli.trace.stored_traces import all_of, chosen, store_of

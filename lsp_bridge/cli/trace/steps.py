@@ -19,9 +19,7 @@ from daemon.model.encoding import json_bytes
 from daemon.model.events import Event, SessionCreated
 from daemon.model.traces import Trace, trace_status
 from daemon.runtime import RuntimePaths, state_dir
-from daemon.steps.dump_json import dump_json
-from daemon.steps.dump_markdown import dump_markdown
-from daemon.steps.dump_text import dump_tree
+from daemon.steps.dumps import dump_json, dump_markdown, dump_tree
 from daemon.steps.fold import StepFold
 from daemon.store.base import NewerFormat, StoreError, UnknownTrace
 from daemon.store.files import FileTraceStore
@@ -29,7 +27,7 @@ from daemon.store.left_out import never_begun
 from daemon.store.own import OwnSessions
 from daemon.store.writing import write_atomically
 from lsp_bridge.cli.console import Console
-from lsp_bridge.cli.run.command import EXIT_FAILED, EXIT_OK, EXIT_USAGE
+from lsp_bridge.cli.run.turn import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from lsp_bridge.cli.text import shown
 from lsp_bridge.cli.trace.options import DumpFormat
 from lsp_bridge.cli.trace.step_lines import StepLines, head_lines, prompt_lines, trace_line

@@ -26,8 +26,14 @@ from lsprotocol.types import ResponseError
 from pygls.client import JsonRPCClient
 from pygls.protocol import JsonRPCProtocol
 
-from lsp_bridge.language_client.connection.errors import MethodNotFound, ServerError, ServerGone
-from lsp_bridge.language_client.connection.framing import BadMessage, BadStream, messages
+from lsp_bridge.language_client.connection.framing import (
+    BadMessage,
+    BadStream,
+    MethodNotFound,
+    ServerError,
+    ServerGone,
+    messages,
+)
 from lsp_bridge.language_client.connection.process import ServerProcess, ended, start_server
 
 _MAX_BAD_MESSAGES = 20

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lsp_bridge.language_client.connection.errors import ServerError, ServerGone
+from lsp_bridge.language_client.connection.framing import ServerError, ServerGone
 from lsp_bridge.language_client.diagnostics.merging import in_order, without_doubles
 from lsp_bridge.language_client.diagnostics.verdict import Raw
 from lsp_bridge.language_client.pool.server_pool import LanguageServers

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from lsp_bridge.language_client.connection.errors import ServerError
+from lsp_bridge.language_client.connection.framing import ServerError
 from lsp_bridge.language_client.navigation import locations
 from lsp_bridge.language_client.navigation.workspace_edit import (
     BadEdit,

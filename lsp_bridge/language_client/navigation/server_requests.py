@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from lsp_bridge.language_client.connection.errors import ServerError, ServerGone
+from lsp_bridge.language_client.connection.framing import ServerError, ServerGone
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.server.language_server import LanguageServer
 from tools.language import NO_SERVER, ToolError

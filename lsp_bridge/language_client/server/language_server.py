@@ -9,7 +9,7 @@ from collections.abc import Collection, Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lsp_bridge.language_client.connection.errors import ServerError, ServerGone
+from lsp_bridge.language_client.connection.framing import ServerError, ServerGone
 from lsp_bridge.language_client.connection.process import ServerLog
 from lsp_bridge.language_client.server.capabilities import initialize_params
 from lsp_bridge.language_client.server.fresh_answers import Answers, Bell, Timing

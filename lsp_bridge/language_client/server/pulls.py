@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lsp_bridge.language_client.connection.errors import ServerError, ServerGone
+from lsp_bridge.language_client.connection.framing import ServerError, ServerGone
 from lsp_bridge.language_client.server.fresh_answers import Answers
 from lsp_bridge.language_client.server.registrations import as_object
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from lsp_bridge.language_client.connection.errors import MethodNotFound
+from lsp_bridge.language_client.connection.framing import MethodNotFound
 from lsp_bridge.language_client.server.text_sync import TextSync, announced_sync, change_mode
 from lsp_bridge.language_client.specs import JsonObject
 from lsp_bridge.language_client.text.watch_globs import Glob, Watcher, watchers_of

@@ -30,8 +30,9 @@ from lsp_bridge.server.editor.questions import Questions
 from lsp_bridge.server.editor.quoting import Quoting
 from lsp_bridge.server.editor.show_text import Showing
 from lsp_bridge.server.editor.turns import Turns
+from lsp_bridge.server.requests.client_state import ClientState
 from lsp_bridge.server.requests.permissions import client_rules
-from lsp_bridge.server.requests.router import ClientState, Requests
+from lsp_bridge.server.requests.router import Requests
 from tools.localization import noted, t
 from tools.text.terminal import shown_line
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from lsp_bridge.server.documents.open_documents import OpenDocuments
     from lsp_bridge.server.editor.features import EditorFeatures
     from lsp_bridge.server.editor.hunk_decisions import Decisions
-    from lsp_bridge.server.requests.router import ClientState, Requests
+    from lsp_bridge.server.requests.client_state import ClientState
+    from lsp_bridge.server.requests.router import Requests
 
 Guard = Callable[[str, Callable[[Any], Awaitable[Any]]], Callable[[Any], Any]]
 """Makes of a handler one whose failures are JSON-RPC errors in words."""

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from daemon.core import Daemon
+from daemon.permission.rule_text import rule_words
 from daemon.permission.rules import RuleSet
-from daemon.permission.words import rule_words
 from daemon.redaction import SECRETS
 from lsp_bridge.protocol import methods as p
 from lsp_bridge.protocol.handshake import RequestError

@@ -72,7 +72,7 @@ class BranchRequests:
 
     async def files(self, params: p.BranchParams) -> p.BranchFilesResult:
         """What a branch changed."""
-        from daemon.explore.commands import branch_files
+        from daemon.explore.branch_actions import branch_files
 
         session, branch = await self._branch(params.session_id, params.branch_id)
         files, ignored = await _looked_up(branch_files(session, branch.id))
@@ -80,7 +80,7 @@ class BranchRequests:
 
     async def content(self, params: p.BranchContentParams) -> p.BranchContentResult:
         """Both sides of a file."""
-        from daemon.explore.commands import branch_content
+        from daemon.explore.branch_actions import branch_content
 
         session, branch = await self._branch(params.session_id, params.branch_id)
         sides = await _looked_up(branch_content(session, branch.id, params.path))
@@ -88,7 +88,7 @@ class BranchRequests:
 
     async def select(self, params: p.ExploreSelectParams) -> p.ExploreSelectResult:
         """The person's choice; answers when what it would write was decided."""
-        from daemon.explore.commands import select_for_person
+        from daemon.explore.branch_actions import select_for_person
 
         if not any(item.partition(":")[0].strip() for item in params.choice):
             raise RequestError(
@@ -110,8 +110,8 @@ class BranchRequests:
 
     async def leave(self, params: p.ExploreLeaveParams) -> p.ExploreLeaveResult:
         """The person does not choose."""
+        from daemon.explore.branch_actions import choose_none, leave_to_model
         from daemon.explore.choosing import leavable
-        from daemon.explore.commands import choose_none, leave_to_model
 
         session = await self._core.session(params.session_id)
         # That none is wanted only a call can be told that waits; the model may be let choose at any time.
@@ -124,7 +124,7 @@ class BranchRequests:
 
     async def remove(self, params: p.BranchParams) -> p.Empty:
         """Forget what a branch had done."""
-        from daemon.explore.commands import remove_branch
+        from daemon.explore.branch_actions import remove_branch
 
         session, branch = await self._branch(params.session_id, params.branch_id)
         await _looked_up(remove_branch(session, branch.id, self._client_name()))
@@ -132,7 +132,7 @@ class BranchRequests:
 
     async def patch(self, params: p.BranchParams) -> p.BranchPatchResult:
         """All that a branch changed, for ``git apply``."""
-        from daemon.explore.commands import branch_patch
+        from daemon.explore.branch_actions import branch_patch
 
         session, branch = await self._branch(params.session_id, params.branch_id)
         patch = await _looked_up(branch_patch(session, branch.id))
@@ -154,7 +154,7 @@ class BranchRequests:
 
     async def replan(self, params: p.PlanReplanParams) -> p.PlanReplanResult:
         """Plan again from here; answers when the plan was made."""
-        from daemon.planner.commands import replan
+        from daemon.planner.replan import replan
 
         self._hands.check_rules()
         session = await self._hands.at_hand(params.session_id)

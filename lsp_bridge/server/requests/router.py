@@ -7,7 +7,6 @@ import os
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from daemon.agents.loader import UnknownAgent
@@ -34,12 +33,12 @@ from lsp_bridge.protocol import methods as p
 from lsp_bridge.protocol.handshake import RequestError
 from lsp_bridge.server.requests.activity import active_sessions
 from lsp_bridge.server.requests.branches import BranchRequests, awaiting
+from lsp_bridge.server.requests.client_state import ClientState, attended_by
 from lsp_bridge.server.requests.context import ContextRequests, prepared
 from lsp_bridge.server.requests.goals import GoalRequests
 from lsp_bridge.server.requests.history import HistoryRequests
 from lsp_bridge.server.requests.models import ModelRequests
 from lsp_bridge.server.requests.permissions import PermissionRequests
-from lsp_bridge.server.requests.presence import Attendance, attended_by
 from lsp_bridge.server.requests.trace_maintenance import KeepingRequests
 from lsp_bridge.server.requests.traces import TraceRequests
 from lsp_bridge.server.requests.validation import (
@@ -58,20 +57,6 @@ class ModelChooser(Protocol):
     """Finds the model for a client's environment and settings."""
 
     async def __call__(self, env: dict[str, str], configured: str | None) -> Choice: ...
-
-
-@dataclass(slots=True)
-class ClientState:
-    """What is known of one connection's client since ``initialize``."""
-
-    name: str = "client"
-    trusted: bool | None = None
-    can_save: bool = False
-    diagnostics: bool = False
-    chat: bool = False
-    there: Attendance = field(default_factory=Attendance)
-    settings: dict[str, Any] = field(default_factory=dict[str, Any])
-    env: dict[str, str] = field(default_factory=dict[str, str], repr=False)
 
 
 Handler = Callable[[Any], Awaitable[Model]]

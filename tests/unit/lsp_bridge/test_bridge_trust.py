@@ -6,7 +6,7 @@ import pytest
 
 from daemon.provider.choose import Choice
 from lsp_bridge.server.connection import Bridge
-from lsp_bridge.server.requests.router import ClientState
+from lsp_bridge.server.requests.client_state import ClientState
 
 
 async def no_model(env: dict[str, str], configured: str | None) -> Choice:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.language_client.connection.errors import MethodNotFound, ServerError
+from lsp_bridge.language_client.connection.framing import MethodNotFound, ServerError
 from lsp_bridge.language_client.server.registrations import Registrations
 from lsp_bridge.language_client.text.problems import severe, to_problems
 from lsp_bridge.language_client.text.source_text import MAX_SOURCE_BYTES, read_source

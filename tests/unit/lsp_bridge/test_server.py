@@ -872,7 +872,8 @@ async def test_a_client_that_never_reads_is_hung_up_on_and_can_come_back(
 
 
 def test_every_request_of_the_protocol_has_a_handler_and_the_other_way_round() -> None:
-    from lsp_bridge.server.requests.router import ClientState, Requests
+    from lsp_bridge.server.requests.client_state import ClientState
+    from lsp_bridge.server.requests.router import Requests
 
     requests = Requests(
         None,  # type: ignore[arg-type]  # only the table is looked at

@@ -15,8 +15,8 @@ import pytest
 
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
-from lsp_bridge.cli.run.command import RunOptions, run
 from lsp_bridge.cli.run.hunk_prompt import can_choose, hunks_of
+from lsp_bridge.cli.run.turn import RunOptions, run
 from lsp_bridge.protocol.handshake import INVALID_PARAMS
 from lsp_bridge.protocol.permission_text import typed_answer
 from tests.fakes.daemon_server import Connection, FakeDaemon, Refuse, Turn

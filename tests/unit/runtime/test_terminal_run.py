@@ -17,7 +17,7 @@ from daemon.provider.variables import provider_env
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.run.approval import TtyReader
-from lsp_bridge.cli.run.command import RunOptions, run
+from lsp_bridge.cli.run.turn import RunOptions, run
 from tests.fakes.daemon_server import Connection, FakeDaemon, Refuse, Turn
 from tests.fakes.waiting import until
 

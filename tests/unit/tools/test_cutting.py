@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from daemon.context.compaction import cut_middle
 from daemon.loop.naming import SUMMARY_LENGTH, TITLE_LENGTH
-from daemon.model.words import cut_line
 from daemon.steps.inference import action_label, brief_output
 from daemon.steps.shortened import first_sentence
 from daemon.steps.shortened import one_line as step_line
@@ -95,7 +94,6 @@ CUTS: dict[str, Callable[[str, int], str]] = {
     "tail": tail,
     "short": short,
     "one_line": one_line,
-    "cut_line": cut_line,
     "cut_middle": cut_middle,
     "cut_text": cut_text,
     "abridged": abridged,
@@ -127,8 +125,8 @@ def test_no_border_splits_a_secret(cut: str, kind: str) -> None:
 MADE: tuple[tuple[int, Callable[[str], str]], ...] = (
     (80, lambda text: action_label("bash", {"command": text})),
     (200, brief_output),
-    (TITLE_LENGTH, lambda text: cut_line(text, TITLE_LENGTH)),
-    (SUMMARY_LENGTH, lambda text: cut_line(text, SUMMARY_LENGTH)),
+    (TITLE_LENGTH, lambda text: one_line(text, TITLE_LENGTH)),
+    (SUMMARY_LENGTH, lambda text: one_line(text, SUMMARY_LENGTH)),
 )
 
 

@@ -9,7 +9,7 @@ const QUESTION = /^(\S[^]*?)\n\nThis is about @([^\n]+)\.\n\nThe file/;
 const TAIL = /\n\nThe file(?: as it is in the editor|'s text is not quoted here)[^]*$/;
 const SAID = /^> \w+(?: in line \d+)?(?: \([^\n]*?\))?: ([^\n]*)$/m;
 
-/** How a branch is told what it is (see `daemon/explore/words.py`). */
+/** How a branch is told what it is (see `daemon/explore/branch_notes.py`). */
 const BRANCH = /(?:^|\n)# You are branch (\S+)\n[^]*?\*\*Your direction\*\*: ([^\n]+)/;
 
 /** In one line what the person asked for; undefined: the text is not such a prompt. */

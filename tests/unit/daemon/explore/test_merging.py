@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.explore.commands import remove_branch
+from daemon.explore.branch_actions import remove_branch
 from daemon.explore.merging import select
 from daemon.explore.results import remove_result
 from daemon.files.restore import Refused

@@ -12,7 +12,7 @@ import pytest
 from daemon.copies.base import BranchChange, CopyError
 from daemon.copies.git_copies import GitCopy
 from daemon.copies.plain_copies import PlainCopies
-from daemon.explore.commands import branch_content
+from daemon.explore.branch_actions import branch_content
 from daemon.explore.merging import select
 from daemon.explore.results import load_result
 from daemon.loop.session import Session

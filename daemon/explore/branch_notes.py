@@ -8,9 +8,8 @@ from pathlib import Path
 from daemon.model.branches import BranchMeta
 from daemon.model.messages import StopReason
 from daemon.model.tags import plain
-from daemon.model.words import cut_line
 from tools.localization import t
-from tools.text.truncate import head, tail
+from tools.text.truncate import head, one_line, tail
 
 MAX_RESULT = 24_000
 """Characters of all summaries together that the main line is told."""
@@ -40,7 +39,7 @@ def task_text(
         lines += ["# Background", "", background.strip(), ""]
     elif plan:
         lines += ["The plan of the main line, for you to know; your own plan is another one:", "", plan, ""]
-    rivals = "; ".join(f"{other} ({cut_line(words, _TITLE)})" for other, words in others)
+    rivals = "; ".join(f"{other} ({one_line(words, _TITLE)})" for other, words in others)
     lines += [
         f"# You are branch {name}",
         "",
@@ -92,7 +91,7 @@ def results_text(
             t(
                 "### Branch {id}: {description}",
                 id=branch.id,
-                description=cut_line(branch.description, _TITLE),
+                description=one_line(branch.description, _TITLE),
             )
         ]
         if branch.status == "abandoned":
@@ -134,9 +133,9 @@ def results_text(
 def short_summary(branches: Sequence[BranchMeta]) -> str:
     """One line a branch, for the plan."""
     return "\n".join(
-        f"{branch.id} ({cut_line(branch.description, 100)}): "
+        f"{branch.id} ({one_line(branch.description, 100)}): "
         + ("" if branch.status == "completed" else t("not finished. "))
-        + cut_line(branch.summary or "", _TITLE)
+        + one_line(branch.summary or "", _TITLE)
         for branch in branches
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
-from lsp_bridge.cli.run.command import EXIT_FAILED, EXIT_OK
+from lsp_bridge.cli.run.turn import EXIT_FAILED, EXIT_OK
 from lsp_bridge.cli.text import Style, pad, shown_line
 from tools.localization import n, t
 

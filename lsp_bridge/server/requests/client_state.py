@@ -1,4 +1,4 @@
-"""Who is there to answer the questions of a session (``PermissionListResult.attended_by``).
+"""What is known of a client, and who is there to answer a session's questions (``PermissionListResult.attended_by``).
 
 A script answers for its own turns only, so that it does not decide what a person is being asked. But the questions of a
 turn that nobody is there for any more, as its client has gone or the daemon was killed, would wait for ever: those are
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from daemon.loop.session import Session
 from daemon.model.branches import root_of
@@ -42,6 +43,20 @@ class Attendance:
         if turn is not None and (session_id, turn) in self._turns:
             return True
         return not self.unattended and (self.everywhere or session_id in self._shown)
+
+
+@dataclass(slots=True)
+class ClientState:
+    """What is known of one connection's client since ``initialize``."""
+
+    name: str = "client"
+    trusted: bool | None = None
+    can_save: bool = False
+    diagnostics: bool = False
+    chat: bool = False
+    there: Attendance = field(default_factory=Attendance)
+    settings: dict[str, Any] = field(default_factory=dict[str, Any])
+    env: dict[str, str] = field(default_factory=dict[str, str], repr=False)
 
 
 def attended_by(

@@ -25,14 +25,13 @@ from daemon.loop.restoring import PERSON
 from daemon.model.branches import BranchMeta
 from daemon.model.events import BranchRemoved
 from daemon.model.permissions import FileDiff
-from daemon.model.words import cut_line
 from daemon.permission.service import CallInfo, CallPermission
 from daemon.state.notes import BRANCH_SELECTED
 from tools.base import FileChange, ToolError
 from tools.diff.unified_diff import limited, of_change, shown_name
 from tools.localization import t
 from tools.ports import Told
-from tools.text.truncate import head
+from tools.text.truncate import head, one_line
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -140,7 +139,7 @@ def _tell_model(session: Session, selection: Selection, by: str) -> None:
     if any(heard):
         return
     described = ", ".join(
-        f"{branch.id} ({cut_line(branch.description, 80)})" for branch in selection.branches
+        f"{branch.id} ({one_line(branch.description, 80)})" for branch in selection.branches
     )
     written = ", ".join(shown_name(name) for name in selection.written[:20])
     more = t(" and {count} more", count=len(selection.written) - 20) if len(selection.written) > 20 else ""

@@ -1,4 +1,4 @@
-"""Dumps of the step tree: ``tree.txt`` for a terminal, ``tree.md`` to fold in an editor, ``tree.json`` for programs. Pure."""
+"""Dumps of the step tree: text for a terminal, Markdown to fold in an editor, JSON for programs. Pure."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from daemon.agents.loader import AgentProfile, Agents, Found, UnknownAgent
+from daemon.agents.loader import AgentProfile, Agents, FoundAgents, UnknownAgent
 from daemon.bus import Bus
 from daemon.config import Config, load_config
 from daemon.explore.keeping import BranchCopies, OpenCopies, copies_of
@@ -44,7 +44,7 @@ from daemon.store.beginning import beginning_lost
 from daemon.store.left_out import never_begun
 from daemon.store.own import OwnSessions
 from daemon.store.place import open_store
-from daemon.store.pruning import Limits
+from daemon.store.pruning import PruneLimits
 from daemon.subagents.left_children import LeftChildren
 from daemon.trust import TrustedFolders
 from daemon.workspace_key import workspace_key
@@ -227,7 +227,7 @@ class Daemon:
         """All agents, shipped ones first; their files are read: call it in a thread. See ``found_agents``."""
         return list(self.found_agents(trust).agents)
 
-    def found_agents(self, trust: Trust | None = None) -> Found:
+    def found_agents(self, trust: Trust | None = None) -> FoundAgents:
         """The same, with what is wrong with files. ``trust``: of the folder, as a client says it; None: as we know."""
         return self._agents.all(trust or self.trust())
 
@@ -503,7 +503,7 @@ class Daemon:
             self._dumps = LiveDumps(self.store, self.bus, self.now)
         self._dumps.follow(session.session_id)
 
-    def _limits(self) -> Limits:
+    def _limits(self) -> PruneLimits:
         return limits_of(self.config())
 
     def _journal(self) -> Path:

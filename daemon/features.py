@@ -15,7 +15,7 @@ from daemon.hooks.session import SessionHooks
 from daemon.loop.features import Driver, Features
 from daemon.permission.service import CallPermission
 from tools.base import Permission
-from tools.ports import HandOver, Subagents, Told
+from tools.ports import HandOver, Subagents, WorkOutcome
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -31,14 +31,14 @@ class LazyExplorer:
         self._call_id = call_id
         self._permission = permission
 
-    async def explore(self, branches: Sequence[str], background: str | None) -> Told:
+    async def explore(self, branches: Sequence[str], background: str | None) -> WorkOutcome:
         """See Explorer."""
         from daemon.explore.exploring import SessionExplorer
 
         explorer = SessionExplorer(self._session, self._call_id, self._permission)
         return await explorer.explore(branches, background)
 
-    async def select(self, choice: Sequence[str]) -> Told:
+    async def select(self, choice: Sequence[str]) -> WorkOutcome:
         """See Explorer."""
         from daemon.explore.merging import select
 

@@ -122,7 +122,7 @@ class ProposedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class AnswerOption:
     """An answer that a question offers; ``description`` says what choosing it means."""
 
     label: str
@@ -134,7 +134,7 @@ class Question:
     """A question to the user. An answer in the user's own words is always possible."""
 
     text: str
-    options: tuple[Choice, ...] = ()
+    options: tuple[AnswerOption, ...] = ()
     multiple: bool = False
     """Several options may be chosen."""
 

@@ -62,7 +62,7 @@ class GrepTool(Tool[GrepInput]):
 
 
 async def _result(
-    pattern: str, root: Path, found: ripgrep.Found, ctx: ToolContext, is_file: bool
+    pattern: str, root: Path, found: ripgrep.SearchResult, ctx: ToolContext, is_file: bool
 ) -> ToolResult:
     by_file: dict[str, list[tuple[int, str]]] = {}
     for path, number, text in found.lines:

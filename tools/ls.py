@@ -47,7 +47,7 @@ MAX_ENTRIES = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class FolderTree:
     """The tree as text, and how many entries it shows."""
 
     text: str
@@ -55,7 +55,7 @@ class Listing:
     cut: bool
 
 
-def tree(root: Path, depth: int, limit: int = MAX_ENTRIES) -> Listing:
+def tree(root: Path, depth: int, limit: int = MAX_ENTRIES) -> FolderTree:
     """What is below a folder, down to ``depth`` levels, folders with ``/``; blocking.
 
     Read breadth first, so that a limit cuts what is deepest. Raises OSError when the folder cannot be read.
@@ -86,7 +86,7 @@ def tree(root: Path, depth: int, limit: int = MAX_ENTRIES) -> Listing:
             if below is not None:
                 queue.append((below, level + 1))
         children[folder] = rows
-    return Listing("\n".join(_render(root, children, 0)) or "(empty)", shown, cut)
+    return FolderTree("\n".join(_render(root, children, 0)) or "(empty)", shown, cut)
 
 
 def _render(folder: Path, children: dict[Path, list[tuple[str, Path | None]]], indent: int) -> list[str]:

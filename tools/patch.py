@@ -14,7 +14,7 @@ from tools.base import Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.change import apply_changes, base_of
 from tools.patching.envelope import is_envelope, parse_envelope
 from tools.patching.model import MAX_FILES, MAX_HUNKS, MAX_PATCH_CHARS, FilePatch, PatchError
-from tools.patching.names import Step, name_files
+from tools.patching.names import NamedSection, name_files
 from tools.patching.plan import plan_changes
 from tools.patching.unified import parse_unified
 from tools.paths import Target, explain_os_error
@@ -46,7 +46,7 @@ class PatchTool(Tool[PatchInput]):
         return outcome.result(planned.note)
 
 
-async def _bases(steps: Sequence[Step], ctx: ToolContext) -> dict[Path, bytes | None]:
+async def _bases(steps: Sequence[NamedSection], ctx: ToolContext) -> dict[Path, bytes | None]:
     """What the files hold now; None for those that do not exist. Raises ToolError like ``base_of``."""
     bases: dict[Path, bytes | None] = {}
     for step in steps:
@@ -68,7 +68,7 @@ async def _new_base(target: Target, ctx: ToolContext) -> bytes | None:
         raise ToolError(explain_os_error(error, f"{target.rule} cannot be created")) from error
 
 
-def _modes(steps: Sequence[Step]) -> dict[Path, int]:
+def _modes(steps: Sequence[NamedSection]) -> dict[Path, int]:
     """Permission bits of the files that are there and whose bits matter: they are moved, copied or set."""
     modes: dict[Path, int] = {}
     for step in steps:

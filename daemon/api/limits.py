@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ClientLimits:
     """Of one daemon's API. Sizes in bytes, times in seconds."""
 
     clients: int = 256

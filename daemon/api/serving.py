@@ -14,9 +14,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from daemon.api.address import ApiError, OpenApi, PortTaken
 from daemon.api.app import make_app, warm_up
-from daemon.api.limits import Limits
+from daemon.api.limits import ClientLimits
 from daemon.api.reader import TraceReader
-from daemon.api.security import Access
+from daemon.api.security import RequiredAccess
 from daemon.api.watch import WatchServer
 from daemon.api.websocket import websocket_settings
 from daemon.core import Daemon
@@ -77,9 +77,9 @@ async def serve(core: Daemon, port: int) -> ApiServer:
     taken: int = listening.getsockname()[1]
     token = new_token()
     reader = reader_of(core)
-    limits = Limits()
+    limits = ClientLimits()
     watch = WatchServer(reader, core.bus, attached=core.client_attached, left=core.client_left, limits=limits)
-    app = make_app(reader, Access(token, taken), watch=watch, asked=core.asked)
+    app = make_app(reader, RequiredAccess(token, taken), watch=watch, asked=core.asked)
     await asyncio.to_thread(warm_up, app)
     config = uvicorn.Config(
         app,

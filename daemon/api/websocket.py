@@ -17,7 +17,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.http11 import Request
 
 from daemon.api.frames import unframed
-from daemon.api.limits import Limits
+from daemon.api.limits import ClientLimits
 
 EXTENSION = "goalwright.frames"
 
@@ -91,7 +91,7 @@ def outlet_of(websocket: WebSocket) -> Outlet:
     return found if isinstance(found, WatchProtocol) else MessageOutlet(websocket)
 
 
-def websocket_settings(limits: Limits) -> dict[str, Any]:
+def websocket_settings(limits: ClientLimits) -> dict[str, Any]:
     """What ``uvicorn.Config`` is to be told of WebSockets."""
     return {
         "ws": WatchProtocol,

@@ -53,7 +53,7 @@ History = Callable[[int], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class CarriedOver:
     """What a full compaction carries over, and how many messages of the person did not fit in."""
 
     text: str
@@ -73,7 +73,7 @@ def carried_over(
     words_tokens: int = 0,
     with_plan: bool = False,
     history: History | None = None,
-) -> Carried:
+) -> CarriedOver:
     """The message that carries over what stays of the messages with a sequence below ``keep_from``.
 
     ``words_tokens``: what the person's own words may take, when that is more than their share of ``limit_tokens``.
@@ -91,7 +91,7 @@ def carried_over(
             "## Open goals at this time; read_progress tells how they stand now",
             one_each([*goals[:_MAX_GOALS], *more]),
         ]
-    return Carried("\n\n".join([*blocks, _GO_ON]), fitted.shortened, fitted.left_out, fitted.rules)
+    return CarriedOver("\n\n".join([*blocks, _GO_ON]), fitted.shortened, fitted.left_out, fitted.rules)
 
 
 def carried_text(

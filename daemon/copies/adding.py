@@ -10,7 +10,7 @@ from pathlib import Path
 from daemon.copies import private_git
 from daemon.copies.base import CopyError
 from daemon.copies.limits import MOST_BYTES
-from daemon.copies.programs import DISK_FULL, Git, GitFailed, Stop
+from daemon.copies.programs import DISK_FULL, GitFailed, GitProgram, Stop
 from tools.text.truncate import tail
 
 INDEX = "index"
@@ -22,7 +22,7 @@ _ONE_PACK = ("core.bigFileThreshold=1",)
 class Private:
     """A git folder of ours over some files."""
 
-    def __init__(self, git: Git, stop: Stop, git_dir: Path, work_tree: Path) -> None:
+    def __init__(self, git: GitProgram, stop: Stop, git_dir: Path, work_tree: Path) -> None:
         self._git = git
         self._stop = stop
         self.git_dir = git_dir

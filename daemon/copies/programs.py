@@ -135,7 +135,7 @@ def told(work: Callable[[Stop], T]) -> Callable[[Stop], T]:
     return safely
 
 
-class Git:
+class GitProgram:
     """The git program. Two kinds of calls: about the user's repository, and with a private git folder of ours."""
 
     def __init__(self, program: str) -> None:

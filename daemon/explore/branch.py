@@ -16,7 +16,7 @@ from daemon.explore.branch_notes import task_text, unfinished_summary
 from daemon.explore.inheriting import Inherited, moved, places_moved, rewriter
 from daemon.explore.mirroring import Mirror
 from daemon.explore.runner import BranchHost, BranchOutcome, BranchTask
-from daemon.explore.surroundings import Surroundings, surroundings
+from daemon.explore.surroundings import BranchEnvironment, surroundings
 from daemon.explore.written import left_out, rescued, short_names
 from daemon.loop.children import close_child, open_child
 from daemon.loop.queue import TurnResult
@@ -55,7 +55,7 @@ class _Branch:
         self._host = host
         self._began = time.monotonic()
         self._copy: WorkingCopy | None = None
-        self._around: Surroundings | None = None
+        self._around: BranchEnvironment | None = None
         self._child: Session | None = None
         self._mirror: Mirror | None = None
         self._canceled = False

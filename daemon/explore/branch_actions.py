@@ -30,7 +30,7 @@ from daemon.state.notes import BRANCH_SELECTED
 from tools.base import FileChange, ToolError
 from tools.diff.unified_diff import limited, of_change, shown_name
 from tools.localization import t
-from tools.ports import Told
+from tools.ports import WorkOutcome
 from tools.text.truncate import head, one_line
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ async def branch_patch(session: Session, branch_id: str) -> bytes:
     return (await stored_result(session, find_branch(session, branch_id))).patch
 
 
-async def select_for_person(session: Session, choice: Sequence[str], by: str = "") -> Told:
+async def select_for_person(session: Session, choice: Sequence[str], by: str = "") -> WorkOutcome:
     """The person's own choice: ``A``, or parts like ``A:src/a.py``; also while the model goes on.
 
     What is written is always shown for review, also where edits pass unasked: a branch was chosen by what is said of

@@ -49,7 +49,7 @@ from daemon.plan.tree import Change, PlanError
 from daemon.store.base import StoreError
 from tools.base import Permission, ToolError
 from tools.localization import n, t
-from tools.ports import Told
+from tools.ports import WorkOutcome
 from tools.process.uncancellable import finish
 from tools.text.truncate import head
 
@@ -73,7 +73,7 @@ class SessionExplorer:
         self._permission = permission
         self._runner = runner or LocalRunner()
 
-    async def explore(self, branches: Sequence[str], background: str | None) -> Told:
+    async def explore(self, branches: Sequence[str], background: str | None) -> WorkOutcome:
         """See Explorer."""
         directions = checked_directions(branches)
         background = checked_background(background)
@@ -81,15 +81,15 @@ class SessionExplorer:
         if session.parent is not None:
             raise ToolError("A branch or a sub-agent cannot explore: work on your own direction.")
         waited = self._permission.waited if isinstance(self._permission, CallPermission) else Waited()
-        exploration = Exploration(session, self._call_id, self._runner, waited)
+        exploration = RunningExploration(session, self._call_id, self._runner, waited)
         return await exploration.run(directions, background)
 
-    async def select(self, choice: Sequence[str]) -> Told:
+    async def select(self, choice: Sequence[str]) -> WorkOutcome:
         """See Explorer."""
         return await merging.select(self._session, choice, self._permission, self._call_id)
 
 
-class Exploration:
+class RunningExploration:
     """One exploration, from its goal to what the main line is told of it. Implements BranchHost."""
 
     def __init__(self, session: Session, call_id: str, runner: BranchRunner, waited: Waited) -> None:
@@ -109,7 +109,7 @@ class Exploration:
         self._open: dict[str, BranchTask] = {}
         """Branches that were announced and have not ended."""
 
-    async def run(self, directions: Sequence[str], background: str | None) -> Told:
+    async def run(self, directions: Sequence[str], background: str | None) -> WorkOutcome:
         """Work on all directions; returns when all have ended. Canceled, it ends them first. Raises ToolError."""
         session = self._session
         self._copies, base = await self._opened()
@@ -305,7 +305,7 @@ class Exploration:
 
     # -- the end --
 
-    async def _told(self, unsaved: Sequence[str]) -> Told:
+    async def _told(self, unsaved: Sequence[str]) -> WorkOutcome:
         session = self._session
         branches = session.state.children.of(self._start_id)
         table = score_table(branches)
@@ -320,21 +320,21 @@ class Exploration:
             text = results_text(branches, table, unsaved, choice)
         elif choice:
             text = f"{text}\n\n{choice}"
-        return Told(
+        return WorkOutcome(
             text,
             title=t("{done} of {count} branches completed", done=done, count=len(branches)),
             metadata=self._metadata(),
             is_error=done == 0,
         )
 
-    def _given_up(self) -> Told:
+    def _given_up(self) -> WorkOutcome:
         session = self._session
         branches = session.state.children.of(self._start_id)
         text = t("The person gave this exploration up, and its branches were stopped.\n\n") + results_text(
             branches, score_table(branches), ()
         )
         self._completed(text)
-        return Told(text, title=t("stopped by the user"), metadata=self._metadata(), is_error=True)
+        return WorkOutcome(text, title=t("stopped by the user"), metadata=self._metadata(), is_error=True)
 
     def _break_off(self, why: str) -> None:
         try:

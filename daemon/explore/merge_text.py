@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from daemon.explore.merge_plan import Conflict, MergePlan
+from daemon.explore.merge_plan import MergePlan, UnmergeableFile
 from tools.diff.unified_diff import shown_name
 from tools.localization import n, t
 from tools.text.truncate import head, one_line
@@ -81,7 +81,7 @@ def names(files: Sequence[str]) -> str:
     return t("{shown} and {more} more", shown=shown, more=more) if more > 0 else shown
 
 
-def _conflict(conflict: Conflict, kept: Sequence[str], by_person: bool) -> list[str]:
+def _conflict(conflict: UnmergeableFile, kept: Sequence[str], by_person: bool) -> list[str]:
     lines = [f"- {shown_name(conflict.name)}: {conflict.reason}"]
     for clash in conflict.clashes[:_MAX_CLASHES]:
         place = t("line {line}, ", line=clash.line) if len(clash.base) + len(clash.ours) else ""

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class BranchEnvironment:
     """``services`` is for the sessions of one branch: its own, and those of its sub-agents."""
 
     services: Services
@@ -47,7 +47,7 @@ class Surroundings:
 
 async def surroundings(
     services: Services, copy: WorkingCopy, *, session_id: str, copies_folder: Path | None = None
-) -> Surroundings:
+) -> BranchEnvironment:
     """For the branch ``session_id``, which works in ``copy``; ``services`` are those of the session that started it.
 
     ``copies_folder``: where the copies of all branches lie; by default the folder of the state folder that has this
@@ -98,7 +98,7 @@ async def surroundings(
         # What is written here when the daemon dies is thrown away with the copy, so nobody recovers it.
         journal=private / "journal",
     )
-    return Surroundings(inside, eyes, commands, watch, told)
+    return BranchEnvironment(inside, eyes, commands, watch, told)
 
 
 class _Told:

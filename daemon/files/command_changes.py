@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from daemon.files.baseline import Baseline
-from daemon.files.history import Place, Seen, SessionHistory
+from daemon.files.history import Place, SeenChange, SessionHistory
 from daemon.files.meanwhile import Meanwhile, Notes
 from daemon.files.overlaps import UNKNOWN, Write
-from daemon.files.seen_changes import Bases, Found, in_turn, kind_of, seen_changes
-from daemon.files.state import Delta
-from daemon.files.tree import TooLarge, Tree
+from daemon.files.seen_changes import CommandEdit, LaterBases, in_turn, kind_of, seen_changes
+from daemon.files.state import FileDelta
+from daemon.files.tree import TooManyFiles, Tree
 from daemon.files.tree_events import TreeEvents
 from daemon.files.versions import Version
 from tools.base import CommandChange, CommandWatch, ToolError
@@ -60,7 +60,7 @@ class _Watch:
     places: Sequence[Place]
     """All that keep what it changes: the session's own first. One watch for them all, as each takes what the others
     keep for somebody else's."""
-    deltas: dict[str, Delta] = field(default_factory=dict[str, Delta])
+    deltas: dict[str, FileDelta] = field(default_factory=dict[str, FileDelta])
     notes: Notes = field(default_factory=Notes)
     """What others wrote meanwhile."""
     begun: bool = False
@@ -219,7 +219,7 @@ class CommandWatches:
         try:
             self._tree.build()
             self._built = True
-        except TooLarge as error:
+        except TooManyFiles as error:
             self._give_up(str(error))
         except Exception:
             log.exception("the tree cannot be watched")
@@ -234,7 +234,7 @@ class CommandWatches:
         try:
             if self._built and not self._given_up:
                 self._collect()
-        except TooLarge as error:
+        except TooManyFiles as error:
             self._give_up(str(error))
         except Exception:
             log.exception("the tree cannot be watched")
@@ -269,7 +269,7 @@ class CommandWatches:
                         watch.deltas[delta.path] = delta
                     else:
                         folders = first.new_folders or delta.new_folders
-                        watch.deltas[delta.path] = Delta(
+                        watch.deltas[delta.path] = FileDelta(
                             delta.path, first.old, delta.new, first.certain, folders
                         )
 
@@ -285,20 +285,22 @@ class CommandWatches:
                     for other in self._watches
                     if other.begun and other.notes.began > watch.notes.began
                 ]
-            found_by = Bases.of(self._tree, others)
+            found_by = LaterBases.of(self._tree, others)
             written = self.meanwhile.paths(watch.notes) | found_by.changed.keys()
             deltas = [delta for path, delta in seen.items() if delta.old != delta.new or path in written]
             # Files that came and went again: others may have kept a part of that.
-            deltas += [Delta(path, None, None) for path in written - seen.keys() if self._tree.lacks(path)]
+            deltas += [
+                FileDelta(path, None, None) for path in written - seen.keys() if self._tree.lacks(path)
+            ]
             return self._keep(watch, sorted(deltas, key=lambda delta: delta.path), found_by)
-        except TooLarge as error:
+        except TooManyFiles as error:
             self._give_up(str(error))
         except Exception:  # a command's result must not fail because of its eyes
             log.exception("what a command changed could not be told")
         return [], []
 
     def _keep(
-        self, watch: _Watch, deltas: Sequence[Delta], found_by: Bases
+        self, watch: _Watch, deltas: Sequence[FileDelta], found_by: LaterBases
     ) -> tuple[list[CommandChange], list[_Made]]:
         changes: list[CommandChange] = []
         versions: list[_Made] = []
@@ -310,17 +312,19 @@ class CommandWatches:
                 told, made = self._keep_files(watch, several)
                 changes += told
                 versions += made
-        rest = [Seen(Path(delta.path), kind_of(delta)) for delta in deltas[MAX_CHANGES:]]
+        rest = [SeenChange(Path(delta.path), kind_of(delta)) for delta in deltas[MAX_CHANGES:]]
         for history, call_id in watch.places:
             with contextlib.suppress(ToolError):
                 # Named without their contents, so that an undo says what it cannot take back.
                 history.keep_seen(rest[:MAX_NAMED], call_id)
         for delta in deltas[MAX_CHANGES:]:
-            self._claim(watch, Found(Seen(Path(delta.path), kind_of(delta)), delta.new), None)
+            self._claim(watch, CommandEdit(SeenChange(Path(delta.path), kind_of(delta)), delta.new), None)
         changes += [CommandChange(item.path, item.kind, None, 0, 0) for item in rest]
         return changes, versions
 
-    def _keep_files(self, watch: _Watch, found: Sequence[Found]) -> tuple[list[CommandChange], list[_Made]]:
+    def _keep_files(
+        self, watch: _Watch, found: Sequence[CommandEdit]
+    ) -> tuple[list[CommandChange], list[_Made]]:
         changes: list[CommandChange] = []
         versions: list[_Made] = []
         for number, (history, call_id) in enumerate(watch.places):
@@ -346,7 +350,7 @@ class CommandWatches:
             self._claim(watch, item, write)
         return changes, versions
 
-    def _claim(self, watch: _Watch, item: Found, write: Write | None) -> None:
+    def _claim(self, watch: _Watch, item: CommandEdit, write: Write | None) -> None:
         if write is None:
             write = Write(self.meanwhile.now(), UNKNOWN, UNKNOWN, state=item.state)
         self.meanwhile.claim(watch.notes, item.seen.path.as_posix(), write)

@@ -15,16 +15,16 @@ _STAMP = struct.Struct("<qqqQI")
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class FileState:
     """A file at one moment. ``source`` says where its content is: ``g`` + git's id, ``b`` + hash of our copy."""
 
     stamp: bytes
     source: bytes = b""
 
     @staticmethod
-    def of(found: os.stat_result) -> State:
+    def of(found: os.stat_result) -> FileState:
         """The state that a stat shows."""
-        return State(
+        return FileState(
             _STAMP.pack(found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_mode)
         )
 
@@ -51,12 +51,12 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Delta:
+class FileDelta:
     """A file that is not as it was. ``certain`` is False when it is not known whether and how it was there before."""
 
     path: str
-    old: State | None
-    new: State | None
+    old: FileState | None
+    new: FileState | None
     certain: bool = True
     new_folders: tuple[str, ...] = ()
 

@@ -53,7 +53,7 @@ class HookFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HookAnswer:
     """What a hook had to say; nothing, as a rule."""
 
     denied: bool = False
@@ -64,7 +64,7 @@ class Answer:
     """For the model."""
 
 
-NOTHING = Answer()
+NOTHING = HookAnswer()
 
 
 def only_watches(name: HookName) -> bool:
@@ -77,9 +77,9 @@ def may_deny(name: HookName) -> bool:
     return "decision" in _KEYS.get(name, ())
 
 
-def denial(reason: str) -> Answer:
+def denial(reason: str) -> HookAnswer:
     """A refusal. Whoever is refused must learn something, so there is always a reason."""
-    return Answer(denied=True, reason=head(reason.strip(), MAX_REASON) or t("it gave no reason."))
+    return HookAnswer(denied=True, reason=head(reason.strip(), MAX_REASON) or t("it gave no reason."))
 
 
 def concerns(tools: str, tool: str) -> bool:
@@ -87,7 +87,7 @@ def concerns(tools: str, tool: str) -> bool:
     return tools == "*" or any(fnmatchcase(tool, pattern.strip()) for pattern in tools.split("|"))
 
 
-def read_text(name: HookName, text: str) -> Answer:
+def read_text(name: HookName, text: str) -> HookAnswer:
     """The answer in what a program printed. Raises HookFailed."""
     if only_watches(name) or not text.strip():
         return NOTHING
@@ -100,7 +100,7 @@ def read_text(name: HookName, text: str) -> Answer:
     return read_value(name, value)
 
 
-def read_value(name: HookName, value: object) -> Answer:
+def read_value(name: HookName, value: object) -> HookAnswer:
     """An answer that is JSON already. Raises HookFailed.
 
     What is not known is a failure and not ignored: a refusal with a slip of the pen in it must not pass for consent.
@@ -144,7 +144,7 @@ def read_value(name: HookName, value: object) -> Answer:
         )
     if decision == "deny":
         return denial(reason or "")
-    return Answer(
+    return HookAnswer(
         arguments=cast("dict[str, Any] | None", arguments), context=head((context or "").strip(), MAX_CONTEXT)
     )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from daemon.config import Hook
-from daemon.hooks.answer import MAX_OUTPUT, Answer, HookFailed, HookName, denial, may_deny, read_text
+from daemon.hooks.answer import MAX_OUTPUT, HookAnswer, HookFailed, HookName, denial, may_deny, read_text
 from tools.localization import t
 from tools.process.programs import find_program, run, scrubbed_environment
 from tools.text.truncate import head, one_line
@@ -55,7 +55,7 @@ class Executable:
         """See Hook."""
         return self.hook.on_failure == "deny"
 
-    async def ask(self, name: HookName, payload: Mapping[str, Any]) -> Answer:
+    async def ask(self, name: HookName, payload: Mapping[str, Any]) -> HookAnswer:
         """Run it to its end. Raises HookFailed; on cancellation nothing of it is left."""
         printed, errors = bytearray(), bytearray()
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from daemon.hooks.answer import NAMES, Answer, HookFailed, HookName, concerns, may_deny, only_watches
+from daemon.hooks.answer import NAMES, HookAnswer, HookFailed, HookName, concerns, may_deny, only_watches
 from daemon.hooks.entry_points import unknown
 from daemon.hooks.executable import Executable
 from daemon.loop.features import Said
@@ -57,7 +57,7 @@ class Asked(Protocol):
     def tools(self) -> str: ...
     @property
     def denies_on_failure(self) -> bool: ...
-    async def ask(self, name: HookName, payload: Mapping[str, Any]) -> Answer: ...
+    async def ask(self, name: HookName, payload: Mapping[str, Any]) -> HookAnswer: ...
 
 
 class SessionHooks:
@@ -269,7 +269,7 @@ class SessionHooks:
         context = within(TAG, "\n\n".join(contexts)) if contexts else ""
         return Said(context=context, changes=tuple(changes))
 
-    async def _answer(self, hook: Asked, name: HookName, payload: Mapping[str, Any]) -> Answer | None:
+    async def _answer(self, hook: Asked, name: HookName, payload: Mapping[str, Any]) -> HookAnswer | None:
         """None: it failed, and the person was told."""
         try:
             return await hook.ask(name, payload)

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Sequence
 from typing import Literal
 
-from daemon.agents.loader import HANDS_OVER, NO_HAND_OVER, AgentProfile, Found
+from daemon.agents.loader import HANDS_OVER, NO_HAND_OVER, AgentProfile, FoundAgents
 from daemon.config import Config
 from daemon.context.pacing import Vain
 from daemon.context.prompt import Layer
@@ -132,7 +132,7 @@ class LiveSession:
         """The system prompt as the last turn began with it; see Assembly.prepare."""
         self.project: tuple[tuple[object, ...], str] | None = None
         """The map of the project, and what it was drawn for; see Assembly."""
-        self.agents: Found | None = None
+        self.agents: FoundAgents | None = None
         """The agents there are, as the last turn began with them."""
         self.frame: tuple[list[Layer], tuple[str, ...], int] | None = None
         """Tokens of the system prompt and the tools, see Assembly."""

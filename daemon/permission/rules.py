@@ -16,7 +16,7 @@ from typing import Literal
 from daemon.model.permissions import Action, Mode, Reason, Rule, Trust
 from daemon.permission import matching
 from daemon.permission.judging import Decision, Judge, insistence, protection, strictest
-from daemon.permission.layers import PATHS, STRICTNESS, UNMATCHED, Layers, Surroundings, names_permission
+from daemon.permission.layers import PATHS, STRICTNESS, UNMATCHED, Layers, PatternRoots, names_permission
 from daemon.permission.matching import matches
 from daemon.permission.modes import LIFTABLE, Circumstances
 from daemon.permission.protected import may_be_protected
@@ -259,7 +259,7 @@ class RuleSet:
     def places_outside(self) -> list[tuple[str, bool]]:
         """Patterns by which rules name places outside of the workspace, absolute, the strongest last; the flag: reading
         there does not pass without a question."""
-        around = Surroundings(matching.home(), self._root, self._stands_for)
+        around = PatternRoots(matching.home(), self._root, self._stands_for)
         layers = (
             self._base, self._granted, self._workspace, self._granted_here, self._session, self._agent,
             *self._bounds,
@@ -371,7 +371,7 @@ class Plain:
 
     def __init__(self, rules: Iterable[Rule], permission: str, root: str, stands_for: str = "") -> None:
         self.home = matching.home()
-        around = Surroundings(self.home, root, stands_for)
+        around = PatternRoots(self.home, root, stands_for)
         self.rule: Rule | None = None
         """What decides about all of them, once somebody asked about one."""
         forms: dict[str, None] = {}

@@ -14,14 +14,14 @@ from daemon.model.traces import PromptPlanner
 from daemon.plan.changes import Change, Updated
 from daemon.plan.tree import PlanError
 from daemon.planner.core import (
-    Ask,
+    AskForPlan,
     Began,
     Course,
     End,
     Happening,
     NotPlanned,
     Paused,
-    Planned,
+    PlanMade,
     Ran,
     RanTogether,
     Work,
@@ -189,7 +189,7 @@ class Driver:
                 # The person wants a plan, and the model has just stopped.
                 self._course = before
                 happening = Paused("person", ended=Ran(decision.stop, decision.detail))
-            elif isinstance(decision, Ask):
+            elif isinstance(decision, AskForPlan):
                 happening = await self._ask(decision)
             elif decision.kind == "together":
                 happening = await self._ran_together(decision)
@@ -261,7 +261,7 @@ class Driver:
             self._failing = failing
         return bool(self._failing)
 
-    async def _ask(self, ask: Ask) -> Happening:
+    async def _ask(self, ask: AskForPlan) -> Happening:
         session = self._session
         wish, session.wish = session.wish, None
         try:
@@ -272,7 +272,7 @@ class Driver:
             session.wish = session.wish or wish  # the turn ends, and tells
             raise
         again = ask.kind == "again"
-        if isinstance(made, Planned):
+        if isinstance(made, PlanMade):
             told = planned_notice(made.steps, again=again)
             if made.steps or again:
                 session.notice("info", told, MADE)
@@ -281,12 +281,12 @@ class Driver:
             if made.stop is None:
                 session.notice("warning", told, NOT_MADE)
         if wish is not None:
-            stop = "end_turn" if isinstance(made, Planned) else made.stop or "error"
+            stop = "end_turn" if isinstance(made, PlanMade) else made.stop or "error"
             wish.settle(session.state.turn or "", stop, told)
         self._failures.taken = len(session.state.messages)
         return made
 
-    async def _asked(self, ask: Ask, instructions: str, *, by_person: bool) -> Planned | NotPlanned:
+    async def _asked(self, ask: AskForPlan, instructions: str, *, by_person: bool) -> PlanMade | NotPlanned:
         light = self._course.mode == "signposts" and ask.kind == "first"
         has_open = next_step(self._tree) is not None
         text = ask_text(
@@ -312,7 +312,7 @@ class Driver:
                 text = again_text(problem)
         return NotPlanned(written_for_models(problem, t("The model's answer could not be used as a plan.")))
 
-    def _planned(self, ask: Ask, *, light: bool, any_list: bool) -> Planned:
+    def _planned(self, ask: AskForPlan, *, light: bool, any_list: bool) -> PlanMade:
         """The answer as goals of the tree. Raises BadPlan and PlanError, with the tree unchanged."""
         messages = self._session.state.messages
         answer = next(m for m in reversed(messages) if m.role == "assistant" and m.compaction() is None)
@@ -321,7 +321,7 @@ class Driver:
         why = t("Abandoned with a new plan. {why}", why=ask.why) if ask.why else ""
         revision = revised(self._tree, steps, revise=ask.revise, why=why, failed=ask.failed)
         self._record(revision.changes)
-        return Planned(revision.steps, revision.aside)
+        return PlanMade(revision.steps, revision.aside)
 
     def _record(self, changes: list[Change] | tuple[Change, ...]) -> None:
         for change in changes:

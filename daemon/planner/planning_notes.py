@@ -14,7 +14,7 @@ from daemon.model.goals import PlanFront
 from daemon.model.messages import Message, NotePart
 from daemon.model.tags import within
 from daemon.plan.tree import PlanTree
-from daemon.planner.core import Ask, Work
+from daemon.planner.core import AskForPlan, Work
 from daemon.planner.reading import MAX_LAYERED, MAX_SIGNPOSTS
 from tools.localization import english, n, t
 
@@ -35,7 +35,7 @@ _PARALLEL = (
 
 
 def ask_text(
-    ask: Ask,
+    ask: AskForPlan,
     *,
     light: bool,
     has_open: bool,

@@ -31,7 +31,7 @@ _MAX_META = 64 * MB
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PruneLimits:
     """What may stay. None: no limit of that kind."""
 
     keep_days: float | None = None
@@ -103,7 +103,7 @@ def stored_traces(
 
 def doomed(
     stored: Sequence[Stored],
-    limits: Limits,
+    limits: PruneLimits,
     now: datetime,
     in_use: Callable[[str], bool] = lambda trace_id: False,
 ) -> list[Doomed]:
@@ -138,7 +138,7 @@ def doomed(
     return sorted(found.values(), key=lambda one: (one.stored.used, one.stored.trace_id))
 
 
-def still_too_much(left: int, limits: Limits) -> str:
+def still_too_much(left: int, limits: PruneLimits) -> str:
     """What the person should know when ``left`` bytes stay and that is over the limit; empty when it is not."""
     if limits.max_mb is None or left <= limits.max_mb * MB:
         return ""
@@ -150,7 +150,7 @@ def still_too_much(left: int, limits: Limits) -> str:
     )
 
 
-def _may_go(group: Sequence[Stored], limits: Limits, in_use: Callable[[str], bool]) -> list[Stored]:
+def _may_go(group: Sequence[Stored], limits: PruneLimits, in_use: Callable[[str], bool]) -> list[Stored]:
     """Those of the own or the foreign ones that are not protected, oldest first."""
     by_use = sorted(group, key=lambda one: (one.used, one.trace_id))
     safe = {one.trace_id for one in by_use[-(limits.keep or 1) :]}

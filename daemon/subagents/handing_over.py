@@ -23,7 +23,7 @@ from daemon.plan.tree import PlanError, PlanTree
 from daemon.state.goal_events import goal_event
 from tools.base import PermissionAsk, ToolError
 from tools.localization import noted, t
-from tools.ports import Told
+from tools.ports import WorkOutcome
 from tools.text.truncate import cut_text
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class SessionHandOver:
     session: Session
     permission: CallPermission
 
-    async def hand_over(self, report: str, success_rate: float | None) -> Told:
+    async def hand_over(self, report: str, success_rate: float | None) -> WorkOutcome:
         """See HandOver. PermissionDenied passes through: the person said no to the plan."""
         name = self.session.agent.name
         if name == "plan":
@@ -61,7 +61,7 @@ class SessionHandOver:
             return await iterating.report_back(self.session, self.permission, report, success_rate)
         raise ToolError("There is nobody to hand over to: answer the person.")
 
-    async def _plan(self, report: str) -> Told:
+    async def _plan(self, report: str) -> WorkOutcome:
         session = self.session
         if session.parent is not None:
             raise ToolError(
@@ -101,7 +101,7 @@ class SessionHandOver:
             "You are the build agent from now on: go on at once, and carry it out goal by goal. "
             f"Focus: {tree.title(goal.id)}."
         )
-        return Told(" ".join(told), t("the plan goes to build"), {"agent": BUILD, "goal_id": goal.id})
+        return WorkOutcome(" ".join(told), t("the plan goes to build"), {"agent": BUILD, "goal_id": goal.id})
 
 
 async def hand_over_plan(session: Session, by: str) -> str:

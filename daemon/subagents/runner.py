@@ -31,7 +31,7 @@ from daemon.subagents.shared_history import SharedHistory
 from tools.errors import ToolError
 from tools.files.regular_files import make_folder
 from tools.localization import noted, t
-from tools.ports import Told
+from tools.ports import WorkOutcome
 from tools.process.output import HeadTail
 from tools.process.uncancellable import finish
 from tools.text.truncate import head
@@ -53,7 +53,7 @@ class SessionSubagents:
     session: Session
     call_id: str
 
-    async def run(self, agent: str, prompt: str) -> Told:
+    async def run(self, agent: str, prompt: str) -> WorkOutcome:
         """See Subagents."""
         session = self.session
         limit = session.config.settings.max_depth
@@ -92,7 +92,7 @@ class SessionSubagents:
             )
         )
 
-    async def _work(self, profile: AgentProfile, prompt: str) -> Told:
+    async def _work(self, profile: AgentProfile, prompt: str) -> WorkOutcome:
         session = self.session
         meta = SubagentMeta(
             id=_name(session, self.call_id),
@@ -148,7 +148,7 @@ class SessionSubagents:
         result = await working
         return result.stop, result.detail
 
-    async def _told(self, meta: SubagentMeta, messages: Sequence[Message], detail: str) -> Told:
+    async def _told(self, meta: SubagentMeta, messages: Sequence[Message], detail: str) -> WorkOutcome:
         text, where = await self._bounded(meta, last_words(messages))
         stop = meta.stop_reason or "error"
         content = text or NOTHING_SAID
@@ -165,7 +165,7 @@ class SessionSubagents:
         if where is not None:
             metadata["output"] = str(where)
         title = title_of(meta, self.session)
-        return Told(
+        return WorkOutcome(
             content, title if stop == "end_turn" else f"{title} ({stop})", metadata, stop != "end_turn"
         )
 

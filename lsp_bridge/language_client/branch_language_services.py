@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lsp_bridge.language_client.lazy_navigation import LazyNavigation
-from lsp_bridge.language_client.pool.server_choice import Choice, Chooser
+from lsp_bridge.language_client.pool.server_choice import Chooser, ServerChoice
 from lsp_bridge.language_client.pool.slots import Room
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class BranchEyes:
         it there are none. Of all servers in copies at most ``max_alive`` run at once, the least recently used one
         makes place."""
         self._workspace = workspace
-        none = Choice()
+        none = ServerChoice()
         self._choose: Chooser = choose or (lambda: none)
         self._room = Room(max_alive)
         self._log = logger

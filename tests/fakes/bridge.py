@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from daemon.provider.choose import Choice
+from daemon.provider.choose import ModelChoice
 from lsp_bridge.protocol.handshake import preamble
 from lsp_bridge.server.connection import Bridge
 from lsp_bridge.server.listen import Listener
@@ -189,9 +189,9 @@ class Door:
         await self.listener.close()
 
 
-async def choose(env: dict[str, str], configured: str | None) -> Choice:
+async def choose(env: dict[str, str], configured: str | None) -> ModelChoice:
     """The model chooser: what is configured, else the fake."""
-    return Choice(configured or "fake/model", False, "")
+    return ModelChoice(configured or "fake/model", False, "")
 
 
 @asynccontextmanager

@@ -12,8 +12,8 @@ import uvicorn
 from playwright.async_api import Locator, Page
 
 from daemon.api.app import make_app, warm_up
-from daemon.api.limits import Limits
-from daemon.api.security import Access
+from daemon.api.limits import ClientLimits
+from daemon.api.security import RequiredAccess
 from daemon.api.watch import WatchServer
 from daemon.api.websocket import websocket_settings
 from daemon.model.branches import BranchMeta, child_id
@@ -51,14 +51,14 @@ class PageBench(Watched):
     """Traces that a page shows, and what happens in them."""
 
     @classmethod
-    def over(cls, store: TraceStore, limits: Limits | None = None, port: int = 0) -> Self:
+    def over(cls, store: TraceStore, limits: ClientLimits | None = None, port: int = 0) -> Self:
         """Over a store, with nobody listening yet."""
-        bench = cls(store, limits or Limits())
+        bench = cls(store, limits or ClientLimits())
         bench.port = port
         return bench
 
     @classmethod
-    def over_memory(cls, limits: Limits, port: int) -> Self:
+    def over_memory(cls, limits: ClientLimits, port: int) -> Self:
         """The same over memory."""
         return cls.over(MemoryTraceStore(), limits, port)
 
@@ -303,7 +303,7 @@ def tell_large(bench: PageBench, goals: int = 2000) -> None:
 @asynccontextmanager
 async def page_bench(store: TraceStore | None = None) -> AsyncGenerator[PageBench]:
     """The API with its page, over live traces."""
-    limits = Limits()
+    limits = ClientLimits()
     bench = PageBench(store or MemoryTraceStore(), limits)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
@@ -314,12 +314,12 @@ async def page_bench(store: TraceStore | None = None) -> AsyncGenerator[PageBenc
 
 
 @asynccontextmanager
-async def served(bench: PageBench, listening: socket.socket, limits: Limits) -> AsyncGenerator[None]:
+async def served(bench: PageBench, listening: socket.socket, limits: ClientLimits) -> AsyncGenerator[None]:
     """Answers on a socket until it is left; then it may be served again, like a daemon that was started anew."""
     bench.server = WatchServer(
         bench.reader, bench.bus, attached=lambda: None, left=lambda: None, limits=limits
     )
-    app = make_app(bench.reader, Access(TOKEN, bench.port), watch=bench.server)
+    app = make_app(bench.reader, RequiredAccess(TOKEN, bench.port), watch=bench.server)
     await asyncio.to_thread(warm_up, app)
     config = uvicorn.Config(
         app, log_config=None, access_log=False, lifespan="off", **websocket_settings(limits)

@@ -19,7 +19,7 @@ from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket
 from websockets.asyncio.client import ClientConnection, connect
 
-from daemon.api.limits import Limits
+from daemon.api.limits import ClientLimits
 from daemon.api.reader import TraceReader
 from daemon.api.watch import WatchServer
 from daemon.api.websocket import websocket_settings
@@ -52,7 +52,7 @@ Json = dict[str, Any]
 class Watched:
     """A server and what happens in its traces."""
 
-    def __init__(self, store: TraceStore, limits: Limits) -> None:
+    def __init__(self, store: TraceStore, limits: ClientLimits) -> None:
         self.store = store
         self.bus = Bus()
         self.states: dict[str, SessionState] = {}
@@ -183,9 +183,11 @@ class Watched:
 
 
 @asynccontextmanager
-async def watched(store: TraceStore | None = None, limits: Limits | None = None) -> AsyncGenerator[Watched]:
+async def watched(
+    store: TraceStore | None = None, limits: ClientLimits | None = None
+) -> AsyncGenerator[Watched]:
     """A server that listens, with one trace."""
-    limits = limits or Limits()
+    limits = limits or ClientLimits()
     bench = Watched(store or MemoryTraceStore(), limits)
 
     async def serve(websocket: WebSocket) -> None:

@@ -29,7 +29,7 @@ Opcode = tuple[str, int, int, int, int]
 
 __all__ = [
     "Diff",
-    "Hunk",
+    "DiffHunk",
     "hunk_spans",
     "hunks",
     "limited",
@@ -42,7 +42,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Hunk:
+class DiffHunk:
     """One hunk of a diff, parsed back. Line numbers count from 1; ``lines`` keep their first character."""
 
     old_start: int
@@ -126,7 +126,7 @@ def of_change(change: FileChange, path: str, base: bytes | None = None) -> Diff:
     return unified(None if old is None else old.text, None if new is None else new.text, path)
 
 
-def hunks(diff: str) -> tuple[Hunk, ...]:
+def hunks(diff: str) -> tuple[DiffHunk, ...]:
     """The hunks of a diff of any number of files, parsed by ``unidiff``. Raises ToolError if malformed."""
     from unidiff.errors import UnidiffParseError
     from unidiff.patch import PatchSet
@@ -136,7 +136,7 @@ def hunks(diff: str) -> tuple[Hunk, ...]:
     except UnidiffParseError as error:
         raise ToolError(f"Not a unified diff: {error}") from error
     return tuple(
-        Hunk(
+        DiffHunk(
             hunk.source_start,
             hunk.source_length,
             hunk.target_start,

@@ -28,8 +28,8 @@ from tools.matching.error import (
     unclear,
 )
 from tools.matching.forms import (
+    FoundText,
     Haystack,
-    Place,
     by_indentation,
     by_look_alikes,
     by_look_alikes_and_indentation,
@@ -148,7 +148,7 @@ def _climb(hay: Haystack, old: str, new: str) -> Edit | None:
     return None
 
 
-_RUNGS: tuple[tuple[Rung, Callable[[Haystack, str], Iterator[Place]]], ...] = (
+_RUNGS: tuple[tuple[Rung, Callable[[Haystack, str], Iterator[FoundText]]], ...] = (
     ("trailing blanks", by_trailing_blanks),
     ("indentation", by_indentation),
     ("look-alike characters", by_look_alikes),
@@ -156,19 +156,19 @@ _RUNGS: tuple[tuple[Rung, Callable[[Haystack, str], Iterator[Place]]], ...] = (
 )
 
 
-def _loose_places(hay: Haystack, old: str) -> list[tuple[Rung, Place]]:
+def _loose_places(hay: Haystack, old: str) -> list[tuple[Rung, FoundText]]:
     """The one place that the looser rungs find, in the order of the rungs, each in its own terms.
 
     Raises MatchError when two point to different places, or when the same lines stand elsewhere at whatever depths:
     no difference is likelier to be meant than another.
     """
-    found: list[tuple[Rung, Place]] = []
+    found: list[tuple[Rung, FoundText]] = []
     limit = max(2, _MAX_LINES_COMPARED // (old.count("\n") + 1))
     for rung, finder in _RUNGS:
         if rung != "look-alike characters" or not (hay.text.isascii() and old.isascii()):
             for place in itertools.islice(finder(hay, old), limit):
                 found.append((rung, place))
-    apart: dict[int, tuple[Rung, Place]] = {}
+    apart: dict[int, tuple[Rung, FoundText]] = {}
     for rung, place in found:
         apart.setdefault(_first_solid(hay.text, place), (rung, place))
     for place in itertools.islice(same_words(hay, old), limit) if found else ():
@@ -178,13 +178,13 @@ def _loose_places(hay: Haystack, old: str) -> list[tuple[Rung, Place]]:
     return found
 
 
-def _first_solid(text: str, place: Place | Span) -> int:
+def _first_solid(text: str, place: FoundText | Span) -> int:
     """Where the words of a place begin, so that two rungs that find one place agree on it."""
     piece = text[place.start : place.end]
     return place.start + len(piece) - len(piece.lstrip())
 
 
-def _rivals(hay: Haystack, found: Sequence[tuple[Rung, Place]]) -> MatchError:
+def _rivals(hay: Haystack, found: Sequence[tuple[Rung, FoundText]]) -> MatchError:
     rungs = {rung for rung, _ in found}
     lines = [(_line_of(hay, place), rung) for rung, place in found[:MAX_LISTED]]
     if len(rungs) == 1:
@@ -192,19 +192,19 @@ def _rivals(hay: Haystack, found: Sequence[tuple[Rung, Place]]) -> MatchError:
     return differing(lines)
 
 
-def _exact_rung(hay: Haystack, places: Iterable[Place], old: str, literal: str) -> Rung:
+def _exact_rung(hay: Haystack, places: Iterable[FoundText], old: str, literal: str) -> Rung:
     same = all(hay.text[place.start : place.end] in (old, literal) for place in places)
     return "exact" if same else "line ends"
 
 
-def _exact_edit(hay: Haystack, rung: Rung, place: Place, old: str, new: str) -> Edit | None:
+def _exact_edit(hay: Haystack, rung: Rung, place: FoundText, old: str, new: str) -> Edit | None:
     """The edit at the only exact hit; None when the hit says nothing about the indentation that is meant."""
     depth = _depth(hay, place, old, new)
     if depth == "relative":
         return None
     if depth == "whole first line":
         before = ambiguity.indentation_before(hay.text, place.start)
-        place = Place(place.start - len(before), place.end)
+        place = FoundText(place.start - len(before), place.end)
         old = before + old
     mended = _mended(hay, place, old, new)
     spans = [_literal_span(hay, place, old, new)]
@@ -214,7 +214,7 @@ def _exact_edit(hay: Haystack, rung: Rung, place: Place, old: str, new: str) -> 
     return _edit(hay, rung, spans, ambiguity.KEPT_END if kept else "")
 
 
-def _loose_edit(hay: Haystack, rung: Rung, place: Place, old: str, new: str) -> Edit | None:
+def _loose_edit(hay: Haystack, rung: Rung, place: FoundText, old: str, new: str) -> Edit | None:
     """The edit at the only hit of a looser rung; None like ``_exact_edit``."""
     if place.reindent is None and _depth(hay, place, old, new) != "literal":
         return None
@@ -236,7 +236,7 @@ _ESCAPED_NEW = "new_string had \\\\n where lines of old_string end; line ends we
 _AS_IT_IS = "new_string had the file's indentation already and was taken as it is."
 
 
-def _at_its_depth(hay: Haystack, place: Place, old: str, new: str) -> str:
+def _at_its_depth(hay: Haystack, place: FoundText, old: str, new: str) -> str:
     """``old`` with the file's indentation if new_string has that already; else an empty string."""
     found = hay.text[place.start : place.end]
     above = hay.text[: place.start].rstrip()
@@ -248,7 +248,7 @@ def _at_its_depth(hay: Haystack, place: Place, old: str, new: str) -> str:
     return "\n".join(adapted) if len(adapted) == len(lines) else ""
 
 
-def _depth(hay: Haystack, place: Place, old: str, new: str) -> ambiguity.Depth:
+def _depth(hay: Haystack, place: FoundText, old: str, new: str) -> ambiguity.Depth:
     """How ``new`` is indented when ``old`` was found as it is. Raises MatchError when that is unclear."""
     before = ambiguity.indentation_before(hay.text, place.start)
     if not before:
@@ -260,7 +260,7 @@ def _depth(hay: Haystack, place: Place, old: str, new: str) -> ambiguity.Depth:
     return depth
 
 
-def _mended(hay: Haystack, place: Place, old: str, new: str) -> str:
+def _mended(hay: Haystack, place: FoundText, old: str, new: str) -> str:
     """``new`` with the line ends that it lost. Raises MatchError when it cannot be what is meant."""
     mended, why = ambiguity.lost_line_end(hay.text, place.start, place.end, old, new)
     why = why or ambiguity.stray_escape(old, new)
@@ -274,7 +274,7 @@ def _occurs_once(text: str, piece: str) -> bool:
     return at < 0 or text.find(piece, at + 1) < 0
 
 
-def _literal_span(hay: Haystack, place: Place, old: str, new: str) -> Span:
+def _literal_span(hay: Haystack, place: FoundText, old: str, new: str) -> Span:
     if indent := _deleted_indentation(hay, place, old, new):
         return Span(place.start - len(indent), place.end, "")
     piece = hay.text[place.start : place.end]
@@ -286,7 +286,7 @@ def _literal_span(hay: Haystack, place: Place, old: str, new: str) -> Span:
     return Span(place.start, place.end, made)
 
 
-def _deleted_indentation(hay: Haystack, place: Place, old: str, new: str) -> str:
+def _deleted_indentation(hay: Haystack, place: FoundText, old: str, new: str) -> str:
     """What goes with the deleted rest of a line and its end: its indentation must not move to the next line."""
     deletes = new == "" and old.endswith("\n") and old.strip() != ""
     return ambiguity.indentation_before(hay.text, place.start) if deletes else ""
@@ -299,7 +299,7 @@ def _edit(hay: Haystack, rung: Rung, spans: Sequence[Span], more: str = "") -> E
     return Edit(changed, rung, " ".join(filter(None, (_NOTES.get(rung, ""), more))))
 
 
-def _ambiguous(hay: Haystack, places: Sequence[Place], differing: str) -> MatchError:
+def _ambiguous(hay: Haystack, places: Sequence[FoundText], differing: str) -> MatchError:
     return ambiguous([line_number(hay.text, place.start) for place in places[:MAX_LISTED]], differing)
 
 
@@ -366,7 +366,7 @@ _WIDER: tuple[Rung, ...] = ("code fence", "blank lines")
 _CERTAIN: tuple[Rung, ...] = ("exact", "line ends")
 
 
-def _line_of(hay: Haystack, place: Place | Span) -> int:
+def _line_of(hay: Haystack, place: FoundText | Span) -> int:
     return line_number(hay.text, _first_solid(hay.text, place))
 
 

@@ -108,7 +108,7 @@ async def still_named(name: str, ctx: ToolContext) -> str:
     return await asyncio.to_thread(_named_in, name, pattern, found, ctx)
 
 
-def _named_in(name: str, pattern: str, found: ripgrep.Found, ctx: ToolContext) -> str:
+def _named_in(name: str, pattern: str, found: ripgrep.SearchResult, ctx: ToolContext) -> str:
     files: dict[str, list[int]] = {}
     for path, number, text in found.lines:
         files.setdefault(path, []).extend([number] * max(1, len(re.findall(pattern, text))))

@@ -12,7 +12,7 @@ from tools.localization import t
 from tools.process.environment import is_proxy
 
 if TYPE_CHECKING:
-    from tools.sandbox.state import Guard
+    from tools.sandbox.state import SandboxState
 
 _NO_WAY_OUT = frozenset(
     word
@@ -108,7 +108,7 @@ class Sandbox:
     prefix: tuple[str, ...]
     """Program and options before the command's own."""
     policy: SandboxPolicy
-    guard: Guard | None
+    guard: SandboxState | None
     """Looks after what the command makes; None where it can make nothing."""
     earlier: tuple[str, ...] = ()
     """What was moved away after earlier commands and has not been reported yet, in words."""

@@ -28,7 +28,7 @@ TAKEN = ".goalwright-taken-"
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Quarantined:
     """Something that is not in its place any more. ``place``: where it is; None when it could not be taken away."""
 
     name: str
@@ -44,7 +44,7 @@ def take_away(
     spare: Sequence[Path] = (),
     until: float | None = None,
     late: bool = False,
-) -> list[Taken]:
+) -> list[Quarantined]:
     """Move what is new against ``known`` to ``place``. ``denied``: names that rules forbid to edit; ``spare``: folders
     of our own. ``late``: the command ended some time ago, so others may have made things since: what was there by name
     stays, and what changed last after ``until`` (seconds since the epoch). Never raises."""
@@ -53,7 +53,7 @@ def take_away(
     # With the name, as numbers of files are used again: what is mounted keeps its name, but its folder may move.
     seen = {(it, name.rpartition("/")[2]) for name, it in found.items()}
     idents = set(known.things.values())
-    taken: list[Taken] = []
+    taken: list[Quarantined] = []
     gone: set[str] = set()
     for name, it in found.items():
         path = workspace / name
@@ -178,7 +178,7 @@ def _listed(path: Path, opened: list[tuple[Path, int]]) -> list[os.DirEntry[str]
         return None if error.errno == errno.ENAMETOOLONG else []
 
 
-def _take(workspace: Path, name: str, it: str, place: Path) -> Taken:
+def _take(workspace: Path, name: str, it: str, place: Path) -> Quarantined:
     """Never by a path: another command may put a link in the place of a folder just now."""
     *folders, last = name.split("/")
     opened: list[int] = []
@@ -188,12 +188,12 @@ def _take(workspace: Path, name: str, it: str, place: Path) -> Taken:
             opened.append(_entered(folder, opened[-1]))
         parent = f"/proc/self/fd/{opened[-1]}"
         if identity(f"{parent}/{last}") != it:
-            return Taken(name, None)
+            return Quarantined(name, None)
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
         target = place / f"{uuid.uuid4().hex[:8]}-{last.lstrip('.')}"
         try:
             _rename(f"{parent}/{last}", target, parent)
-            return Taken(name, target)
+            return Quarantined(name, target)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
@@ -202,11 +202,11 @@ def _take(workspace: Path, name: str, it: str, place: Path) -> Taken:
         _rename(f"{parent}/{last}", Path(aside), parent)
         try:
             shutil.move(aside, target)
-            return Taken(name, target)
+            return Quarantined(name, target)
         except (OSError, shutil.Error):
-            return Taken(name, workspace.joinpath(*folders, Path(aside).name))
+            return Quarantined(name, workspace.joinpath(*folders, Path(aside).name))
     except OSError:
-        return Taken(name, None)
+        return Quarantined(name, None)
     finally:
         for fd in opened:
             os.close(fd)

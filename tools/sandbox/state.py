@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.sandbox.mounts import Known
-from tools.sandbox.quarantine import Taken, take_away
+from tools.sandbox.quarantine import Quarantined, take_away
 
 _SLACK_S = 900.0
 """So long after its beginning a limited command, killed with its daemon, can have made something at the latest."""
@@ -26,7 +26,7 @@ _running: dict[Path, list[Known]] = {}
 _lock = threading.Lock()
 
 
-class Guard:
+class SandboxState:
     """Of one command that is about to run. Raises OSError when nothing can be remembered."""
 
     def __init__(
@@ -110,7 +110,7 @@ def left_over(workspace: Path, outer: Path, spare: Sequence[Path]) -> list[str]:
     return words
 
 
-def in_words(taken: Iterable[Taken]) -> list[str]:
+def in_words(taken: Iterable[Quarantined]) -> list[str]:
     """For the model and the person: what, and where it is now."""
     return [
         f"{one.name} (now {one.place.as_posix()})"

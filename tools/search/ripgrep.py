@@ -40,7 +40,7 @@ _COMMON = ("--no-config", "--no-messages", "--hidden", "--null", "--color=never"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """Results, and whether the search was stopped before its end (too much, or too long)."""
 
     files: tuple[str, ...] = ()
@@ -76,29 +76,29 @@ def ripgrep(workspace: Path) -> str | None:
     return programs.find_program("rg", workspace)
 
 
-async def list_files(root: Path, rg: str | None) -> Found:
+async def list_files(root: Path, rg: str | None) -> SearchResult:
     """All files below a folder but the excluded ones."""
     if rg is None:
         return await asyncio.to_thread(_walk, root)
     argv = [rg, "--files", *_COMMON, *_exclusions(), "./"]
     data, cut, _ = await _ripgrep(argv, root, MAX_FILES * 200)
     names = await asyncio.to_thread(lambda: tuple(_relative(name) for name in data.split("\0")[:-1]))
-    return Found(files=names, cut=cut)
+    return SearchResult(files=names, cut=cut)
 
 
-def _walk(root: Path) -> Found:
+def _walk(root: Path) -> SearchResult:
     files: list[str] = []
     deadline = Deadline(TIMEOUT_S)
     for path in plain_search.walk(str(root), frozenset(EXCLUDED), deadline.over):
         if len(files) >= MAX_FILES:
-            return Found(files=tuple(files), cut=True)
+            return SearchResult(files=tuple(files), cut=True)
         files.append(path)
-    return Found(files=tuple(files), cut=deadline.hit)
+    return SearchResult(files=tuple(files), cut=deadline.hit)
 
 
 async def find_lines(
     root: Path, pattern: str, include: Glob | None, rg: str | None, only: str | None = None
-) -> Found:
+) -> SearchResult:
     """Lines below a folder that match a regular expression. ``only``: a single file of the folder.
 
     Raises ToolError when the pattern is malformed.
@@ -119,7 +119,7 @@ async def find_lines(
     data, cut, error = await (_ripgrep if rg is not None else _collect)(argv, root, MAX_BYTES)
     if not data and error:
         raise ToolError(f"The search failed: {head(error.strip(), 1000)}")
-    return Found(lines=await asyncio.to_thread(_parse, data, include), cut=cut)
+    return SearchResult(lines=await asyncio.to_thread(_parse, data, include), cut=cut)
 
 
 def _parse(data: str, include: Glob | None) -> tuple[tuple[str, int, str], ...]:
@@ -149,7 +149,7 @@ async def _ripgrep(argv: Sequence[str], root: Path, limit: int) -> tuple[str, bo
     """``_collect`` of ripgrep. When it gets stuck in an ignore file that has no end, it is run without them."""
     running = asyncio.ensure_future(_collect(argv, root, limit))
     try:
-        await asyncio.wait({running}, timeout=ripgrep.SLOW_S)
+        await asyncio.wait({running}, timeout=SLOW_S)
         if not running.done():
             looking = asyncio.to_thread(endless, root, frozenset(EXCLUDED), running.done)
             if await looking and not running.done():

@@ -42,13 +42,13 @@ def new(typed: Mapping[str, Path]) -> list[str]:
 
 
 async def overlaid(
-    found: ripgrep.Found,
+    found: ripgrep.SearchResult,
     root: Path,
     pattern: str,
     include: Glob | None,
     ctx: ToolContext,
     only: str | None,
-) -> ripgrep.Found:
+) -> ripgrep.SearchResult:
     """``found``, a search on disk, with the lines of buffers in the place of those of their files.
 
     ``only``: the single file that was searched. Raises ToolError like ``search.find_lines``.

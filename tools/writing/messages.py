@@ -11,7 +11,7 @@ from tools.diff.unified_diff import limited, of_change, shown_name, without_head
 from tools.paths import explain_os_error
 from tools.ports import NotTaken
 from tools.writing import atomic
-from tools.writing.transaction import Left
+from tools.writing.transaction import NotTakenBack
 
 _LINES = 60
 
@@ -35,7 +35,7 @@ def saved_otherwise(
         )
 
 
-def not_taken_back(why: str, left: Sequence[Left], names: Mapping[Path, str]) -> str:
+def not_taken_back(why: str, left: Sequence[NotTakenBack], names: Mapping[Path, str]) -> str:
     """``why``: what made the change fail."""
     lines = [f"{why} What was done until then was taken back, but not everywhere:"]
     for one in left:
@@ -60,7 +60,7 @@ def why_not_written(
     error: Exception, plan: Sequence[FileChange], names: Mapping[Path, str]
 ) -> tuple[str, str]:
     """What made a write fail, in words, and what that means when all of it was taken back."""
-    if isinstance(error, atomic.Moved):
+    if isinstance(error, atomic.ChangedOnDisk):
         return (
             f"{names[error.path]} {error.what} while the approval was awaited.",
             "Nothing was written: read the file again and redo the change on what it says now.",

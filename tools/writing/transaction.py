@@ -21,14 +21,14 @@ from tools.base import FileChange, Files, ToolError, VersionKeeper
 from tools.diff.merge import MergeConflict, merge
 from tools.ports import AppliedEdit, EditorGone, NotSaved, NotTaken
 from tools.writing import atomic, disk
-from tools.writing.buffers import Buffered, Moved, Parts, content
+from tools.writing.buffers import Buffered, BufferRename, Parts, content
 from tools.writing.type_changes import together
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class NotTakenBack:
     """What could not be taken back of a change that failed."""
 
     change: FileChange
@@ -42,7 +42,7 @@ class Left:
 class HalfDone(Exception):
     """A write failed, and not all of it could be taken back."""
 
-    def __init__(self, cause: Exception, left: Sequence[Left]) -> None:
+    def __init__(self, cause: Exception, left: Sequence[NotTakenBack]) -> None:
         super().__init__(f"{cause}; {len(left)} files could not be taken back")
         self.cause = cause
         self.left = tuple(left)
@@ -51,7 +51,7 @@ class HalfDone(Exception):
 class Late(Protocol):
     """Told when an editor saved a change after all, long after it was taken back, and it is on disk now."""
 
-    async def __call__(self, left: Left) -> None: ...
+    async def __call__(self, left: NotTakenBack) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class _Work:
     late: Late
     on_disk: list[FileChange]
     standing: list[_Standing] = field(default_factory=list["_Standing"])
-    moved: list[Moved] = field(default_factory=list[Moved])
+    moved: list[BufferRename] = field(default_factory=list[BufferRename])
     written: bool = False
     modes: dict[Path, int] = field(default_factory=dict[Path, int])
     folders: list[Path] = field(default_factory=list[Path])
@@ -130,7 +130,7 @@ class _Work:
         opened = await asyncio.to_thread(self.files.editors.opened, item.change.path)
         return opened is not None and opened.unsaved
 
-    async def _move(self, move: Moved) -> None:
+    async def _move(self, move: BufferRename) -> None:
         try:
             await self.files.editors.move(move.source.path, move.change.path)
         except EditorGone:
@@ -174,8 +174,8 @@ class _Work:
 
     # -- back
 
-    async def take_back(self) -> list[Left]:
-        left: list[Left] = []
+    async def take_back(self) -> list[NotTakenBack]:
+        left: list[NotTakenBack] = []
         if self.written:
             left += await asyncio.to_thread(self._undo_on_disk)
         for standing in reversed(self.standing):
@@ -186,24 +186,24 @@ class _Work:
                 await self.files.editors.move(move.change.path, move.source.path)
             now = await asyncio.to_thread(content, move.change.path)
             if now is not None:
-                left.append(Left(move.change, now, on_disk=True))
+                left.append(NotTakenBack(move.change, now, on_disk=True))
                 if await asyncio.to_thread(content, move.source.path) is None:
-                    left.append(Left(move.source, None, on_disk=True))
+                    left.append(NotTakenBack(move.source, None, on_disk=True))
         for standing in self.pending:
             task = asyncio.create_task(self._watch(standing))
             _watching.add(task)
             task.add_done_callback(_watching.discard)
         return left
 
-    def _undo_on_disk(self) -> list[Left]:
-        left: list[Left] = []
+    def _undo_on_disk(self) -> list[NotTakenBack]:
+        left: list[NotTakenBack] = []
         for changes in together(list(reversed(self.on_disk))):
             try:
                 atomic.write_all([self._turned_round(change) for change in changes], self.journal)
-            except (OSError, atomic.Moved) as error:
+            except (OSError, atomic.ChangedOnDisk) as error:
                 for change in changes:
                     _log.warning("%s could not be taken back: %s", change.path, error)
-                    left.append(Left(change, content(change.path), on_disk=True))
+                    left.append(NotTakenBack(change, content(change.path), on_disk=True))
         for folder in sorted(set(self.folders), key=lambda one: len(one.parts), reverse=True):
             with contextlib.suppress(OSError):
                 disk.remove_folder(folder)
@@ -213,7 +213,7 @@ class _Work:
         mode = self.modes.get(change.path) if change.after is None or change.mode is not None else None
         return FileChange(change.path, change.after, change.before, mode)
 
-    async def _take_back(self, standing: _Standing) -> Left | None:
+    async def _take_back(self, standing: _Standing) -> NotTakenBack | None:
         item = standing.item
         path = item.change.path
         saved = await asyncio.to_thread(lambda: holds(content(path), item))
@@ -225,7 +225,7 @@ class _Work:
         now = await asyncio.to_thread(self._disk_back, item)
         if now is None and not in_buffer:
             return None
-        return Left(item.change, now, now is not None, in_buffer)
+        return NotTakenBack(item.change, now, now is not None, in_buffer)
 
     def _disk_back(self, item: Buffered) -> bytes | None:
         """The content when the edit is still in there."""
@@ -241,7 +241,7 @@ class _Work:
             if wanted == now:
                 return None
             atomic.write_all([FileChange(path, now, wanted)], self.journal)
-        except (MergeConflict, OSError, atomic.Moved) as error:
+        except (MergeConflict, OSError, atomic.ChangedOnDisk) as error:
             _log.warning("%s could not be taken back: %s", path, error)
             return content(path)
         return None
@@ -255,7 +255,9 @@ class _Work:
             await self.late(left)
 
 
-async def keep_left(history: VersionKeeper, versions: Mapping[Path, str], left: Sequence[Left]) -> None:
+async def keep_left(
+    history: VersionKeeper, versions: Mapping[Path, str], left: Sequence[NotTakenBack]
+) -> None:
     """What is on disk of a change that failed is somebody's to see, and to undo."""
     if found := {one.change.path: one.content for one in left if one.on_disk}:
         names = [versions[path] for path in found]
@@ -282,7 +284,7 @@ def holds(data: bytes | None, item: Buffered) -> bool:
     return False
 
 
-def _has_moved(move: Moved) -> bool:
+def _has_moved(move: BufferRename) -> bool:
     try:
         there, here = atomic.read_or_none(move.source.path), atomic.read_or_none(move.change.path)
     except OSError:

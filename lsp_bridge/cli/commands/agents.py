@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from lsp_bridge.cli.commands.session_command import Asked, about_session
+from lsp_bridge.cli.commands.session_command import SessionConnection, about_session
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.text import fit, one_line, shown_line
@@ -36,7 +36,7 @@ def _tools(names: list[str]) -> str:
 async def agents(options: AgentsOptions, launcher: Launcher, console: Console) -> int:
     """List them, and return the exit code."""
 
-    async def work(asked: Asked) -> None:
+    async def work(asked: SessionConnection) -> None:
         found = await asked.client.request("goalwright/agent/list", {})
         if options.json:
             console.write(json.dumps(found) + "\n")

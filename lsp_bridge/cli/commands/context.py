@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lsp_bridge.cli.commands.session_command import Asked, about_session
+from lsp_bridge.cli.commands.session_command import SessionConnection, about_session
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.text import fit, one_line, pad, share, shown, shown_line, tokens, width
@@ -40,7 +40,7 @@ class ContextOptions:
 async def context(options: ContextOptions, launcher: Launcher, console: Console) -> int:
     """Print it, and return the exit code."""
 
-    async def work(asked: Asked) -> None:
+    async def work(asked: SessionConnection) -> None:
         found = await asked.request("goalwright/session/context")
         if options.json:
             console.write(json.dumps(found) + "\n")

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from lsp_bridge.cli.client import Client
 from lsp_bridge.cli.commands.branch_selection import Wanted, branch_named, is_in, no_branch, parts_wanted
 from lsp_bridge.cli.commands.history import CHANGED, show_diffs, show_files
-from lsp_bridge.cli.commands.session_command import Asked, Failed, about_session
+from lsp_bridge.cli.commands.session_command import Failed, SessionConnection, about_session
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.run.approval import AcceptAll, Answerer, Approver, AskPerson, RefuseAll, TtyReader
@@ -58,7 +58,7 @@ async def explore(options: ExploreOptions, launcher: Launcher, console: Console)
         "patch": _patch,
     }
 
-    async def work(asked: Asked) -> None:
+    async def work(asked: SessionConnection) -> None:
         await actions[options.action](options, asked, console)
 
     return await about_session(
@@ -66,7 +66,7 @@ async def explore(options: ExploreOptions, launcher: Launcher, console: Console)
     )
 
 
-async def _list(options: ExploreOptions, asked: Asked, console: Console) -> None:
+async def _list(options: ExploreOptions, asked: SessionConnection, console: Console) -> None:
     found = await asked.request("goalwright/explore/list")
     if options.json:
         console.write(json.dumps(found) + "\n")
@@ -84,7 +84,7 @@ async def _list(options: ExploreOptions, asked: Asked, console: Console) -> None
             )
 
 
-async def _show(options: ExploreOptions, asked: Asked, console: Console) -> None:
+async def _show(options: ExploreOptions, asked: SessionConnection, console: Console) -> None:
     branch = await _branch(options, asked)
     files: list[dict[str, Any]] = []
     if branch.get("status") != "exploring" and branch.get("removed") is not True:
@@ -102,7 +102,7 @@ async def _show(options: ExploreOptions, asked: Asked, console: Console) -> None
     show_files(console, files, CHANGED)
 
 
-async def _diff(options: ExploreOptions, asked: Asked, console: Console) -> None:
+async def _diff(options: ExploreOptions, asked: SessionConnection, console: Console) -> None:
     wanted = await _wanted(options, asked)
     if len(wanted) > 1:
         raise Failed(t("`diff` shows one branch at a time, or files of one."))
@@ -132,7 +132,7 @@ async def _diff(options: ExploreOptions, asked: Asked, console: Console) -> None
     show_diffs(console, files)
 
 
-async def _pick(options: ExploreOptions, asked: Asked, console: Console) -> None:
+async def _pick(options: ExploreOptions, asked: SessionConnection, console: Console) -> None:
     choice = [item for one in await _wanted(options, asked) for item in one.choice()]
     async with _answering(asked.client, options, console):
         await asked.load()
@@ -146,7 +146,7 @@ async def _pick(options: ExploreOptions, asked: Asked, console: Console) -> None
         console.write(shown(string(done.get("detail")).strip()) + "\n")
 
 
-async def _leave(options: ExploreOptions, asked: Asked, console: Console) -> None:
+async def _leave(options: ExploreOptions, asked: SessionConnection, console: Console) -> None:
     done = await asked.request("goalwright/explore/leave", none=options.none)
     if options.json:
         console.write(json.dumps(done) + "\n")
@@ -158,7 +158,7 @@ async def _leave(options: ExploreOptions, asked: Asked, console: Console) -> Non
         )
 
 
-async def _remove(options: ExploreOptions, asked: Asked, console: Console) -> None:
+async def _remove(options: ExploreOptions, asked: SessionConnection, console: Console) -> None:
     branch = await _branch(options, asked)
     done = await asked.request("goalwright/explore/remove", branchId=branch["id"])
     if options.json:
@@ -167,7 +167,7 @@ async def _remove(options: ExploreOptions, asked: Asked, console: Console) -> No
         console.write(t("Removed what branch {id} had changed; its conversation stays.\n", id=branch["id"]))
 
 
-async def _patch(options: ExploreOptions, asked: Asked, console: Console) -> None:
+async def _patch(options: ExploreOptions, asked: SessionConnection, console: Console) -> None:
     branch = await _branch(options, asked)
     found = await asked.request("goalwright/explore/patch", branchId=branch["id"])
     if options.json:
@@ -182,7 +182,7 @@ async def _patch(options: ExploreOptions, asked: Asked, console: Console) -> Non
         console.write_bytes(patch)
 
 
-async def _branches(asked: Asked) -> dict[str, dict[str, Any]]:
+async def _branches(asked: SessionConnection) -> dict[str, dict[str, Any]]:
     """All branches of the session, by their letters."""
     found = await asked.request("goalwright/explore/list")
     return {
@@ -192,7 +192,7 @@ async def _branches(asked: Asked) -> dict[str, dict[str, Any]]:
     }
 
 
-async def _branch(options: ExploreOptions, asked: Asked) -> dict[str, Any]:
+async def _branch(options: ExploreOptions, asked: SessionConnection) -> dict[str, Any]:
     """The branch that is meant, in either case. Raises Failed with those there are."""
     branches = await _branches(asked)
     found = branch_named(options.branch, list(branches))
@@ -201,7 +201,7 @@ async def _branch(options: ExploreOptions, asked: Asked) -> dict[str, Any]:
     return branches[found]
 
 
-async def _wanted(options: ExploreOptions, asked: Asked) -> tuple[Wanted, ...]:
+async def _wanted(options: ExploreOptions, asked: SessionConnection) -> tuple[Wanted, ...]:
     """The parts of branches that are meant. Raises Failed."""
     words = (options.branch, *options.paths)
     branches = await _branches(asked)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from lsp_bridge.cli.commands.session_command import Asked, about_session, goal_by_number
+from lsp_bridge.cli.commands.session_command import SessionConnection, about_session, goal_by_number
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.text import fit, one_line, shown_line
@@ -37,7 +37,7 @@ class HistoryOptions:
 async def history(options: HistoryOptions, launcher: Launcher, console: Console) -> int:
     """Do it, say what was done, and return the exit code."""
 
-    async def work(asked: Asked) -> None:
+    async def work(asked: SessionConnection) -> None:
         if options.action == "history":
             found = await asked.request("goalwright/history/list")
             if options.json:
@@ -57,7 +57,7 @@ async def history(options: HistoryOptions, launcher: Launcher, console: Console)
     )
 
 
-async def _params(asked: Asked, options: HistoryOptions) -> dict[str, Any]:
+async def _params(asked: SessionConnection, options: HistoryOptions) -> dict[str, Any]:
     params: dict[str, Any] = {"dryRun": options.dry_run}
     if options.action != "restore":
         return params if options.change is None else {**params, "changeId": options.change}

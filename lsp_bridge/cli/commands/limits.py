@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lsp_bridge.cli.commands.session_command import Asked, about_session
+from lsp_bridge.cli.commands.session_command import SessionConnection, about_session
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.text import clean, money, share, shown_line, tokens
@@ -59,7 +59,7 @@ class BudgetOptions:
 async def compact(options: CompactOptions, launcher: Launcher, console: Console) -> int:
     """Compact the context now, and return the exit code."""
 
-    async def work(asked: Asked) -> None:
+    async def work(asked: SessionConnection) -> None:
         done = await asked.request(
             "goalwright/session/compact", timeout_s=_COMPACT_S, instructions=options.keep
         )
@@ -85,7 +85,7 @@ async def compact(options: CompactOptions, launcher: Launcher, console: Console)
 async def hand_over(options: HandOverOptions, launcher: Launcher, console: Console) -> int:
     """Begin the session of the other agent, print its id, and return the exit code."""
 
-    async def work(asked: Asked) -> None:
+    async def work(asked: SessionConnection) -> None:
         begun = await asked.request("goalwright/session/handover", agent=options.agent)
         if options.json:
             console.write(json.dumps(begun) + "\n")
@@ -108,7 +108,7 @@ async def hand_over(options: HandOverOptions, launcher: Launcher, console: Conso
 async def budget(options: BudgetOptions, launcher: Launcher, console: Console) -> int:
     """Set limits, show those in force, and return the exit code."""
 
-    async def work(asked: Asked) -> None:
+    async def work(asked: SessionConnection) -> None:
         meter = mapping((await asked.load()).get("meter"))
         limits = {name: mapping(meter.get("budget")).get(name) for name in LIMITS}
         if options.changes:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from daemon.runtime import state_dir
-from lsp_bridge.cli.commands.session_command import REQUEST_S, Asked, Failed, about_session
+from lsp_bridge.cli.commands.session_command import REQUEST_S, Failed, SessionConnection, about_session
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.run.turn import EXIT_FAILED, EXIT_OK
@@ -72,7 +72,7 @@ async def permissions(options: PermissionOptions, launcher: Launcher, console: C
     """List what is granted and the rules, take grants back, or explain a decision; returns the exit code."""
     work = {"forget": _forget, "explain": _explain}.get(options.action, _list)
 
-    async def do(asked: Asked) -> None:
+    async def do(asked: SessionConnection) -> None:
         found = await work(options, asked)
         if options.json:
             console.write(json.dumps(found) + "\n")
@@ -82,11 +82,11 @@ async def permissions(options: PermissionOptions, launcher: Launcher, console: C
     return await _about(options.workspace, options.session, launcher, console, do, as_json=options.json)
 
 
-async def _list(options: PermissionOptions, asked: Asked) -> dict[str, Any]:
+async def _list(options: PermissionOptions, asked: SessionConnection) -> dict[str, Any]:
     return await asked.request("goalwright/permission/rules")
 
 
-async def _forget(options: PermissionOptions, asked: Asked) -> dict[str, Any]:
+async def _forget(options: PermissionOptions, asked: SessionConnection) -> dict[str, Any]:
     known = mappings((await asked.request("goalwright/permission/rules")).get("grants"))
     ids = [string(grant.get("grantId")) for grant in known]
     wanted = [_grant_id(text, ids) for text in options.ids]
@@ -104,7 +104,7 @@ def _grant_id(text: str, ids: list[str]) -> str:
     )
 
 
-async def _explain(options: PermissionOptions, asked: Asked) -> dict[str, Any]:
+async def _explain(options: PermissionOptions, asked: SessionConnection) -> dict[str, Any]:
     return await asked.request(
         "goalwright/permission/explain", permission=options.permission, target=options.target
     )
@@ -161,7 +161,7 @@ _SHOW: dict[str, Callable[[dict[str, Any], Console], None]] = {
 async def mode(options: ModeOptions, launcher: Launcher, console: Console) -> int:
     """Show or set what passes unasked in a session; returns the exit code."""
 
-    async def do(asked: Asked) -> None:
+    async def do(asked: SessionConnection) -> None:
         if options.mode is None:
             info = mapping((await asked.load()).get("session"))
         else:
@@ -177,7 +177,7 @@ async def mode(options: ModeOptions, launcher: Launcher, console: Console) -> in
 async def jobs(options: JobOptions, launcher: Launcher, console: Console) -> int:
     """List the commands in the background, or stop one; returns the exit code."""
 
-    async def do(asked: Asked) -> None:
+    async def do(asked: SessionConnection) -> None:
         # Of all sessions, unless one is named: what runs should not depend on which was used last.
         about = {"sessionId": options.session} if options.session else {}
         found = await asked.client.request("goalwright/job/list", about, REQUEST_S)
@@ -281,7 +281,7 @@ async def _about(
     session: str | None,
     launcher: Launcher,
     console: Console,
-    work: Callable[[Asked], Awaitable[None]],
+    work: Callable[[SessionConnection], Awaitable[None]],
     *,
     as_json: bool,
 ) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lsp_bridge.cli.commands.history import show_diffs, show_files
-from lsp_bridge.cli.commands.session_command import Asked, Failed, about_session, goal_by_number
+from lsp_bridge.cli.commands.session_command import Failed, SessionConnection, about_session, goal_by_number
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.run.goal_lines import MARKS
@@ -52,7 +52,7 @@ class GoalOptions:
 async def goals(options: GoalsOptions, launcher: Launcher, console: Console) -> int:
     """Print the plan, and return the exit code."""
 
-    async def work(asked: Asked) -> None:
+    async def work(asked: SessionConnection) -> None:
         loaded = await asked.load()
         if options.json:
             plan = {key: loaded.get(key) for key in ("goalTree", "goalNumbers", "meter")}
@@ -68,7 +68,7 @@ async def goals(options: GoalsOptions, launcher: Launcher, console: Console) -> 
 async def goal(options: GoalOptions, launcher: Launcher, console: Console) -> int:
     """Change the plan, print it as it is then, and return the exit code."""
 
-    async def work(asked: Asked) -> None:
+    async def work(asked: SessionConnection) -> None:
         loaded = await asked.load()
         params = _params(options, loaded)
         done = await asked.request(f"goalwright/goal/{options.action}", **params)
@@ -222,7 +222,7 @@ async def plan(options: PlanOptions, launcher: Launcher, console: Console) -> in
     """Do it, show it, and return the exit code."""
     prompts: list[tuple[str, str]] = []
 
-    async def work(asked: Asked) -> None:
+    async def work(asked: SessionConnection) -> None:
         if options.action == "build":
             built = await asked.request("goalwright/plan/build", start=False)
             prompts.append((asked.session, string(built.get("prompt"))))

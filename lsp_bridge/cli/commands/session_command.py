@@ -28,7 +28,7 @@ class Failed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SessionConnection:
     """A connection, and the session that a command is about; empty when it needs none and there is none."""
 
     client: Client
@@ -49,7 +49,7 @@ async def about_session(
     session: str | None,
     launcher: Launcher,
     console: Console,
-    work: Callable[[Asked], Awaitable[None]],
+    work: Callable[[SessionConnection], Awaitable[None]],
     *,
     as_json: bool,
     needed: bool = True,
@@ -65,7 +65,7 @@ async def about_session(
             found = session or (await newest(client, REQUEST_S)).session_id
             if needed and not found:
                 raise Failed(t("There is no session in {workspace} yet.", workspace=workspace))
-            await work(Asked(client, found))
+            await work(SessionConnection(client, found))
         return EXIT_OK
     except (Failed, LaunchError, RpcError, RequestTimeout, ConnectionLost) as error:
         if as_json:

@@ -13,8 +13,8 @@ from lsp_bridge.cli.doctor.report import LanguageReport, ServerReport
 from lsp_bridge.cli.doctor.versions import version_of
 from lsp_bridge.cli.launch import passed_on
 from lsp_bridge.language_client.pool.roots import Roots
-from lsp_bridge.language_client.pool.server_choice import Choice
-from lsp_bridge.language_client.specs import Found, LookUp, ServerSpec, look_up, safe_environment
+from lsp_bridge.language_client.pool.server_choice import ServerChoice
+from lsp_bridge.language_client.specs import FoundServer, LookUp, ServerSpec, look_up, safe_environment
 from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
 from lsp_bridge.language_client.specs.discovery import ignored_programs
 from tools.localization import t
@@ -26,7 +26,7 @@ _AT_ONCE = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class WorkspaceFiles:
     """The files of a workspace that some server looks after."""
 
     paths: Mapping[str, tuple[Path, ...]] = field(default_factory=dict[str, "tuple[Path, ...]"])
@@ -39,11 +39,11 @@ class Examined:
     """What was found out about one spec, and what is needed to start its server."""
 
     report: ServerReport
-    found: Found | None = None
+    found: FoundServer | None = None
     spec: ServerSpec | None = None
 
 
-async def find_files(workspace: Path, specs: Sequence[ServerSpec]) -> Files:
+async def find_files(workspace: Path, specs: Sequence[ServerSpec]) -> WorkspaceFiles:
     """Look through the workspace: what git ignores is left out, and so is what lies beyond 200 000 files."""
     listed = await ripgrep.list_files(workspace, ripgrep.ripgrep(workspace))
 
@@ -56,12 +56,12 @@ async def find_files(workspace: Path, specs: Sequence[ServerSpec]) -> Files:
                     found.setdefault(spec.name, []).append(path)
         return {name: tuple(paths) for name, paths in found.items()}
 
-    return Files(await asyncio.to_thread(sort), listed.cut)
+    return WorkspaceFiles(await asyncio.to_thread(sort), listed.cut)
 
 
 async def examine(
     workspace: Path,
-    choice: Choice,
+    choice: ServerChoice,
     environment: Mapping[str, str],
     *,
     diagnostics: bool = True,
@@ -161,7 +161,7 @@ def _found_name(seen: LookUp) -> str:
 
 
 def _by_language(
-    specs: Mapping[str, ServerSpec], examined: Mapping[str, Examined], files: Files
+    specs: Mapping[str, ServerSpec], examined: Mapping[str, Examined], files: WorkspaceFiles
 ) -> tuple[LanguageReport, ...]:
     groups: dict[str, list[str]] = {}
     for name in examined:

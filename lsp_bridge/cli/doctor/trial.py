@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lsp_bridge.cli.doctor.report import Trial
 from lsp_bridge.language_client.server.language_server import LanguageServer
-from lsp_bridge.language_client.specs import Found, ServerSpec
+from lsp_bridge.language_client.specs import FoundServer, ServerSpec
 from tools.localization import t
 
 COLD_S = 30.0
@@ -19,14 +19,14 @@ COLD_S = 30.0
 WARM_S = 10.0
 
 
-async def try_out(spec: ServerSpec, found: Found, environment: Mapping[str, str]) -> Trial:
+async def try_out(spec: ServerSpec, found: FoundServer, environment: Mapping[str, str]) -> Trial:
     """Start the server, tell it a text without and then with an error, and stop it; never raises, and nothing of it is
     left. A server without a sample (one of the person's own) is only started."""
     with tempfile.TemporaryDirectory(prefix="goalwright-doctor-", ignore_cleanup_errors=True) as folder:
         return await _try(spec, found, environment, Path(folder).resolve())
 
 
-async def _try(spec: ServerSpec, found: Found, environment: Mapping[str, str], folder: Path) -> Trial:
+async def _try(spec: ServerSpec, found: FoundServer, environment: Mapping[str, str], folder: Path) -> Trial:
     loop = asyncio.get_running_loop()
     sample = SAMPLES.get(spec.name)
     path = folder

@@ -101,14 +101,14 @@ _MAX_OUTPUT = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ProgramOutput:
     """What came of it. ``code`` is None when it did not end in time or could not be started."""
 
     code: int | None
     text: str
 
 
-async def ask(argv: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> Said:
+async def ask(argv: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> ProgramOutput:
     """Run ``argv`` in the folder of its program; never raises. Nothing of it runs on afterwards."""
     try:
         process = await asyncio.create_subprocess_exec(
@@ -122,15 +122,15 @@ async def ask(argv: Sequence[str], environment: Mapping[str, str], timeout_s: fl
             start_new_session=True,
         )
     except OSError as error:
-        return Said(None, t("it cannot be started: {strerror}", strerror=error.strerror or error))
+        return ProgramOutput(None, t("it cannot be started: {strerror}", strerror=error.strerror or error))
     try:
         data, _ = await asyncio.wait_for(process.communicate(), timeout_s)
     except TimeoutError:
-        return Said(None, t("no answer within {timeout_s:g} seconds", timeout_s=timeout_s))
+        return ProgramOutput(None, t("no answer within {timeout_s:g} seconds", timeout_s=timeout_s))
     finally:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if os.name == "posix":
                 os.killpg(process.pid, signal.SIGKILL)
             elif process.returncode is None:
                 process.kill()
-    return Said(process.returncode, data[:_MAX_OUTPUT].decode("utf-8", "replace"))
+    return ProgramOutput(process.returncode, data[:_MAX_OUTPUT].decode("utf-8", "replace"))

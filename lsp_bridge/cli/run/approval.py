@@ -36,7 +36,7 @@ from tools.localization import noted, t
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApprovalReply:
     """``reply`` is that of ``permission/reply``."""
 
     reply: str
@@ -51,7 +51,7 @@ class Answer:
 class Answerer(Protocol):
     """Who decides."""
 
-    async def answer(self, request: dict[str, Any]) -> Answer:
+    async def answer(self, request: dict[str, Any]) -> ApprovalReply:
         """The answer to a request. Cancelled when somebody else answers first."""
         ...
 
@@ -102,18 +102,18 @@ class AcceptAll:
         self.stopped = ""
         """Why the run was ended, when a limit or a loop was the reason."""
 
-    async def answer(self, request: dict[str, Any]) -> Answer:
+    async def answer(self, request: dict[str, Any]) -> ApprovalReply:
         """Once, but for limits and loops."""
         title = shown_line(string(request.get("title")))
         if is_budget(request):
             self.stopped = t("{title} No. {raise_limit}", title=title, raise_limit=t(RAISE_LIMIT))
             self._line(f"  {self.stopped}")
-            return Answer("reject")
+            return ApprovalReply("reject")
         if is_loop(request):
             return self._loop(request, title)
         if is_question(request):
             self._line(t("  the model asks, and nobody can answer (--yes): {title}", title=title))
-            return Answer("reject", NOBODY_ANSWERS)
+            return ApprovalReply("reject", NOBODY_ANSWERS)
         if self._view is not None:
             if self._show:
                 self._view.request(request)
@@ -122,19 +122,19 @@ class AcceptAll:
                 self._view.line(f"  {self._note}")
             else:
                 self._view.line("\n".join((f"  {self._note} {title}", *logged_lines(request))))
-        return Answer("once")
+        return ApprovalReply("once")
 
-    def _loop(self, request: dict[str, Any], title: str) -> Answer:
+    def _loop(self, request: dict[str, Any], title: str) -> ApprovalReply:
         call = json.dumps([request.get("targets"), request.get("detail")])
         if call in self._loops or len(self._loops) == _MOST_LOOPS:
             self.stopped = t(
                 "{title} No (--yes): the model repeats itself, also after it was told.", title=title
             )
             self._line(f"  {self.stopped}")
-            return Answer("reject")
+            return ApprovalReply("reject")
         self._loops.add(call)
         self._line(t("  {title} No (--yes): the model is told to do something else.", title=title))
-        return Answer("reject", DO_SOMETHING_ELSE)
+        return ApprovalReply("reject", DO_SOMETHING_ELSE)
 
     def _line(self, text: str) -> None:
         if self._view is not None:
@@ -150,7 +150,7 @@ class RefuseAll:
         self.stopped = ""
         """Why the run was ended, when a limit or a loop was the reason."""
 
-    async def answer(self, request: dict[str, Any]) -> Answer:
+    async def answer(self, request: dict[str, Any]) -> ApprovalReply:
         """Reject."""
         title = shown_line(string(request.get("title")))
         if is_budget(request):
@@ -160,13 +160,13 @@ class RefuseAll:
                 raise_limit=t(RAISE_LIMIT),
             )
             self._warn(self.stopped)
-            return Answer("reject")
+            return ApprovalReply("reject")
         if is_loop(request):
             self.stopped = t(
                 "{title} No: there is no terminal to ask on, and the model repeats itself.", title=title
             )
             self._warn(self.stopped)
-            return Answer("reject")
+            return ApprovalReply("reject")
         if is_question(request):
             self._warn(
                 "\n".join(
@@ -176,7 +176,7 @@ class RefuseAll:
                     )
                 )
             )
-            return Answer("reject", NOBODY_ANSWERS)
+            return ApprovalReply("reject", NOBODY_ANSWERS)
         self._warn(
             t(
                 "Refused, because there is no terminal to ask on: {request}\n",
@@ -199,7 +199,7 @@ class RefuseAll:
                 )
                 + _as_rule(request)
             )
-        return Answer("reject")
+        return ApprovalReply("reject")
 
 
 def _as_rule(request: dict[str, Any]) -> str:
@@ -233,7 +233,7 @@ class AskPerson:
         self.proposed: Callable[[str, str], Awaitable[str | None]] | None = None
         """The proposed text of a file, by request and path; None for what is no text. Set once connected."""
 
-    async def answer(self, request: dict[str, Any]) -> Answer:
+    async def answer(self, request: dict[str, Any]) -> ApprovalReply:
         """What the person typed; the end of input refuses."""
         if is_question(request):
             return await self._answered(request)
@@ -261,27 +261,27 @@ class AskPerson:
             word, _, rest = (line if line is not None else "n").strip().partition(" ")
             choice = word.lower()
             if choice in ("y", "yes"):
-                return Answer("once")
+                return ApprovalReply("once")
             if choice in ("a", "always") and patterns:
                 if is_budget(request):
-                    return Answer("always")
+                    return ApprovalReply("always")
                 if kept := await remembered(request, rest.strip(), self._reader.ask, self._view.line):
-                    return Answer("always", remember=kept)
+                    return ApprovalReply("always", remember=kept)
             if choice in ("n", "no"):
-                return Answer("reject")
+                return ApprovalReply("reject")
             if choice in ("f", "feedback"):
                 said = rest.strip() or (await self._reader.ask(t("What instead? ")) or "").strip()
                 if said:
-                    return Answer("reject", said)
+                    return ApprovalReply("reject", said)
             files: FileAnswers | None = None
             if choice in ("h", "hunk") and hunks:
                 files = await choose(request, self._reader.ask, self._view.diff)
             if choice in ("e", "edit") and edit:
                 files = await self._edited(request, rest.strip())
             if files:
-                return Answer("once", files=files)
+                return ApprovalReply("once", files=files)
 
-    async def _answered(self, request: dict[str, Any]) -> Answer:
+    async def _answered(self, request: dict[str, Any]) -> ApprovalReply:
         """Ask one question after the other; an empty line skips one, the end of input all."""
         answers: list[dict[str, Any]] = []
         asker = string(request.get("branchId"))
@@ -304,10 +304,10 @@ class AskPerson:
                     else t("  Choose one number from 1 to {count}.", count=count)
                 )
             else:
-                return Answer("reject")
+                return ApprovalReply("reject")
         if not any(answer["chosen"] or answer["text"] for answer in answers):
-            return Answer("reject")
-        return Answer("once", answers=tuple(answers))
+            return ApprovalReply("reject")
+        return ApprovalReply("once", answers=tuple(answers))
 
     async def _edited(self, request: dict[str, Any], name: str) -> FileAnswers | None:
         """The answer with the text the person made of one file; None to ask again."""
@@ -347,7 +347,7 @@ class Approver:
         self._note = note
         self._waiting: dict[str, dict[str, Any]] = {}
         self._news = asyncio.Event()
-        self._current: tuple[str, asyncio.Task[Answer]] | None = None
+        self._current: tuple[str, asyncio.Task[ApprovalReply]] | None = None
         self._withdrawn = ""
 
     @property
@@ -395,7 +395,7 @@ class Approver:
                 continue
             await self._reply(request_id, request, task.result())
 
-    async def _reply(self, request_id: str, request: dict[str, Any], answer: Answer) -> None:
+    async def _reply(self, request_id: str, request: dict[str, Any], answer: ApprovalReply) -> None:
         params: dict[str, Any] = {"requestId": request_id, "reply": answer.reply}
         if answer.feedback is not None:
             params["feedback"] = answer.feedback
@@ -422,7 +422,7 @@ class Approver:
             self._note(t("(already answered by {by})", by=one_line(string(result.get("by"))) or t("another")))
 
 
-def _chosen(answer: Answer) -> bool:
+def _chosen(answer: ApprovalReply) -> bool:
     """Whether there is more to the answer than a word, which may be wrong."""
     return bool(answer.files or answer.answers) or answer.remember is not None
 

@@ -19,7 +19,7 @@ FileAnswers = list[dict[str, Any]]
 """As ``permission/reply`` takes them in ``files``."""
 
 
-class Ask(Protocol):
+class ReadLine(Protocol):
     """Asks the person for a line; None when the input has ended."""
 
     async def __call__(self, question: str) -> str | None: ...
@@ -41,7 +41,9 @@ def can_choose(request: Mapping[str, Any]) -> bool:
     return sum(max(1, integer(file.get("hunks"))) for file in mappings(request.get("files"))) > 1
 
 
-async def choose(request: Mapping[str, Any], ask: Ask, show: Callable[[str], None]) -> FileAnswers | None:
+async def choose(
+    request: Mapping[str, Any], ask: ReadLine, show: Callable[[str], None]
+) -> FileAnswers | None:
     """Ask for each hunk, and for each file that has none. None: the person went back, or left nothing."""
     chosen: FileAnswers = []
     kept = 0
@@ -95,7 +97,7 @@ async def choose(request: Mapping[str, Any], ask: Ask, show: Callable[[str], Non
     return chosen
 
 
-async def _one_of(ask: Ask, question: str) -> str:
+async def _one_of(ask: ReadLine, question: str) -> str:
     while True:
         line = await ask(question)
         if line is None:

@@ -79,7 +79,7 @@ class Totals:
 
 
 @dataclass(slots=True)
-class Outcome:
+class RunOutcome:
     """How a run ended, for the result line and the exit code."""
 
     stop_reason: str

@@ -21,8 +21,8 @@ from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, CHOICE_MADE
 from lsp_bridge.cli.run.hunk_prompt import EditText, edited, editor
 from lsp_bridge.cli.run.newest_session import newest
 from lsp_bridge.cli.run.other_turns import Others
-from lsp_bridge.cli.run.view import JsonView, Outcome, TextView, Totals, View
-from lsp_bridge.cli.run.waiting import Waiting
+from lsp_bridge.cli.run.view import JsonView, RunOutcome, TextView, Totals, View
+from lsp_bridge.cli.run.waiting import WaitingSign
 from lsp_bridge.cli.text import clean
 from lsp_bridge.protocol.json_access import integer, mapping, mappings, string, strings
 from tools.localization import noted, t
@@ -147,7 +147,7 @@ async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
     return code
 
 
-def _exit_code(outcome: Outcome, turn: _Run, answerer: Answerer) -> int:
+def _exit_code(outcome: RunOutcome, turn: _Run, answerer: Answerer) -> int:
     code = _EXIT_CODES.get(outcome.stop_reason, EXIT_FAILED)
     if code == EXIT_DENIED:
         stopped = answerer.stopped if isinstance(answerer, AcceptAll | RefuseAll) else ""
@@ -201,7 +201,7 @@ class _Run:
         self._tasks: set[asyncio.Task[None]] = set()
         self._others: Others | None = None
         live = view.status if isinstance(view, TextView) and console.live else None
-        self._waiting = Waiting(
+        self._waiting = WaitingSign(
             live, console.warn, lambda: self._approver is not None and self._approver.asking
         )
         self.told: set[tuple[str, str]] = set()
@@ -209,7 +209,7 @@ class _Run:
         self.only_demo = False
         """The demo answers because there is no model, not because it was chosen."""
 
-    async def play(self) -> Outcome:
+    async def play(self) -> RunOutcome:
         """From connecting to the end. Expected failures are outcomes."""
         work = asyncio.create_task(self._work())
         leave = asyncio.create_task(self._leave.wait())
@@ -479,11 +479,11 @@ class _Run:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _outcome(self, stop_reason: str, detail: str) -> Outcome:
+    def _outcome(self, stop_reason: str, detail: str) -> RunOutcome:
         # A session that could not be loaded may not even exist.
         loaded = self._early is None
         session_id = self._session_id if loaded else None
-        return Outcome(stop_reason, detail, session_id, self._totals, self._meter)
+        return RunOutcome(stop_reason, detail, session_id, self._totals, self._meter)
 
 
 @contextlib.asynccontextmanager

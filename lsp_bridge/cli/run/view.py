@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, CHOOSING, BranchLines, asked_title
 from lsp_bridge.cli.run.goal_lines import GoalLines
-from lsp_bridge.cli.run.totals import Outcome as Outcome
+from lsp_bridge.cli.run.totals import RunOutcome as RunOutcome
 from lsp_bridge.cli.run.totals import Totals as Totals
 from lsp_bridge.cli.text import Cleaner, Style, clean, fit, one_line, shown_line
 from lsp_bridge.protocol.json_access import integer, mapping, mappings, number, string, strings
@@ -61,7 +61,7 @@ class View(Protocol):
         """A piece of something growing."""
         ...
 
-    def finish(self, outcome: Outcome) -> None:
+    def finish(self, outcome: RunOutcome) -> None:
         """The end of the run."""
         ...
 
@@ -88,7 +88,7 @@ class JsonView:
         """The delta as it came."""
         self._line({"type": "delta", "sessionId": session_id, "delta": delta})
 
-    def finish(self, outcome: Outcome) -> None:
+    def finish(self, outcome: RunOutcome) -> None:
         """The result, with the session's meter when there is one."""
         result: dict[str, Any] = {
             "type": "result",
@@ -182,7 +182,7 @@ class TextView:
             if last:
                 self.status(f"{call} │ {last[0]}")
 
-    def finish(self, outcome: Outcome) -> None:
+    def finish(self, outcome: RunOutcome) -> None:
         """The dim last line: session, tokens, cost, and what the context holds."""
         self.end_line()
         if outcome.session_id:

@@ -15,7 +15,7 @@ _TOLD_AFTER_S, _TOLD_EVERY_S = 30, 60
 _GROWING = ("text", "reasoning", "tool_input")
 
 
-class Waiting:
+class WaitingSign:
     """Knows from the events of a turn whether the model is being waited for, and since when."""
 
     def __init__(

@@ -26,7 +26,7 @@ _TIMES = 3
 """How often it is asked when its answers are about texts that have changed."""
 
 
-class Asker(Protocol):
+class RenameQueries(Protocol):
     """What a rename needs of the navigation."""
 
     async def ask(
@@ -37,7 +37,7 @@ class Asker(Protocol):
 
 
 async def rename_with(
-    asker: Asker, server: LanguageServer, at: Mapping[str, Any], new_name: str, timeout_s: float
+    asker: RenameQueries, server: LanguageServer, at: Mapping[str, Any], new_name: str, timeout_s: float
 ) -> tuple[RenamedText, ...]:
     """What renaming the thing at a position (params of the request) changes; empty when the server says: nothing.
 

@@ -13,7 +13,12 @@ from typing import Any, TypeVar
 
 from lsp_bridge.language_client.navigation import locations, wire_places
 from lsp_bridge.language_client.navigation.renaming import rename_with
-from lsp_bridge.language_client.navigation.server_requests import Answered, Asking, AskingTiming, Question
+from lsp_bridge.language_client.navigation.server_requests import (
+    Asking,
+    AskingTiming,
+    FirstAnswer,
+    ServerQuestion,
+)
 from lsp_bridge.language_client.navigation.wire_places import WirePlace, WireSymbol
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.server.language_server import LanguageServer
@@ -92,7 +97,7 @@ class ServerNavigation:
             return await self._symbols(server, raw, path)
 
         answer = await self._asking.first(
-            path, Question("documentSymbolProvider", "listing the symbols of a file", ask, _is_empty)
+            path, ServerQuestion("documentSymbolProvider", "listing the symbols of a file", ask, _is_empty)
         )
         return Symbols(tuple(answer.value), (answer.server,), answer.silent)
 
@@ -108,8 +113,8 @@ class ServerNavigation:
             raw = await self._asking.request(server, "workspace/symbol", {"query": query}, timeout_s)
             return await self._symbols(server, raw, None)
 
-        question = Question("workspaceSymbolProvider", "finding symbols by name", ask, _is_empty)
-        answers: list[Answered[list[CodeSymbol]]]
+        question = ServerQuestion("workspaceSymbolProvider", "finding symbols by name", ask, _is_empty)
+        answers: list[FirstAnswer[list[CodeSymbol]]]
         if near is not None:
             answers = [await self._asking.first(near, question)]
         else:
@@ -128,7 +133,9 @@ class ServerNavigation:
             return wire_places.hover_text(raw)
 
         text = await self._text(at.path)
-        question = Question("hoverProvider", "telling types and documentation", ask, lambda said: not said)
+        question = ServerQuestion(
+            "hoverProvider", "telling types and documentation", ask, lambda said: not said
+        )
         return (await self._asking.first(at.path, question)).value
 
     async def rename(self, at: Position, new_name: str) -> tuple[RenamedText, ...]:
@@ -139,7 +146,7 @@ class ServerNavigation:
             params = self._at(server, at, text)
             return await rename_with(self, server, params, new_name, timeout_s)
 
-        question = Question("renameProvider", "renaming", ask, lambda files: not files)
+        question = ServerQuestion("renameProvider", "renaming", ask, lambda files: not files)
         return (await self._asking.first(at.path, question)).value
 
     # ---- what renaming uses, too
@@ -217,7 +224,7 @@ class ServerNavigation:
             texts = locations.Texts(self.known(server, set(real.values())), server.position_encoding)
             return await asyncio.to_thread(locations.code_places, items, real, texts)
 
-        answer = await self._asking.first(at.path, Question(provider, what, ask, _is_empty))
+        answer = await self._asking.first(at.path, ServerQuestion(provider, what, ask, _is_empty))
         return Places(tuple(answer.value), (answer.server,), answer.silent)
 
     async def _symbols(self, server: LanguageServer, raw: object, asked: Path | None) -> list[CodeSymbol]:

@@ -37,7 +37,7 @@ class AskingTiming:
 
 
 @dataclass(frozen=True, slots=True)
-class Question(Generic[T]):
+class ServerQuestion(Generic[T]):
     """One question. ``ask`` does it with one server, within so many seconds; ``empty``: worth asking the next one."""
 
     provider: str
@@ -49,7 +49,7 @@ class Question(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Answered(Generic[T]):
+class FirstAnswer(Generic[T]):
     """The first answer that is not empty, or an empty one when there is no other."""
 
     value: T
@@ -93,7 +93,7 @@ class Asking:
         self._timing = timing or AskingTiming()
         self._answered: weakref.WeakSet[LanguageServer] = weakref.WeakSet()
 
-    async def first(self, path: Path, question: Question[T]) -> Answered[T]:
+    async def first(self, path: Path, question: ServerQuestion[T]) -> FirstAnswer[T]:
         """Ask the servers of ``path``; the first in their order that knows something counts.
 
         Raises ToolError when none answers.
@@ -106,7 +106,7 @@ class Asking:
                 )
             raise ToolError(NO_SERVER.format(name=path.name))
         begun = asyncio.get_running_loop().time()
-        failures, nothing = _Failures(list(lookup.resting)), list[Answered[T]]()
+        failures, nothing = _Failures(list(lookup.resting)), list[FirstAnswer[T]]()
         # All at once, so that one that says nothing costs no time that another one needs.
         asked = [asyncio.create_task(self._one(server, question, begun)) for server in lookup.servers]
         try:
@@ -115,7 +115,7 @@ class Asking:
                 failures.add(said)
                 if said.value is None:
                     continue
-                answer = Answered(said.value[0], server.name, tuple(failures.silent))
+                answer = FirstAnswer(said.value[0], server.name, tuple(failures.silent))
                 if not question.empty(answer.value):
                     return answer
                 nothing.append(answer)
@@ -124,10 +124,10 @@ class Asking:
                 task.cancel()
             await asyncio.gather(*asked, return_exceptions=True)
         if nothing:
-            return Answered(nothing[0].value, nothing[0].server, tuple(failures.silent))
+            return FirstAnswer(nothing[0].value, nothing[0].server, tuple(failures.silent))
         raise ToolError(self._explain(question.what, failures))
 
-    async def every(self, question: Question[T]) -> list[Answered[T]]:
+    async def every(self, question: ServerQuestion[T]) -> list[FirstAnswer[T]]:
         """Ask all servers that run and can; empty when none does. Raises ToolError when those that can fail."""
         begun, failures = asyncio.get_running_loop().time(), _Failures()
         running = list(self._servers.alive())
@@ -135,7 +135,7 @@ class Asking:
         for one in said:
             failures.add(one)
         found = [
-            Answered(one.value[0], server.name, tuple(failures.silent))
+            FirstAnswer(one.value[0], server.name, tuple(failures.silent))
             for server, one in zip(running, said, strict=True)
             if one.value is not None
         ]
@@ -143,7 +143,7 @@ class Asking:
             raise ToolError(self._explain(question.what, failures))
         return found
 
-    async def _one(self, server: LanguageServer, question: Question[T], begun: float) -> _Said[T]:
+    async def _one(self, server: LanguageServer, question: ServerQuestion[T], begun: float) -> _Said[T]:
         now = asyncio.get_running_loop().time
         cold = server not in self._answered
         until = begun + (self._timing.cold_s if cold else self._timing.warm_s)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Choice:
+class ServerChoice:
     """What holds for all language servers of a workspace."""
 
     specs: tuple[ServerSpec, ...] = ()
@@ -30,7 +30,7 @@ class Choice:
 class Chooser(Protocol):
     """Tells what holds now: the same object as long as nothing has changed. Cheap; asked for each file."""
 
-    def __call__(self) -> Choice: ...
+    def __call__(self) -> ServerChoice: ...
 
 
 class SettingsChooser:
@@ -47,9 +47,9 @@ class SettingsChooser:
         self._settings = settings
         self._trusted = trusted
         self._told = told
-        self._last: tuple[Settings, bool, Choice] | None = None
+        self._last: tuple[Settings, bool, ServerChoice] | None = None
 
-    def __call__(self) -> Choice:
+    def __call__(self) -> ServerChoice:
         """See Chooser."""
         settings, trusted = self._settings(), self._trusted()
         last = self._last
@@ -62,14 +62,14 @@ class SettingsChooser:
         return choice
 
 
-def choice_of(settings: Settings, *, trusted: bool) -> Choice:
+def choice_of(settings: Settings, *, trusted: bool) -> ServerChoice:
     """What ``settings`` mean for language servers."""
     # Not when the daemon starts: the first file of a session is soon enough.
     from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
     from lsp_bridge.language_client.specs.settings import configured
 
     specs, problems = configured(DEFAULT_SPECS, settings.language_servers)
-    return Choice(
+    return ServerChoice(
         specs=specs if settings.diagnostics else (),
         timing=Timing.within(settings.diagnostics_timeout_s),
         # All are kept: the diagnostics tool shows milder ones. What changes report is the session's choice.

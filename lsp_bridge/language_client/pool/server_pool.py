@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lsp_bridge.language_client.pool.roots import Roots
-from lsp_bridge.language_client.pool.server_choice import Choice, Chooser
+from lsp_bridge.language_client.pool.server_choice import Chooser, ServerChoice
 from lsp_bridge.language_client.pool.slots import Room, ServerStatus, Slot
-from lsp_bridge.language_client.pool.usage import Limits, usage_of
+from lsp_bridge.language_client.pool.usage import UsageLimits, usage_of
 from lsp_bridge.language_client.server.fresh_answers import Timing
 from lsp_bridge.language_client.server.language_server import LanguageServer
 from lsp_bridge.language_client.specs import ServerSpec, find_server, safe_environment
@@ -50,7 +50,7 @@ class LanguageServers:
         choose: Chooser | None = None,
         idle_stop_s: float = 900.0,
         max_alive: int = 12,
-        limits: Limits | None = None,
+        limits: UsageLimits | None = None,
         timing: Timing | None = None,
         least_severity: Severity = "error",
         environment: Mapping[str, str] | None = None,
@@ -70,9 +70,9 @@ class LanguageServers:
         as the workspace is. ``room``: how many servers run, shared with other workspaces, instead of ``max_alive``.
         """
         self.workspace = workspace
-        given = Choice(specs=tuple(specs), timing=timing or Timing(), least_severity=least_severity)
+        given = ServerChoice(specs=tuple(specs), timing=timing or Timing(), least_severity=least_severity)
         self._choose = choose or (lambda: given)
-        self._choice: Choice | None = None
+        self._choice: ServerChoice | None = None
         self._roots = Roots(workspace)
         self._slots: dict[tuple[int, Path], Slot] = {}
         """By the spec's place in the choice, and the project's root."""
@@ -80,7 +80,7 @@ class LanguageServers:
         self._origin = origin
         self._room = room or Room(max_alive)
         self._room.enter(self)
-        self._limits = limits or Limits()
+        self._limits = limits or UsageLimits()
         self._environment = scrubbed_environment(os.environ if environment is None else environment)
         self._clock = clock
         self._sleep = sleep
@@ -175,7 +175,7 @@ class LanguageServers:
             self._stop(slot, "closed")
         await asyncio.gather(*self._ending)
 
-    def _current(self) -> Choice:
+    def _current(self) -> ServerChoice:
         choice = self._choose()
         if choice is not self._choice:
             if self._choice is not None:
@@ -195,7 +195,7 @@ class LanguageServers:
             slot = self._slots[number, root] = Slot(spec, root)
         return slot
 
-    def _use(self, slot: Slot, choice: Choice) -> LanguageServer | None:
+    def _use(self, slot: Slot, choice: ServerChoice) -> LanguageServer | None:
         now = self._clock()
         slot.used_at = now
         if slot.server is not None and slot.server.gone:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-from lsp_bridge.language_client.pool.usage import Watch
+from lsp_bridge.language_client.pool.usage import UsageWatch
 from lsp_bridge.language_client.server.language_server import LanguageServer
-from lsp_bridge.language_client.specs.server_spec import Found, ServerSpec
+from lsp_bridge.language_client.specs.server_spec import FoundServer, ServerSpec
 
 State = Literal["starting", "ready", "busy", "resting", "crashed", "stopped"]
 
@@ -45,7 +45,7 @@ class Slot:
 
     spec: ServerSpec
     root: Path
-    found: Found | None = None
+    found: FoundServer | None = None
     looked_at: float | None = None
     server: LanguageServer | None = None
     started_at: float = 0.0
@@ -55,7 +55,7 @@ class Slot:
     rest_until: float = 0.0
     reason: str = ""
     """Why it does not run any more."""
-    watch: Watch = field(default_factory=Watch)
+    watch: UsageWatch = field(default_factory=UsageWatch)
 
     @property
     def given_up(self) -> bool:
@@ -64,7 +64,7 @@ class Slot:
 
     def started(self, server: LanguageServer, now: float) -> None:
         """Put a new server here."""
-        self.server, self.started_at, self.watch = server, now, Watch()
+        self.server, self.started_at, self.watch = server, now, UsageWatch()
 
     def ended(self, reason: str, now: float) -> None:
         """It was stopped; it may be started again at any time."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ProcessUsage:
     """Of a server and everything below it."""
 
     memory_bytes: int
@@ -19,7 +19,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class UsageLimits:
     """Beyond these a server is stopped."""
 
     memory_bytes: int = 4 << 30
@@ -29,7 +29,7 @@ class Limits:
     """for so many seconds, in which nobody asked it anything."""
 
 
-def usage_of(leaders: Collection[int]) -> dict[int, Usage]:
+def usage_of(leaders: Collection[int]) -> dict[int, ProcessUsage]:
     """Usage by process id: that of the processes of its session or group, and below. Blocks for some milliseconds.
 
     Linux only; empty elsewhere: nothing is watched there.
@@ -40,7 +40,7 @@ def usage_of(leaders: Collection[int]) -> dict[int, Usage]:
     page, tick = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
     parents: dict[int, int] = {}
     owners: dict[int, int] = {}
-    measured: dict[int, Usage] = {}
+    measured: dict[int, ProcessUsage] = {}
     for name in os.listdir(proc):  # noqa: PTH208 - pathlib doubles the time of a long list
         if not name.isdigit():
             continue
@@ -52,16 +52,16 @@ def usage_of(leaders: Collection[int]) -> dict[int, Usage]:
         fields = stat[stat.rindex(b")") + 2 :].split()
         pid = int(name)
         parents[pid] = int(fields[1])
-        measured[pid] = Usage(int(fields[21]) * page, (int(fields[11]) + int(fields[12])) / tick)
+        measured[pid] = ProcessUsage(int(fields[21]) * page, (int(fields[11]) + int(fields[12])) / tick)
         for leader in (pid, int(fields[2]), int(fields[3])):
             if leader in leaders:
                 owners[pid] = leader
-    total = dict.fromkeys(leaders, Usage(0, 0.0))
+    total = dict.fromkeys(leaders, ProcessUsage(0, 0.0))
     for pid, usage in measured.items():
         owner = _owner(pid, parents, owners)
         if owner is not None:
             so_far = total[owner]
-            total[owner] = Usage(so_far.memory_bytes + usage.memory_bytes, so_far.cpu_s + usage.cpu_s)
+            total[owner] = ProcessUsage(so_far.memory_bytes + usage.memory_bytes, so_far.cpu_s + usage.cpu_s)
     return {pid: usage for pid, usage in total.items() if pid in measured}
 
 
@@ -75,15 +75,15 @@ def _owner(pid: int, parents: dict[int, int], owners: dict[int, int]) -> int | N
     return owners[pid]
 
 
-class Watch:
+class UsageWatch:
     """Judges one server by looks at its usage."""
 
     def __init__(self) -> None:
-        self.latest: Usage | None = None
+        self.latest: ProcessUsage | None = None
         self._at = 0.0
         self._hot_since: float | None = None
 
-    def look(self, usage: Usage | None, now: float, limits: Limits) -> None:
+    def look(self, usage: ProcessUsage | None, now: float, limits: UsageLimits) -> None:
         """Take in its usage at ``now`` (seconds); None: unknown."""
         before, since = self.latest, self._at
         self.latest, self._at = usage, now
@@ -95,14 +95,14 @@ class Watch:
         elif self._hot_since is None:
             self._hot_since = since
 
-    def too_much_memory(self, limits: Limits) -> str | None:
+    def too_much_memory(self, limits: UsageLimits) -> str | None:
         """Why it has to be restarted."""
         used = self.latest.memory_bytes if self.latest is not None else 0
         if used <= limits.memory_bytes:
             return None
         return f"used {used >> 20} MB of memory, more than {limits.memory_bytes >> 20} MB"
 
-    def spins(self, limits: Limits, now: float, used_at: float) -> str | None:
+    def spins(self, limits: UsageLimits, now: float, used_at: float) -> str | None:
         """Why it has to be stopped: it keeps a processor busy though nobody asked it anything since ``used_at``."""
         if self._hot_since is None or now - max(self._hot_since, used_at) < limits.cpu_s:
             return None

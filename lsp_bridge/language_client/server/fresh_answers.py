@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from lsp_bridge.language_client.server.work_progress import Progress
+from lsp_bridge.language_client.server.work_progress import ServerWork
 from lsp_bridge.language_client.text.problems import RawDiagnostic
 
 SyncKind = Literal["open", "change", "same"]
@@ -32,7 +32,7 @@ _MAX_CLOSED_FILES = 2000
 
 
 @dataclass(slots=True)
-class OpenDocument:
+class ServerDocument:
     """A document that is open at the server, with the text it was told last."""
 
     path: Path
@@ -57,7 +57,7 @@ class OpenDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FileDiagnostics:
     """Diagnostics of one file as a server gave them."""
 
     items: tuple[RawDiagnostic, ...]
@@ -75,7 +75,7 @@ class Settling:
 
     One rule for all servers (300 ms in other agents) would make the quick ones slow and the slow ones wrong: an
     answer that was pulled is final at once, a push about our very version nearly so, and one that may be about an
-    older text is waited out. An *empty* answer of a server that is at work is never final (see ``Progress``).
+    older text is waited out. An *empty* answer of a server that is at work is never final (see ``ServerWork``).
     """
 
     versioned_s: float = 0.15
@@ -90,13 +90,13 @@ class Settling:
 class Answers:
     """The documents open at one server and what the server says about them."""
 
-    def __init__(self, settling: Settling | None = None, progress: Progress | None = None) -> None:
+    def __init__(self, settling: Settling | None = None, progress: ServerWork | None = None) -> None:
         self.settling = settling or Settling()
-        self.progress = progress or Progress(time.monotonic)
-        self.documents: OrderedDict[Path, OpenDocument] = OrderedDict()
+        self.progress = progress or ServerWork(time.monotonic)
+        self.documents: OrderedDict[Path, ServerDocument] = OrderedDict()
         """Least recently used first."""
-        self._pushed: dict[Path, Answer] = {}
-        self._pulled: dict[Path, Answer] = {}
+        self._pushed: dict[Path, FileDiagnostics] = {}
+        self._pulled: dict[Path, FileDiagnostics] = {}
         self._count = 0
         self.needs_save = False
         """It seems to look at a text only when it was told that it is saved (linters do)."""
@@ -147,7 +147,7 @@ class Answers:
             saved = document.saved
             ignored = saved != document.version and now - document.sent_at >= _A_WHILE_S
             ignored = ignored and not self.heard(path, document.version)
-        self.documents[path] = OpenDocument(
+        self.documents[path] = ServerDocument(
             path, text, self._count, orderly, now, told, told_text, saved, ignored, document is not None
         )
         if told == self._count:
@@ -233,10 +233,10 @@ class Answers:
             self._learn(document, version)
             if document.changed:
                 self._learn_pause(latest, items, now)
-        self._pushed[path] = Answer(items, version, self._count, now)
+        self._pushed[path] = FileDiagnostics(items, version, self._count, now)
         return True
 
-    def _learn(self, document: OpenDocument, about: int | None) -> None:
+    def _learn(self, document: ServerDocument, about: int | None) -> None:
         """It pushes about this document (this version). A save too many is harmless, so one sign is enough."""
         heard = self._pushed.get(document.path)
         answered = heard is not None and _is_about(heard, document.saved)
@@ -247,7 +247,9 @@ class Answers:
         elif document.ignored and document.saved == document.version and not self._answers_unsaved:
             self.needs_save = True
 
-    def _learn_pause(self, before: Answer | None, items: tuple[RawDiagnostic, ...], now: float) -> None:
+    def _learn_pause(
+        self, before: FileDiagnostics | None, items: tuple[RawDiagnostic, ...], now: float
+    ) -> None:
         """It pushed nothing, and now problems. If no text was sent in between, both are its answer to the same."""
         if before is None or before.items or not items or before.number < self._sent_last:
             return
@@ -255,7 +257,7 @@ class Answers:
         if pause <= _LONGEST_PAUSE_S:
             self.empty_first_s = min(max(self.empty_first_s, pause * _PAUSE_MARGIN), _LONGEST_PAUSE_S)
 
-    def _unlearn_pause(self, document: OpenDocument, now: float) -> None:
+    def _unlearn_pause(self, document: ServerDocument, now: float) -> None:
         """An empty push has stood for longer than that: it was perhaps an exception, on a busy machine."""
         answer = self._pushed.get(document.path)
         if answer is None or answer.items or not document.changed or not _is_about(answer, document.version):
@@ -269,7 +271,7 @@ class Answers:
         if path not in self.documents or (latest is not None and (latest.version or 0) > version):
             return False
         self._count += 1
-        self._pulled[path] = Answer(items, version, self._count, now)
+        self._pulled[path] = FileDiagnostics(items, version, self._count, now)
         return True
 
     def settled_at(self, path: Path, version: int, *, pull: bool) -> float | None:
@@ -325,7 +327,7 @@ class Answers:
         return sorted({path for path, answer in answers if answer.number > number})
 
 
-def _is_about(answer: Answer, version: int) -> bool:
+def _is_about(answer: FileDiagnostics, version: int) -> bool:
     """Whether it is about this version or a later one; without a version of its own the order tells."""
     return answer.number > version if answer.version is None else answer.version >= version
 

@@ -16,8 +16,8 @@ from lsp_bridge.language_client.server.fresh_answers import Answers, Bell, Timin
 from lsp_bridge.language_client.server.opened_files import Documents
 from lsp_bridge.language_client.server.pulls import Pulls
 from lsp_bridge.language_client.server.registrations import Registrations, as_list, as_object
-from lsp_bridge.language_client.server.work_progress import Progress
-from lsp_bridge.language_client.specs import Found, ServerSpec
+from lsp_bridge.language_client.server.work_progress import ServerWork
+from lsp_bridge.language_client.specs import FoundServer, ServerSpec
 from lsp_bridge.language_client.text.positions import PositionEncoding, chosen, in_utf16
 from lsp_bridge.language_client.text.problems import RawDiagnostic, severe
 from lsp_bridge.language_client.text.uris import path_of
@@ -41,7 +41,7 @@ class LanguageServer:
     def __init__(
         self,
         spec: ServerSpec,
-        found: Found,
+        found: FoundServer,
         root: Path,
         environment: Mapping[str, str],
         *,
@@ -55,7 +55,9 @@ class LanguageServer:
         self.root = root
         self.timing = timing or Timing()
         self.log = ServerLog()
-        self._progress = Progress(lambda: asyncio.get_running_loop().time(), stalled_s=self.timing.stalled_s)
+        self._progress = ServerWork(
+            lambda: asyncio.get_running_loop().time(), stalled_s=self.timing.stalled_s
+        )
         self.answers = Answers(self.timing.settling, self._progress)
         self.unanswered = 0
         """How many changes in a row it left without a fresh answer."""

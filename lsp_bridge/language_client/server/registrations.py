@@ -10,7 +10,7 @@ from typing import Any, cast
 from lsp_bridge.language_client.connection.framing import MethodNotFound
 from lsp_bridge.language_client.server.text_sync import TextSync, announced_sync, change_mode
 from lsp_bridge.language_client.specs import JsonObject
-from lsp_bridge.language_client.text.watch_globs import Glob, Watcher, watchers_of
+from lsp_bridge.language_client.text.watch_globs import Watcher, WatchGlob, watchers_of
 from tools.base import ChangeKind
 
 _PULL = "textDocument/diagnostic"
@@ -159,4 +159,4 @@ def _matches(given: object, path: Path, language: str | None) -> bool:
     if item.get("language") not in (None, language) or item.get("scheme") not in (None, "file"):
         return False
     pattern = item.get("pattern")
-    return not isinstance(pattern, str) or Glob(pattern).matches(path.as_posix())
+    return not isinstance(pattern, str) or WatchGlob(pattern).matches(path.as_posix())

@@ -21,7 +21,7 @@ class _Task:
     percentage: int | None = None
 
 
-class Progress:
+class ServerWork:
     """The work that one server has begun and not ended.
 
     A server that loads a project or builds an index often reports *no problems* meanwhile, so an empty answer from

@@ -14,22 +14,22 @@ from lsp_bridge.language_client.specs.discovery import (
 )
 from lsp_bridge.language_client.specs.server_spec import (
     Command,
-    Found,
+    FoundServer,
     JsonObject,
-    Place,
     ServerSpec,
     Setup,
+    SetupContext,
     Unusable,
 )
 
 __all__ = [
     "Command",
-    "Found",
+    "FoundServer",
     "JsonObject",
     "LookUp",
-    "Place",
     "ServerSpec",
     "Setup",
+    "SetupContext",
     "Unusable",
     "find_server",
     "look_up",

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from lsp_bridge.language_client.specs.server_spec import (
     Command,
-    Found,
-    Place,
+    FoundServer,
     ServerSpec,
     Setup,
+    SetupContext,
     Unusable,
     brought,
     folders_of,
@@ -31,7 +31,7 @@ from lsp_bridge.language_client.specs.server_spec import (
 class LookUp:
     """What looking for a server came to."""
 
-    found: Found | None = None
+    found: FoundServer | None = None
     ignored: tuple[Path, ...] = ()
     """Programs of the workspace that would have been taken if it were trusted."""
     unusable: tuple[Unusable, ...] = ()
@@ -47,7 +47,7 @@ def find_server(
     own_bin: Path | None = None,
     trusted: bool = False,
     origin: Path | None = None,
-) -> Found | None:
+) -> FoundServer | None:
     """The server of ``spec`` that is to be started for the project at ``root``, or None; see ``look_up``."""
     return look_up(
         spec,
@@ -83,10 +83,10 @@ def look_up(
     unusable: list[Unusable] = []
     for command, program in _candidates(spec, workspace, root, path, own, trusted=trusted, origin=origin):
         # The folder of the server itself is where its companions are, too: shellcheck beside the daemon.
-        place = Place(workspace, program, os.pathsep.join([path, str(own)]), root, trusted, origin)
+        place = SetupContext(workspace, program, os.pathsep.join([path, str(own)]), root, trusted, origin)
         setup = spec.configure(place)
         if isinstance(setup, Setup):
-            found = Found(command.name, (str(program), *command.argv[1:], *setup.arguments), setup)
+            found = FoundServer(command.name, (str(program), *command.argv[1:], *setup.arguments), setup)
             return LookUp(found, (), tuple(unusable))
         if setup is not None:
             unusable.append(setup)
@@ -187,7 +187,7 @@ def _ignored(spec: ServerSpec, workspace: Path, root: Path | None) -> tuple[Path
             program = shutil.which(command.argv[0], path=str(folder))
             if program is None:
                 continue
-            place = Place(workspace, Path(program), str(folder), root, trusted=True)
+            place = SetupContext(workspace, Path(program), str(folder), root, trusted=True)
             if isinstance(spec.configure(place), Setup):
                 usable.append(Path(program))
     return tuple(usable)

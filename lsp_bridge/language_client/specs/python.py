@@ -6,13 +6,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lsp_bridge.language_client.specs.server_spec import VENVS, Command, Place, ServerSpec, Setup, languages
+from lsp_bridge.language_client.specs.server_spec import (
+    VENVS,
+    Command,
+    ServerSpec,
+    Setup,
+    SetupContext,
+    languages,
+)
 
 _FILES = languages(("python", ".py .pyi .pyw"))
 _ROOTS = ("pyproject.toml", "setup.py", "setup.cfg", "Pipfile", "requirements.txt")
 
 
-def _pyright(place: Place) -> Setup:
+def _pyright(place: SetupContext) -> Setup:
     python = _interpreter(place) if place.trusted else None
     analysis: dict[str, Any] = {
         # Basedpyright's own default, "recommended", reports style as errors. The project's configuration
@@ -36,7 +43,7 @@ def _pyright(place: Place) -> Setup:
     return Setup(settings=settings)
 
 
-def _interpreter(place: Place) -> str | None:
+def _interpreter(place: SetupContext) -> str | None:
     """The interpreter of the project's own environment."""
     for environment in _environments(place):
         for name in ("bin/python", "Scripts/python.exe"):
@@ -45,7 +52,7 @@ def _interpreter(place: Place) -> str | None:
     return None
 
 
-def _site_packages(place: Place) -> list[Path]:
+def _site_packages(place: SetupContext) -> list[Path]:
     """Where the project's packages are, found by looking only; no interpreter is asked."""
     folders: list[Path] = []
     for environment in _environments(place):
@@ -54,17 +61,17 @@ def _site_packages(place: Place) -> list[Path]:
     return folders
 
 
-def _environments(place: Place) -> list[Path]:
+def _environments(place: SetupContext) -> list[Path]:
     candidates = [folder / name for folder in place.folders for name in VENVS]
     return [folder for folder in candidates if (folder / "pyvenv.cfg").is_file()]
 
 
-def _ty(place: Place) -> Setup:
+def _ty(place: SetupContext) -> Setup:
     # It reads .venv by itself and executes nothing of it.
     return Setup(settings={"ty": {"diagnosticMode": "openFilesOnly"}})
 
 
-def _ruff(place: Place) -> Setup:
+def _ruff(place: SetupContext) -> Setup:
     return Setup(initialization_options={"settings": {"logLevel": "error", "organizeImports": False}})
 
 

@@ -33,7 +33,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SetupContext:
     """What a server's set-up may look at."""
 
     workspace: Path
@@ -87,10 +87,10 @@ class Unusable:
     """It could be used if the workspace were trusted."""
 
 
-Configure = Callable[[Place], Setup | Unusable | None]
+Configure = Callable[[SetupContext], Setup | Unusable | None]
 
 
-def _nothing_special(place: Place) -> Setup | Unusable | None:
+def _nothing_special(place: SetupContext) -> Setup | Unusable | None:
     return Setup()
 
 
@@ -134,7 +134,7 @@ class ServerSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundServer:
     """A server that can be started here."""
 
     name: str

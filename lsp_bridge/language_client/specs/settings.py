@@ -11,9 +11,9 @@ from lsp_bridge.language_client.specs.server_spec import (
     Command,
     Configure,
     JsonObject,
-    Place,
     ServerSpec,
     Setup,
+    SetupContext,
     Unusable,
 )
 
@@ -133,7 +133,7 @@ def _with(spec: ServerSpec, name: str, setting: LanguageServerSetting, problems:
 
 
 def _over(configure: Configure, settings: JsonObject, options: JsonObject) -> Configure:
-    def both(place: Place) -> Setup | Unusable | None:
+    def both(place: SetupContext) -> Setup | Unusable | None:
         setup = configure(place)
         if not isinstance(setup, Setup):
             return setup

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from lsp_bridge.language_client.specs.server_spec import (
     Command,
-    Place,
     ServerSpec,
     Setup,
+    SetupContext,
     Unusable,
     languages,
 )
 
 
-def _clangd(place: Place) -> Setup:
+def _clangd(place: SetupContext) -> Setup:
     # The index of the whole project is written to .cache/clangd in it: not in a folder of somebody else's.
     index = "--background-index" if place.trusted else "--background-index=false"
     return Setup(arguments=(index,))
 
 
-def _gopls(place: Place) -> Setup | Unusable:
+def _gopls(place: SetupContext) -> Setup | Unusable:
     if place.which("go") is None:
         return Unusable("gopls needs the go command on PATH")
     if place.trusted:
@@ -28,7 +28,7 @@ def _gopls(place: Place) -> Setup | Unusable:
     return Setup(settings={"gopls": {"env": safe}}, initialization_options={"env": safe})
 
 
-def _rust_analyzer(place: Place) -> Setup | Unusable:
+def _rust_analyzer(place: SetupContext) -> Setup | Unusable:
     if not place.trusted:
         return Unusable(
             "rust-analyzer runs build scripts and macros of the project, so it is started in trusted folders only",
@@ -39,7 +39,7 @@ def _rust_analyzer(place: Place) -> Setup | Unusable:
     return Setup(settings={"rust-analyzer": options}, initialization_options=options)
 
 
-def _bash(place: Place) -> Setup | Unusable:
+def _bash(place: SetupContext) -> Setup | Unusable:
     shellcheck = place.which("shellcheck")
     if shellcheck is None:
         # It would call every script clean.

@@ -15,9 +15,9 @@ from typing import Any, cast
 from lsp_bridge.language_client.specs.server_spec import (
     Ask,
     Command,
-    Place,
     ServerSpec,
     Setup,
+    SetupContext,
     Unusable,
     languages,
 )
@@ -39,7 +39,7 @@ _NATIVE = 7
 """The first version without tsserver."""
 
 
-def _typescript_7(place: Place) -> Setup | Unusable:
+def _typescript_7(place: SetupContext) -> Setup | Unusable:
     if place.executable.stem == "tsc":
         own = _version_beside(place.executable)
         if own is None or own < _NATIVE:
@@ -53,7 +53,7 @@ def _typescript_7(place: Place) -> Setup | Unusable:
     return Setup(settings=sections, initialization_options=dict(_PREFERENCES))
 
 
-def _language_server(place: Place) -> Setup | Unusable:
+def _language_server(place: SetupContext) -> Setup | Unusable:
     server = _tsserver(place)
     if server is None:
         # Without a path of our own it would run the workspace's node_modules/typescript.
@@ -74,7 +74,7 @@ def _language_server(place: Place) -> Setup | Unusable:
     )
 
 
-def _tsserver(place: Place) -> Path | None:
+def _tsserver(place: SetupContext) -> Path | None:
     """The project's, if that may be run, or the one installed beside typescript-language-server."""
     project = _projects_own(place)
     if place.trusted and project is not None and project[1] < _NATIVE:
@@ -89,7 +89,7 @@ def _tsserver(place: Place) -> Path | None:
     return None
 
 
-def _projects_own(place: Place) -> tuple[Path, int] | None:
+def _projects_own(place: SetupContext) -> tuple[Path, int] | None:
     """The TypeScript that the project has installed, and its major version. It is only read."""
     for folder in place.folders:
         package = folder / "node_modules" / "typescript"

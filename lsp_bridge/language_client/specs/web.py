@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lsp_bridge.language_client.specs.server_spec import Command, Place, ServerSpec, Setup, languages
+from lsp_bridge.language_client.specs.server_spec import Command, ServerSpec, Setup, SetupContext, languages
 
 _EXTRACTED = ("npm install -g vscode-langservers-extracted",)
 _WITH_COMMENTS = (
@@ -28,7 +28,7 @@ _TAGS = (
 """Tags of well-known YAML formats, which would be errors otherwise."""
 
 
-def _json(place: Place) -> Setup:
+def _json(place: SetupContext) -> Setup:
     return Setup(
         settings={"json": {"validate": {"enable": True}, "format": {"enable": False}, "schemas": []}},
         # Schemas are taken from files, never from addresses that a document names.
@@ -36,7 +36,7 @@ def _json(place: Place) -> Setup:
     )
 
 
-def _styles(place: Place) -> Setup:
+def _styles(place: SetupContext) -> Setup:
     checked = {"validate": True}
     return Setup(
         settings={"css": checked, "scss": checked, "less": checked},
@@ -44,7 +44,7 @@ def _styles(place: Place) -> Setup:
     )
 
 
-def _html(place: Place) -> Setup:
+def _html(place: SetupContext) -> Setup:
     return Setup(
         settings={
             "html": {"validate": {"scripts": True, "styles": True}, "format": {"enable": False}},
@@ -58,7 +58,7 @@ def _html(place: Place) -> Setup:
     )
 
 
-def _yaml(place: Place) -> Setup:
+def _yaml(place: SetupContext) -> Setup:
     yaml = {
         "validate": True,
         "format": {"enable": False},

@@ -32,7 +32,7 @@ class Watcher:
     """One registered pattern, ready to be matched."""
 
     base: Path
-    glob: Glob
+    glob: WatchGlob
     kinds: int
 
     def wants(self, path: Path, kind: ChangeKind) -> bool:
@@ -56,7 +56,7 @@ def watchers_of(options: Mapping[str, Any], root: Path) -> list[Watcher]:
     given = options.get("watchers")
     items = cast("list[object]", given) if isinstance(given, list) else []
     if len(items) > _MAX_WATCHERS:
-        return [Watcher(root, Glob("**"), _ALL_KINDS)]
+        return [Watcher(root, WatchGlob("**"), _ALL_KINDS)]
     watchers: list[Watcher] = []
     for item in items:
         if not isinstance(item, dict):
@@ -70,11 +70,11 @@ def watchers_of(options: Mapping[str, Any], root: Path) -> list[Watcher]:
         kinds = watcher.get("kind")
         if isinstance(pattern, str):
             number = kinds if isinstance(kinds, int) and not isinstance(kinds, bool) else _ALL_KINDS
-            watchers.append(Watcher(base, Glob(pattern), number))
+            watchers.append(Watcher(base, WatchGlob(pattern), number))
     return watchers
 
 
-class Glob:
+class WatchGlob:
     """LSP's glob (``*  ?  **  {a,b}  [!x]``) on a path with ``/``. Matching takes time linear in most paths."""
 
     def __init__(self, glob: str) -> None:

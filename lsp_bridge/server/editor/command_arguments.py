@@ -27,14 +27,14 @@ class Point(Model):
     character: int = Field(default=0, ge=0)
 
 
-class Span(Model):
+class LspRange(Model):
     """LSP's Range."""
 
     start: Point
     end: Point
 
 
-class Problem(Model):
+class GivenProblem(Model):
     """What of an LSP Diagnostic the model is told."""
 
     message: str
@@ -42,7 +42,7 @@ class Problem(Model):
     code: str | int | None = None
     severity: int | None = None
     """1 error, 2 warning, 3 information, 4 hint."""
-    range: Span | None = None
+    range: LspRange | None = None
 
 
 def _usable(value: object) -> object:
@@ -55,10 +55,10 @@ class About(Model):
     """The one argument of ``fix``, ``explain`` and ``ask``."""
 
     uri: str
-    range: Span | None = None
+    range: LspRange | None = None
     version: int | None = None
     """Of the document when the action was offered."""
-    diagnostics: Annotated[tuple[Problem, ...], BeforeValidator(_usable)] = ()
+    diagnostics: Annotated[tuple[GivenProblem, ...], BeforeValidator(_usable)] = ()
     """As LSP has them; each is taken by itself."""
     question: str = ""
     """For ``ask``: the person's own words, from a key binding that asks for them."""
@@ -72,7 +72,7 @@ class GivenAnswers(Model):
     """One for each question; none: skip them all."""
 
 
-class Decision(Model):
+class HunkDecision(Model):
     """The one argument of the commands about a proposed change.
 
     Without a ``request_id`` it is the one that has waited longest, without a ``path`` all its files.

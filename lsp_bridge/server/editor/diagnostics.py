@@ -19,7 +19,7 @@ from lsp_bridge.language_client.diagnostics.verdict import Raw, news, on_new_lin
 from lsp_bridge.language_client.text.problems import severe, to_problems
 from lsp_bridge.language_client.text.source_text import lines_of
 from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, PeerGone
-from lsp_bridge.server.editor.editor_answers import EditorAnswer, FileAnswer, checked
+from lsp_bridge.server.editor.editor_answers import EditorAnswer, EditorFileAnswer, checked
 from lsp_bridge.server.editor.stale_text import UNREADABLE, Replaced
 from tools.language import Problem, Severity
 
@@ -53,7 +53,7 @@ class EditorTiming:
 
 
 @dataclass(frozen=True, slots=True)
-class Unjudged:
+class UnansweredFile:
     """A file before the first change that the editor did not answer about."""
 
     text: str | None
@@ -67,7 +67,7 @@ class _Group:
     peer: EditorPeer
     generation: int
     uris: dict[Path, str]
-    known: dict[Path, FileAnswer]
+    known: dict[Path, EditorFileAnswer]
     covered: frozenset[Path]
 
 
@@ -112,7 +112,7 @@ class EditorDiagnostics:
         self.timing = timing or EditorTiming()
         self.path_of = path_of
         self.log = logger or logging.getLogger("goalwright.editor")
-        self.unjudged: dict[tuple[EditorPeer, Path], Unjudged] = {}
+        self.unjudged: dict[tuple[EditorPeer, Path], UnansweredFile] = {}
         """By editor, not by its name (two windows share one), and file."""
         self.replaced = Replaced()
         self._peers = peers
@@ -257,7 +257,7 @@ class EditorDiagnostics:
             texts = {**texts, **now}
             for path in open_ones:
                 answer = None if late is None else late.files.get(group.uris[path])
-                answers[path] = answer or FileAnswer("pending")
+                answers[path] = answer or EditorFileAnswer("pending")
         fresh = {path for path, answer in answers.items() if answer.freshness == "fresh"}
         for path in fresh:
             raw = severe(answers[path].diagnostics, least)
@@ -351,16 +351,16 @@ class EditorRun:
         elif answer is not None and any(file.freshness == "fresh" for file in answer.files.values()):
             verdict.answered.append(peer.name)
 
-    def _unjudged(self, group: _Group, path: Path, file: FileAnswer | None) -> Unjudged:
+    def _unjudged(self, group: _Group, path: Path, file: EditorFileAnswer | None) -> UnansweredFile:
         """What this change of ``path`` is to be compared with."""
         if (open_one := self._source.unjudged.get((group.peer, path))) is not None:
             return open_one
         known = None if file is None else file.before
         if known is None and (before := group.known.get(path)) is not None and before.freshness == "fresh":
             known = before.diagnostics
-        return Unjudged(self._before[path], known)
+        return UnansweredFile(self._before[path], known)
 
-    def _leave_open(self, group: _Group, path: Path, file: FileAnswer | None) -> None:
+    def _leave_open(self, group: _Group, path: Path, file: EditorFileAnswer | None) -> None:
         unjudged = self._source.unjudged
         unjudged[group.peer, path] = self._unjudged(group, path, file)
         gone = [key for key in unjudged if key[0].gone.is_set()]

@@ -22,7 +22,7 @@ _FRESHNESS: dict[str, Freshness] = {"fresh": "fresh", "pending": "pending", "unc
 
 
 @dataclass(frozen=True, slots=True)
-class FileAnswer:
+class EditorFileAnswer:
     """What one editor knows of one file; see ``EditorFileDiagnostics``."""
 
     freshness: Freshness
@@ -35,8 +35,8 @@ class EditorAnswer:
     """By uri, as the editor wrote them."""
 
     generation: int
-    files: Mapping[str, FileAnswer]
-    others: Mapping[str, FileAnswer]
+    files: Mapping[str, EditorFileAnswer]
+    others: Mapping[str, EditorFileAnswer]
 
 
 async def checked(raw: object) -> EditorAnswer | None:
@@ -60,8 +60,8 @@ def _size(files: object) -> int:
     )
 
 
-def _files(files: object) -> dict[str, FileAnswer]:
-    found: dict[str, FileAnswer] = {}
+def _files(files: object) -> dict[str, EditorFileAnswer]:
+    found: dict[str, EditorFileAnswer] = {}
     for file in _objects(files)[:_MAX_FILES]:
         uri, freshness = file.get("uri"), file.get("freshness")
         # Two answers about one file: nobody knows which of them holds.
@@ -73,7 +73,7 @@ def _files(files: object) -> dict[str, FileAnswer]:
         if not isinstance(file.get("diagnostics", []), list):
             continue
         before = file.get("before")
-        found[uri] = FileAnswer(
+        found[uri] = EditorFileAnswer(
             _FRESHNESS[freshness],
             _diagnostics(file.get("diagnostics")),
             None if before is None else _diagnostics(before),

@@ -128,7 +128,7 @@ class EditorFeatures:
                 given_answers = a.GivenAnswers.model_validate(given[0] if given else {})
                 await self._answer(self._asked(given_answers.request_id), given_answers.answers)
                 return None
-            decision = a.Decision.model_validate(given[0] if given else {})
+            decision = a.HunkDecision.model_validate(given[0] if given else {})
         except ValidationError as error:
             wrong = "; ".join(
                 f"{'.'.join(map(str, e['loc'])) or 'argument'}: {e['msg']}" for e in error.errors()[:5]
@@ -189,7 +189,7 @@ class EditorFeatures:
 
     # -- decisions --
 
-    async def _decide(self, command: str, decision: a.Decision) -> None:
+    async def _decide(self, command: str, decision: a.HunkDecision) -> None:
         named = decision.request_id
         request = self._visible(decision.path) if named is None else self._waiting(named)
         files = [file for file in request.files if decision.path in (None, file.path)]

@@ -25,7 +25,7 @@ from tools.base import ProposedFile
 from tools.localization import t
 
 
-class Waiting(Protocol):
+class QuestionInbox(Protocol):
     """The inbox of questions, as far as lenses need it."""
 
     def pending(self, session_id: str | None = None) -> list[PermissionRequest]:
@@ -46,7 +46,7 @@ class Proposal:
     change: ProposedFile
 
 
-def proposals(waiting: Waiting, path: Path) -> list[Proposal]:
+def proposals(waiting: QuestionInbox, path: Path) -> list[Proposal]:
     """What would change the file ``path`` (resolved), oldest first."""
     found: list[Proposal] = []
     for request in waiting.pending():
@@ -57,7 +57,9 @@ def proposals(waiting: Waiting, path: Path) -> list[Proposal]:
     return found
 
 
-async def code_lenses(waiting: Waiting, path: Path, text: str, decisions: Decisions) -> list[types.CodeLens]:
+async def code_lenses(
+    waiting: QuestionInbox, path: Path, text: str, decisions: Decisions
+) -> list[types.CodeLens]:
     """The lenses of a file whose text in the editor is ``text``."""
     lenses: list[types.CodeLens] = []
     for proposal in proposals(waiting, path):

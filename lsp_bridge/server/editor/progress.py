@@ -29,7 +29,7 @@ _TELLING = ("file_path", "path", "pattern", "command", "description")
 """Arguments of tools that say what a call is about, the best first."""
 
 
-class Progress:
+class ProgressBar:
     """One progress bar, or none where the client can show none. Nothing waits for it."""
 
     def __init__(

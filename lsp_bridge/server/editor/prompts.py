@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from daemon.model.tags import plain, plain_json
-from lsp_bridge.server.editor.command_arguments import ASK, FIX, Problem
+from lsp_bridge.server.editor.command_arguments import ASK, FIX, GivenProblem
 from tools.text.truncate import head, short
 
 MOST_PROBLEMS = 20
@@ -103,7 +103,9 @@ def exact(name: str) -> str:
     return plain_json(shown)
 
 
-def prompt(command: str, place: str, shown: Excerpt, problems: Sequence[Problem], question: str = "") -> str:
+def prompt(
+    command: str, place: str, shown: Excerpt, problems: Sequence[GivenProblem], question: str = ""
+) -> str:
     """The prompt for ``fix``, ``explain`` or ``ask`` about ``place`` (a ``reference``)."""
     several = len(problems) > 1
     if command == FIX:
@@ -128,7 +130,7 @@ def prompt(command: str, place: str, shown: Excerpt, problems: Sequence[Problem]
     return "\n\n".join(parts)
 
 
-def quoted(problems: Sequence[Problem], total: int = LAST) -> list[str]:
+def quoted(problems: Sequence[GivenProblem], total: int = LAST) -> list[str]:
     """Each problem, every line of it marked as a quotation. ``total``: lines of the file."""
     lines: list[str] = []
     for problem in problems[:MOST_PROBLEMS]:

@@ -90,7 +90,7 @@ class Quoting:
         return ""
 
 
-def _last(span: a.Span) -> int:
+def _last(span: a.LspRange) -> int:
     """The last line of a range. One that ends before the first character of a line does not have that line."""
     ends_above = span.end.character == 0 and span.end.line > span.start.line
     return span.end.line - 1 if ends_above else max(span.start.line, span.end.line)

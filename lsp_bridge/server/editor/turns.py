@@ -17,7 +17,7 @@ from daemon.model.meters import Metered
 from lsp_bridge.protocol import methods as p
 from lsp_bridge.protocol.handshake import RequestError
 from lsp_bridge.server.editor.command_arguments import SHOW_ANSWER_TITLE
-from lsp_bridge.server.editor.progress import Progress
+from lsp_bridge.server.editor.progress import ProgressBar
 from lsp_bridge.server.editor.prompts import one_line
 from lsp_bridge.server.editor.questions import Questions
 from lsp_bridge.server.editor.show_text import Showing
@@ -205,9 +205,9 @@ class Turns:
         """It has been answered."""
         self._questions.answered(event.request_id)
 
-    def progress(self, turn: _Turn, token: types.ProgressToken | None) -> Progress:
+    def progress(self, turn: _Turn, token: types.ProgressToken | None) -> ProgressBar:
         """A progress bar whose cancel ends the turn."""
-        return Progress(self._server, token, turn.cancel, self._tokens)
+        return ProgressBar(self._server, token, turn.cancel, self._tokens)
 
 
 class _Turn:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from daemon.core import Daemon
-from daemon.files.restore import Refused
+from daemon.files.restore import RestoreRefused
 from daemon.loop.planning import PersonPlan
 from daemon.loop.session import Busy, Session
 from daemon.model.base import Model
@@ -76,7 +76,7 @@ class GoalRequests:
             raise RequestError(
                 p.BUSY, t("{error} Without revertFiles a goal can be abandoned at any time.", error=error)
             ) from error
-        except Refused as error:
+        except RestoreRefused as error:
             raise RequestError(
                 p.HISTORY_CONFLICT,
                 t(

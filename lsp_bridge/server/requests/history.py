@@ -7,7 +7,7 @@ from typing import Any
 
 from daemon.core import Daemon
 from daemon.files.changes import FileSetChange
-from daemon.files.restore import Refused
+from daemon.files.restore import RestoreRefused
 from daemon.loop.restoring import Caller, Outcome, Restorer, UnknownChange
 from daemon.loop.session import Busy
 from daemon.model.base import Model
@@ -35,7 +35,7 @@ class HistoryRequests:
         restorer = await self._restorer(params.session_id)
         try:
             overview = await restorer.overview()
-        except Refused as error:
+        except RestoreRefused as error:
             raise RequestError(p.HISTORY_CONFLICT, str(error)) from error
         callers = restorer.callers()
         return p.HistoryResult(
@@ -106,7 +106,7 @@ async def _answered(work: Awaitable[Outcome], *, texts: bool = False) -> p.Histo
         raise RequestError(p.BUSY, str(error)) from error
     except UnknownChange as error:
         raise RequestError(p.UNKNOWN_REQUEST, str(error)) from error
-    except Refused as error:
+    except RestoreRefused as error:
         raise RequestError(p.HISTORY_CONFLICT, str(error)) from error
     contents = tuple(map(_text, outcome.contents)) if texts else ()
     return p.HistoryOutcome(target=outcome.target, files=outcome.files, texts=contents)

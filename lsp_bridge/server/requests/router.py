@@ -24,10 +24,10 @@ from daemon.model.branches import root_of
 from daemon.model.permissions import Trust
 from daemon.model.traces import SessionStatus, Trace
 from daemon.permission.explain import sandbox_words
-from daemon.provider.choose import Choice, is_provider_variable
+from daemon.provider.choose import ModelChoice, is_provider_variable
 from daemon.redaction import SECRETS
 from daemon.store.base import StoreError, UnknownTrace
-from daemon.store.paging import Told, events_after, told_events
+from daemon.store.paging import TranscriptEvent, events_after, told_events
 from daemon.trust import mode_in_force
 from lsp_bridge.protocol import methods as p
 from lsp_bridge.protocol.handshake import RequestError
@@ -56,7 +56,7 @@ from tools.text.truncate import head
 class ModelChooser(Protocol):
     """Finds the model for a client's environment and settings."""
 
-    async def __call__(self, env: dict[str, str], configured: str | None) -> Choice: ...
+    async def __call__(self, env: dict[str, str], configured: str | None) -> ModelChoice: ...
 
 
 Handler = Callable[[Any], Awaitable[Model]]
@@ -229,7 +229,7 @@ class Requests:
         earlier = len(shown) < len(session.state.messages)
         first = shown[0].sequence if earlier and shown else 0
         store = self._core.store
-        told = await told_events(store, session.session_id, first) if shown else Told(0)
+        told = await told_events(store, session.session_id, first) if shown else TranscriptEvent(0)
         # From here to the return nothing is awaited: the state and the subscription belong together.
         self._resume(session, choice)
         self._follow(session)
@@ -446,7 +446,7 @@ class Requests:
 
     # -- helpers --
 
-    async def _choice(self) -> Choice:
+    async def _choice(self) -> ModelChoice:
         return await self._choose(self._provider_env(), self.client_config().settings.model)
 
     def _provider_env(self) -> dict[str, str]:
@@ -456,7 +456,7 @@ class Requests:
         SECRETS.register_env(env)
         return env
 
-    def _adopt(self, session: Session, choice: Choice) -> None:
+    def _adopt(self, session: Session, choice: ModelChoice) -> None:
         """The session works with this client's settings, trust and keys from now on."""
         session.config = self.client_config()
         session.trust = self.client_trust()
@@ -465,7 +465,7 @@ class Requests:
         session.default_model = choice.model
         self._core.dump(session)
 
-    def _resume(self, session: Session, choice: Choice) -> None:
+    def _resume(self, session: Session, choice: ModelChoice) -> None:
         """Somebody is here to answer: what waited for that when the daemon stopped is asked again."""
         model = self._model(session.state.trace, choice)
         last = next((m.model for m in reversed(session.state.messages) if m.role == "assistant"), None)
@@ -484,7 +484,7 @@ class Requests:
             session.trust = "restricted"
             session.config = self.client_config()
 
-    def _tell_once(self, session: Session, choice: Choice) -> None:
+    def _tell_once(self, session: Session, choice: ModelChoice) -> None:
         """What the person should know, when a session's first prompt comes: by then somebody listens."""
         if session.state.messages or session.running:
             return
@@ -497,10 +497,10 @@ class Requests:
         if choice.notice and session.model == choice.model:
             session.notice("info", choice.notice, "demo" if choice.demo else "model")
 
-    def _info(self, session: Session, choice: Choice) -> p.SessionInfo:
+    def _info(self, session: Session, choice: ModelChoice) -> p.SessionInfo:
         return self._described(session.state.trace, session.status, choice, session.foreign)
 
-    def _trace_info(self, trace: Trace, choice: Choice) -> p.SessionInfo:
+    def _trace_info(self, trace: Trace, choice: ModelChoice) -> p.SessionInfo:
         session = self._core.live(trace.trace_id)
         if session is not None:
             return self._info(session, choice)
@@ -509,11 +509,13 @@ class Requests:
             trace = trace.model_copy(update={"model": None, "mode": None})
         return self._described(trace, "idle", choice, foreign)
 
-    def _model(self, trace: Trace, choice: Choice) -> str:
+    def _model(self, trace: Trace, choice: ModelChoice) -> str:
         """Return the model of a session under this client's settings, as ``Session.model`` would."""
         return trace.model or self.client_config().settings.models.get(trace.agent) or choice.model
 
-    def _described(self, trace: Trace, status: SessionStatus, choice: Choice, foreign: bool) -> p.SessionInfo:
+    def _described(
+        self, trace: Trace, status: SessionStatus, choice: ModelChoice, foreign: bool
+    ) -> p.SessionInfo:
         model = self._model(trace, choice)
         trust = self.client_trust()
         return p.SessionInfo(
@@ -527,5 +529,5 @@ class Requests:
         )
 
 
-def _told(told: Told) -> tuple[p.Told, ...]:
+def _told(told: TranscriptEvent) -> tuple[p.Told, ...]:
     return tuple(p.Told(after=after, event=event) for after, event in told.events)

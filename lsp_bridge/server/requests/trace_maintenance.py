@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from daemon.keeping import InUse, Keeping
 from daemon.model.base import Model
-from daemon.store.pruning import Limits
+from daemon.store.pruning import PruneLimits
 from lsp_bridge.protocol import methods as p
 from lsp_bridge.protocol import traces as k
 from lsp_bridge.protocol.handshake import BUSY, INVALID_PARAMS, RequestError
@@ -82,7 +82,7 @@ class KeepingRequests:
     async def prune(self, params: k.TracePruneParams) -> k.TracePruneResult:
         """Delete old traces."""
         settings = self._keeping().limits()
-        given = Limits(params.keep_days, params.max_mb, params.keep)
+        given = PruneLimits(params.keep_days, params.max_mb, params.keep)
         # A limit that somebody names is meant alone: what the settings say beside it would delete more.
         limits = given if given.any else settings
         done = await self._keeping().prune(limits, dry_run=params.dry_run)

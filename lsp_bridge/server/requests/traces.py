@@ -8,7 +8,7 @@ from typing import Any
 
 from daemon.api.address import ApiError
 from daemon.api.door import ApiDoor
-from daemon.api.lines import Line, Part, begun_with, live_branches, newest, page_of
+from daemon.api.lines import MessageRange, SessionLine, begun_with, live_branches, newest, page_of
 from daemon.core import Daemon
 from daemon.model.base import Model
 from daemon.model.branches import BRANCH_ID, child_id
@@ -60,7 +60,7 @@ class TraceRequests:
 
         def choose() -> p.TraceMessagesResult:
             goals = _goals(GoalForest(tree), params)
-            line = Line(newest(messages, _part(params), goals), branches, first)
+            line = SessionLine(newest(messages, _part(params), goals), branches, first)
             return self._page(session_id, line, params, goals, lives)
 
         return await asyncio.to_thread(choose)
@@ -74,7 +74,7 @@ class TraceRequests:
         found = self._core.store.messages(
             session_id, limit=params.limit + 1, before=params.before, goal_ids=goals
         )
-        return self._page(session_id, Line(found, branches, first), params, goals, {})
+        return self._page(session_id, SessionLine(found, branches, first), params, goals, {})
 
     def _state(self, session_id: str) -> SessionState | None:
         live = self._core.live(session_id)
@@ -83,17 +83,19 @@ class TraceRequests:
     def _page(
         self,
         session_id: str,
-        line: Line,
+        line: SessionLine,
         params: p.TraceMessagesParams,
         goals: frozenset[str | None] | None,
-        lives: Mapping[str, Line],
+        lives: Mapping[str, SessionLine],
     ) -> p.TraceMessagesResult:
         shown, has_earlier = page_of(self._core.store, lives, session_id, line, goals, _part(params))
         return p.TraceMessagesResult(messages=tuple(shown), has_earlier=has_earlier)
 
 
-def _part(params: p.TraceMessagesParams) -> Part:
-    return Part(params.limit, params.before, inherited=params.inherited, descendants=params.descendants)
+def _part(params: p.TraceMessagesParams) -> MessageRange:
+    return MessageRange(
+        params.limit, params.before, inherited=params.inherited, descendants=params.descendants
+    )
 
 
 def _goals(forest: GoalForest, params: p.TraceMessagesParams) -> frozenset[str | None] | None:

@@ -16,7 +16,7 @@ import pytest
 from daemon.files.eyes import NoEyes, OpenEyes
 from lsp_bridge.language_client.branch_language_services import BranchEyes, CopyEyes
 from lsp_bridge.language_client.diagnostics.service import ServerDiagnostics
-from lsp_bridge.language_client.pool.server_choice import Choice
+from lsp_bridge.language_client.pool.server_choice import ServerChoice
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.server.fresh_answers import Timing
 from lsp_bridge.language_client.server.language_server import LanguageServer
@@ -60,8 +60,8 @@ async def change(eyes: CopyEyes, path: Path, text: str) -> DiagnosticsReport:
     return await asyncio.wait_for(run.report(), HANG_S)
 
 
-def chosen(*specs: ServerSpec, timing: Timing = SOON, trusted: bool = False) -> Callable[[], Choice]:
-    choice = Choice(specs, timing, "hint", trusted)
+def chosen(*specs: ServerSpec, timing: Timing = SOON, trusted: bool = False) -> Callable[[], ServerChoice]:
+    choice = ServerChoice(specs, timing, "hint", trusted)
     return lambda: choice
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from daemon.model.messages import TextPart
 from daemon.provider.base import PartStop, ProviderError, TextDelta
-from daemon.provider.choose import Choice
+from daemon.provider.choose import ModelChoice
 from daemon.store.base import StoreError
 from lsp_bridge.protocol import methods
 from lsp_bridge.protocol.handshake import (
@@ -652,7 +652,7 @@ async def test_nothing_newer_than_the_answer_comes_before_it_and_nothing_is_miss
     steps = [step for n in range(turns) for step in (Call("goal", {"add": f"goal {n}"}), "Some words.")]
     chance = random.Random(1)
 
-    async def dawdling(env: dict[str, str], configured: str | None) -> Choice:
+    async def dawdling(env: dict[str, str], configured: str | None) -> ModelChoice:
         for _ in range(chance.randrange(5)):
             await asyncio.sleep(0)
         return await choose(env, configured)

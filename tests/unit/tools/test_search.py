@@ -175,7 +175,7 @@ def test_folders_without_files_do_not_keep_a_walk(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(ripgrep, "TIMEOUT_S", 0)
     (tmp_path / "a/b/c").mkdir(parents=True)
     (tmp_path / "a/b/c/x.py").touch()
-    assert ripgrep._walk(tmp_path) == ripgrep.Found(cut=True)  # pyright: ignore[reportPrivateUsage]
+    assert ripgrep._walk(tmp_path) == ripgrep.SearchResult(cut=True)  # pyright: ignore[reportPrivateUsage]
 
 
 async def test_a_search_that_takes_too_long_is_stopped(

@@ -22,7 +22,7 @@ from daemon.api.frames import (
     framed,
     unframed,
 )
-from daemon.api.limits import Limits
+from daemon.api.limits import ClientLimits
 from daemon.model.branches import child_id
 from daemon.model.encoding import json_bytes
 from daemon.model.events import AffectedGoal, Delta, Event, GoalUpdated, Notice, TraceCompleted
@@ -160,7 +160,7 @@ def test_a_frame_made_of_the_stored_line_says_what_one_made_of_the_event_says(
     tmp_path: Path, session_id: str
 ) -> None:
     store = FileTraceStore(tmp_path / ".trace")
-    bench = Watched(store, Limits())
+    bench = Watched(store, ClientLimits())
     for opened in dict.fromkeys((TRACE, child_id(TRACE, "A"), session_id)):
         bench.begin(opened)
     seen: list[Event] = []
@@ -188,7 +188,7 @@ def test_a_frame_made_of_the_stored_line_says_what_one_made_of_the_event_says(
 
 def test_a_line_is_offered_of_the_last_event_alone_and_no_store_has_to(tmp_path: Path) -> None:
     store = FileTraceStore(tmp_path / ".trace")
-    bench = Watched(store, Limits())
+    bench = Watched(store, ClientLimits())
     bench.begin()
     first, last = bench.notices(2)
     assert store.line(first) is None

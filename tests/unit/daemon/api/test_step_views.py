@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.api.limits import Limits
+from daemon.api.limits import ClientLimits
 from daemon.api.reader import TraceReader
 from daemon.api.step_views import CUT, StepViews
 from daemon.model.events import Event
@@ -18,7 +18,7 @@ from tests.fakes.watched import TRACE, Watched
 
 @pytest.fixture
 def bench() -> Watched:
-    found = Watched(MemoryTraceStore(), Limits())
+    found = Watched(MemoryTraceStore(), ClientLimits())
     found.begin()
     found.work(25)
     found.emit(found.goal("sub", "1"), found.focus("sub"))

@@ -17,7 +17,7 @@ from tests.fakes.explored import LINK, PLAIN, PROGRAM, created, deleted, explore
 from tests.fakes.models import Hold
 from tests.fakes.waiting import until
 from tools.base import PermissionDenied, ToolError
-from tools.ports import Told
+from tools.ports import WorkOutcome
 
 PERSON = {"explore_choice": "person"}
 
@@ -26,7 +26,7 @@ def codes(bench: Bench) -> list[str]:
     return [event.code for event in bench.events(Notice) if event.about == "1"]
 
 
-def picking(session: Session, *choice: str, by: str = "VS Code") -> asyncio.Task[Told]:
+def picking(session: Session, *choice: str, by: str = "VS Code") -> asyncio.Task[WorkOutcome]:
     return asyncio.create_task(branch_actions.select_for_person(session, choice, by))
 
 
@@ -120,7 +120,7 @@ async def test_nobody_in_time_means_that_nothing_is_chosen(tmp_path: Path) -> No
         assert not (bench.workspace / "a.py").exists()
 
 
-async def model_picks(session: Session, *choice: str) -> Told:
+async def model_picks(session: Session, *choice: str) -> WorkOutcome:
     permission = CallPermission(session.services.permissions, session, CallInfo("call_1", "explore"))
     return await merging.select(session, choice, permission, "call_1")
 

@@ -17,7 +17,7 @@ import pytest
 
 from daemon.copies.base import WorkingCopy
 from daemon.copies.choice import copies_for
-from daemon.explore.surroundings import Surroundings, surroundings
+from daemon.explore.surroundings import BranchEnvironment, surroundings
 from daemon.files.eyes import NoDiagnostics, NoEyes
 from daemon.files.history import SessionHistory
 from daemon.loop.services import Services
@@ -57,7 +57,7 @@ class Watching(NoEyes):
 class Branch:
     main: Services
     copy: WorkingCopy
-    around: Surroundings
+    around: BranchEnvironment
     eyes: Watching
 
     @property

@@ -20,7 +20,7 @@ from daemon.permission.service import CallInfo, CallPermission
 from tests.fakes.branches import FILES, explore, exploring, ran, repository, told
 from tests.fakes.models import Call
 from tools.base import ToolError
-from tools.ports import Told
+from tools.ports import WorkOutcome
 
 TWO = [explore("one", "two"), "Done."]
 IGNORING = {**FILES, ".gitignore": "*.local\nout/\n.trace/\n__pycache__/\n"}
@@ -30,7 +30,7 @@ def write(name: str, content: str) -> Call:
     return Call("write", {"file_path": name, "content": content})
 
 
-def selecting(session: Session, *choice: str) -> asyncio.Task[Told]:
+def selecting(session: Session, *choice: str) -> asyncio.Task[WorkOutcome]:
     permission = CallPermission(session.services.permissions, session, CallInfo("call_1", "explore"))
     return asyncio.create_task(select(session, choice, permission, "call_1"))
 

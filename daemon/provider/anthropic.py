@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from daemon.provider import anthropic_wire, errors, http
 from daemon.provider.answer_guard import AnswerRefused, provider_error
@@ -22,6 +22,7 @@ from daemon.provider.anthropic_stream import MessageBuilder
 from daemon.provider.base import ModelRequest, ProviderError, ProviderEvent
 from daemon.provider.http import EventReader
 from daemon.version import product_version
+from tools.json_access import mapping
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _decoded(data: bytes, message: MessageBuilder) -> dict[str, Any]:
         if data == b"[DONE]":  # some imitations of the API end with it, as another API does
             return {}
         raise message.broken(t("not the JSON that was expected")) from None
-    return cast("dict[str, Any]", event) if isinstance(event, dict) else {}
+    return mapping(event)
 
 
 async def _read_to_end(pieces: AsyncIterator[bytes]) -> None:
@@ -172,9 +173,9 @@ def _said(
     body: object, text: str, response: aiohttp.ClientResponse, access: Credential, request: ModelRequest
 ) -> ProviderError:
     """Return the ProviderError for an error that the server reported by status or within an answer."""
-    whole = cast("dict[str, object]", body) if isinstance(body, dict) else {}
+    whole = mapping(body)
     inner = whole.get("error")
-    said = cast("dict[str, object]", inner) if isinstance(inner, dict) else {}
+    said = mapping(inner)
     words = said.get("message") or (inner if isinstance(inner, str) else "") or whole.get("message") or text
     failure = errors.Failure(
         status=response.status,

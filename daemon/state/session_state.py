@@ -50,6 +50,7 @@ from daemon.plan.tree import Added, Moved, PlanTree, Removed, Updated
 from daemon.state.children import Children
 from daemon.state.notes import JOB_ENDED, JOB_KILLED, with_note, with_notice
 from daemon.state.spending import Spending
+from tools.json_access import mapping
 
 _NAMES = ("title", "titled_by", "summary", "summarized_by", "model", "agent")
 """What events change of the metadata; its numbers are counted, and its id and place never change."""
@@ -409,7 +410,7 @@ class SessionState:
         self.untrusted_instructions.update(instructions_of(result.metadata, UNTRUSTED_KEY))
         files = cast("list[object]", result.metadata.get("files") or [result.metadata])
         for entry in files:
-            fields = cast("dict[str, object]", entry) if isinstance(entry, dict) else {}
+            fields = mapping(entry)
             path, sha256 = fields.get("path"), fields.get("sha256")
             if isinstance(path, str) and isinstance(sha256, str):
                 self.seen_files[str(Path(self.trace.workspace, path))] = sha256

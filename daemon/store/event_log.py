@@ -12,7 +12,9 @@ import json
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import BinaryIO, NamedTuple, TypeVar, cast
+from typing import BinaryIO, NamedTuple, TypeVar
+
+from tools.json_access import mapping
 
 MAX_LINE = 64 * 1024 * 1024
 """Bytes of an event. A longer one is refused when it is written, and skipped when it is read."""
@@ -49,7 +51,7 @@ class LogLine(NamedTuple):
             value: object = json.loads(self.data)
         except (ValueError, RecursionError):
             return {}, None
-        raw = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+        raw = mapping(value)
         event_id = raw.get("event_id")
         return raw, event_id if type(event_id) is int and 0 < event_id <= MAX_ID else None
 

@@ -16,11 +16,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
 from daemon.store.leftovers import holds_trace
+from tools.json_access import mapping
 from tools.localization import t
 
 MB = 1_000_000
@@ -205,5 +206,5 @@ def _meta(path: Path) -> dict[str, Any]:
     with contextlib.suppress(OSError, ValueError, RecursionError):
         if path.is_file() and not path.is_symlink() and path.stat().st_size <= _MAX_META:
             value: object = json.loads(path.read_bytes())
-            return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+            return mapping(value)
     return {}

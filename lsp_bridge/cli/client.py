@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from daemon.runtime import Address
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, preamble
+from tools.json_access import mapping
 from tools.localization import t
 
 NotificationHandler = Callable[[str, dict[str, Any]], None]
@@ -147,7 +148,7 @@ class Client:
             self._pending.pop(number, None)
             if future.done() and not future.cancelled():
                 future.exception()  # seen, also when sending failed first: else asyncio complains about it
-        return cast("dict[str, Any]", result) if isinstance(result, dict) else {}
+        return mapping(result)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification. Raises ConnectionLost."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lsp_bridge.protocol.json_access import mapping, mappings, string, strings
+from tools.json_access import mapping, mappings, string, strings
 from tools.localization import noted, t
 from tools.text.terminal import LONGEST_TITLE, shown, shown_brief, shown_line
 

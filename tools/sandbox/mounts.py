@@ -225,7 +225,7 @@ def _put_together(workspace: Path, found: Survey) -> None:
             _git(name, workspace, found)
             repositories[path] = path
         found.hidden += [path / one for one in folder.hidden]
-        known.closed |= {it for one in folder.closed if (it := _identity(path / one))}
+        known.closed |= {it for one in folder.closed if (it := identity_if_there(path / one))}
         found.kept += [path / one for one in folder.kept]
         for one in folder.links:
             _led_to(path / one, workspace, found)
@@ -345,7 +345,7 @@ def identity(path: Path | str) -> str:
     return f"{info.st_dev}:{info.st_ino}:{kind:o}:{link}"
 
 
-def _identity(path: Path) -> str:
+def identity_if_there(path: Path) -> str:
     try:
         return identity(path)
     except OSError:
@@ -358,7 +358,7 @@ def _git(name: str, workspace: Path, found: Survey) -> None:
     if name:
         found.pinned.append(path)
     for inner in STOPPED:
-        if (it := _identity(path / inner)) and (lines := would_run(path / inner)):
+        if (it := identity_if_there(path / inner)) and (lines := would_run(path / inner)):
             found.known.stopped[it] = lines
     for inner in (*KEPT_OF_GIT, WORKTREES):
         part = path / inner
@@ -403,7 +403,7 @@ def _led_to_by_settings(git_dir: Path, top: Path, workspace: Path, found: Survey
             continue
         name = path.relative_to(workspace).as_posix()
         found.known.named.append(name)
-        if not (it := _identity(path)):
+        if not (it := identity_if_there(path)):
             continue
         found.known.things[name] = it
         if not path.is_symlink() and path == Path(os.path.realpath(path)):

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 
 from tools.files.protected_names import is_protected_name
 from tools.sandbox.git_files import KEPT_OF_GIT, STOPPED, WORKTREES, is_bare, would_run
-from tools.sandbox.mounts import Known, identity, stamp_of
+from tools.sandbox.mounts import Known, identity, identity_if_there, stamp_of
 
 _PATH = getattr(os, "O_PATH", 0) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _LINK = f":{stat.S_IFLNK:o}:"
@@ -105,7 +105,7 @@ def _candidates(
                 yield from _identified(workspace, folder)
             continue
         if is_bare({entry.name for entry in listed}):
-            if _identity(workspace / folder) in known.bare:
+            if identity_if_there(workspace / folder) in known.bare:
                 yield from _of_repository(workspace, folder, known)
             else:
                 yield from _identified(workspace, f"{below}HEAD")
@@ -119,7 +119,7 @@ def _candidates(
                 continue
             if entry.name.lower() == ".git":
                 yield from _of_repository(workspace, name, known)
-            elif not known.closed or _identity(workspace / name) not in known.closed:
+            elif not known.closed or identity_if_there(workspace / name) not in known.closed:
                 waiting.append(name)
 
 
@@ -148,15 +148,8 @@ def _of_repository(workspace: Path, name: str, known: Known) -> Iterator[tuple[s
 
 
 def _identified(workspace: Path, name: str) -> Iterator[tuple[str, str]]:
-    if it := _identity(workspace / name):
+    if it := identity_if_there(workspace / name):
         yield name, it
-
-
-def _identity(path: Path) -> str:
-    try:
-        return identity(path)
-    except OSError:
-        return ""
 
 
 def _listed(path: Path, opened: list[tuple[Path, int]]) -> list[os.DirEntry[str]] | None:

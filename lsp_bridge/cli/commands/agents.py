@@ -10,7 +10,7 @@ from lsp_bridge.cli.commands.session_command import SessionConnection, about_ses
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.text import fit, one_line, shown_line
-from lsp_bridge.protocol.json_access import mappings, string, strings
+from tools.json_access import mappings, string, strings
 from tools.localization import noted, t
 
 _WHOSE = {"user": noted("yours"), "workspace": noted("of this folder")}

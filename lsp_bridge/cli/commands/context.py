@@ -11,7 +11,7 @@ from lsp_bridge.cli.commands.session_command import SessionConnection, about_ses
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.text import fit, one_line, pad, share, shown, shown_line, tokens, width
-from lsp_bridge.protocol.json_access import integer, mapping, mappings, string, strings
+from tools.json_access import integer, mapping, mappings, string, strings
 from tools.localization import n, noted, t
 from tools.text.truncate import short
 

@@ -16,7 +16,7 @@ from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Clock, Greeting, Launcher, LaunchError, SystemClock, runtime_paths
 from lsp_bridge.cli.run.turn import CLIENT_NAME, EXIT_FAILED, EXIT_OK
 from lsp_bridge.cli.text import clean, fit, one_line, pad, state, width
-from lsp_bridge.protocol.json_access import integer, mapping, mappings, number, string
+from tools.json_access import integer, mapping, mappings, number, string
 from tools.localization import t
 
 _REQUEST_S = 10.0

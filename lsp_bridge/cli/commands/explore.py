@@ -22,7 +22,7 @@ from lsp_bridge.cli.run.branch_lines import CHOOSING, exploration_lines, score_l
 from lsp_bridge.cli.run.hunk_prompt import edited, editor
 from lsp_bridge.cli.run.view import TextView
 from lsp_bridge.cli.text import fit, one_line, shown, shown_line, state
-from lsp_bridge.protocol.json_access import mapping, mappings, string
+from tools.json_access import mapping, mappings, string
 from tools.localization import t
 
 ExploreAction = Literal["list", "show", "diff", "pick", "leave", "remove", "patch"]

@@ -12,7 +12,7 @@ from lsp_bridge.cli.commands.session_command import SessionConnection, about_ses
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.text import fit, one_line, shown_line
-from lsp_bridge.protocol.json_access import integer, mappings, string
+from tools.json_access import integer, mappings, string
 from tools.localization import noted, t
 
 Action = Literal["history", "undo", "redo", "restore"]

@@ -11,7 +11,7 @@ from lsp_bridge.cli.commands.session_command import SessionConnection, about_ses
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.text import clean, money, share, shown_line, tokens
-from lsp_bridge.protocol.json_access import integer, mapping, number, string
+from tools.json_access import integer, mapping, number, string
 from tools.localization import noted, t
 
 _COMPACT_S = 600.0

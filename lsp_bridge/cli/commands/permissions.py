@@ -14,8 +14,8 @@ from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.run.turn import EXIT_FAILED, EXIT_OK
 from lsp_bridge.cli.text import clean, shown_line
-from lsp_bridge.protocol.json_access import mapping, mappings, string, strings
 from lsp_bridge.protocol.permission_text import reason_lines, rule_words
+from tools.json_access import mapping, mappings, string, strings
 from tools.localization import noted, t
 
 _SCOPES = {

@@ -14,7 +14,7 @@ from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.run.goal_lines import MARKS
 from lsp_bridge.cli.run.turn import EXIT_OK, RunOptions, run
 from lsp_bridge.cli.text import Style, fit, money, one_line, state, tokens
-from lsp_bridge.protocol.json_access import integer, mapping, mappings, number, string
+from tools.json_access import integer, mapping, mappings, number, string
 from tools.localization import t
 
 GoalAction = Literal["add", "rename", "move", "focus", "done", "abandon"]

@@ -17,7 +17,7 @@ from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError
 from lsp_bridge.cli.run.newest_session import newest
 from lsp_bridge.cli.run.turn import CLIENT_NAME, EXIT_FAILED, EXIT_OK
 from lsp_bridge.cli.text import shown
-from lsp_bridge.protocol.json_access import mapping, string
+from tools.json_access import mapping, string
 from tools.localization import t
 
 REQUEST_S = 60.0

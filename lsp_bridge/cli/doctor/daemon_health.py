@@ -16,7 +16,7 @@ from daemon.version import product_version
 from lsp_bridge.cli.doctor.report import Check, State
 from lsp_bridge.cli.doctor.versions import ask
 from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError, runtime_paths
-from lsp_bridge.protocol.json_access import integer, string
+from tools.json_access import integer, string
 from tools.localization import noted, t
 from tools.process.environment import kept_back
 from tools.process.programs import find_program

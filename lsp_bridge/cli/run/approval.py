@@ -18,7 +18,6 @@ from lsp_bridge.cli.run.hunk_prompt import EditText, FileAnswers, can_choose, ch
 from lsp_bridge.cli.run.view import TextView
 from lsp_bridge.cli.text import one_line, shown_line
 from lsp_bridge.protocol.handshake import INVALID_PARAMS, STORE_FAILED, UNKNOWN_REQUEST
-from lsp_bridge.protocol.json_access import mapping, mappings, string
 from lsp_bridge.protocol.permission_text import (
     SCOPES,
     asked_lines,
@@ -32,6 +31,7 @@ from lsp_bridge.protocol.permission_text import (
     typed_answer,
     warning_lines,
 )
+from tools.json_access import mapping, mappings, string
 from tools.localization import noted, t
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from daemon.explore.check_words import NOT_RUN, duration_words, ended_words
 from lsp_bridge.cli.text import Style, money, one_line, pad, state, tokens, width
-from lsp_bridge.protocol.json_access import integer, mapping, mappings, number, string
+from tools.json_access import integer, mapping, mappings, number, string
 from tools.localization import noted, t
 
 _SUBAGENT = re.compile(r"s[0-9]+")

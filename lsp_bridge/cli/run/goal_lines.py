@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lsp_bridge.cli.text import Style, one_line
-from lsp_bridge.protocol.json_access import mapping, mappings, string
+from tools.json_access import mapping, mappings, string
 
 MARKS = {"completed": "✓", "in_progress": "→", "abandoned": "✗", "pending": "○"}
 

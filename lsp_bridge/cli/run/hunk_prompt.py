@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lsp_bridge.cli.text import shown_line
-from lsp_bridge.protocol.json_access import integer, mappings, string
+from tools.json_access import integer, mappings, string
 from tools.localization import t
 
 FileAnswers = list[dict[str, Any]]

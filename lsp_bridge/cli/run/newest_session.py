@@ -7,7 +7,7 @@ from typing import Any
 
 from lsp_bridge.cli.client import Client, RpcError
 from lsp_bridge.cli.text import one_line
-from lsp_bridge.protocol.json_access import mapping, mappings, string
+from tools.json_access import mapping, mappings, string
 from tools.localization import t
 
 _PAGE = 50

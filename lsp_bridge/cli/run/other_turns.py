@@ -16,7 +16,7 @@ from lsp_bridge.cli.client import Client, ConnectionLost, RpcError
 from lsp_bridge.cli.run.approval import Approver
 from lsp_bridge.cli.run.branch_lines import CHOOSING, asked_title
 from lsp_bridge.cli.text import one_line, shown_line
-from lsp_bridge.protocol.json_access import string, strings
+from tools.json_access import string, strings
 from tools.localization import t
 
 _LOOK_S = 1.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lsp_bridge.cli.text import share
-from lsp_bridge.protocol.json_access import integer, mapping, number, string
+from tools.json_access import integer, mapping, number, string
 from tools.localization import t
 
 

@@ -24,7 +24,7 @@ from lsp_bridge.cli.run.other_turns import Others
 from lsp_bridge.cli.run.view import JsonView, RunOutcome, TextView, Totals, View
 from lsp_bridge.cli.run.waiting import WaitingSign
 from lsp_bridge.cli.text import clean
-from lsp_bridge.protocol.json_access import integer, mapping, mappings, string, strings
+from tools.json_access import integer, mapping, mappings, string, strings
 from tools.localization import noted, t
 
 CLIENT_NAME = "terminal"

@@ -12,7 +12,6 @@ from lsp_bridge.cli.run.goal_lines import GoalLines
 from lsp_bridge.cli.run.totals import RunOutcome as RunOutcome
 from lsp_bridge.cli.run.totals import Totals as Totals
 from lsp_bridge.cli.text import Cleaner, Style, clean, fit, one_line, shown_line
-from lsp_bridge.protocol.json_access import integer, mapping, mappings, number, string, strings
 from lsp_bridge.protocol.permission_text import (
     action_detail,
     model_lines,
@@ -20,6 +19,7 @@ from lsp_bridge.protocol.permission_text import (
     question_lines,
     warning_lines,
 )
+from tools.json_access import integer, mapping, mappings, number, string, strings
 from tools.localization import t
 from tools.text.truncate import short
 
@@ -332,7 +332,7 @@ class TextView:
         if len(lines) > _OUTPUT_TAIL:
             self.line(self._style.dim(t("    … {count} lines", count=len(lines) - _OUTPUT_TAIL)))
         for line in lines[-_OUTPUT_TAIL:]:
-            self.line(self._style.dim(f"    {one_line_keeping_blanks(line)}"))
+            self.line(self._style.dim(f"    {short(line, 200)}"))
 
     # -- the rest ------------------------------------------------------------------------------------------
 
@@ -377,11 +377,6 @@ def diagnostics_lines(content: str) -> list[str]:
             severity, _, rest = one_line(raw, 300).partition(" ")
             lines.append(f"{severity} {one_line(path)} {rest}" if path else f"{severity} {rest}")
     return lines
-
-
-def one_line_keeping_blanks(line: str, limit: int = 200) -> str:
-    """A line of output, cut; its indentation matters."""
-    return short(line, limit)
 
 
 def _main_argument(part: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from lsp_bridge.protocol.json_access import mapping, mappings
+from tools.json_access import mapping, mappings
 from tools.localization import t
 
 _SHOWN_AFTER_S = 3

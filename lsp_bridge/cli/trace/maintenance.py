@@ -24,7 +24,7 @@ from lsp_bridge.cli.text import fit, one_line, shown, shown_line
 from lsp_bridge.cli.trace.options import TraceOptions
 from lsp_bridge.cli.trace.stored_traces import all_of, chosen, store_of
 from lsp_bridge.protocol.handshake import RequestError
-from lsp_bridge.protocol.json_access import integer, mappings, string, strings
+from tools.json_access import integer, mappings, string, strings
 from tools.localization import n, t
 
 if TYPE_CHECKING:

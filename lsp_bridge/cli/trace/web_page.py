@@ -18,7 +18,7 @@ from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Clock, Greeting, Launcher, LaunchError, SystemClock
 from lsp_bridge.cli.run.turn import CLIENT_NAME, EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from lsp_bridge.cli.trace.options import TraceOptions
-from lsp_bridge.protocol.json_access import string
+from tools.json_access import string
 from tools.localization import t
 
 _REQUEST_S = 30.0

@@ -11,7 +11,9 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, cast
+from typing import Any
+
+from tools.json_access import mapping
 
 MAX_MESSAGE_BYTES = 64_000_000
 MAX_LINE_BYTES = 1 << 16
@@ -128,6 +130,6 @@ class ServerError(Exception):
     @classmethod
     def from_wire(cls, error: object) -> ServerError:
         """From the ``error`` member of a response, which may be anything."""
-        body: Mapping[str, Any] = cast("dict[str, Any]", error) if isinstance(error, dict) else {}
+        body: Mapping[str, Any] = mapping(error)
         code = body.get("code")
         return cls(str(body.get("message", error)), code if isinstance(code, int) else 0, body.get("data"))

@@ -19,7 +19,7 @@ import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import cattrs
 from lsprotocol.types import ResponseError
@@ -35,6 +35,7 @@ from lsp_bridge.language_client.connection.framing import (
     messages,
 )
 from lsp_bridge.language_client.connection.process import ServerProcess, ended, start_server
+from tools.json_access import mapping
 
 _MAX_BAD_MESSAGES = 20
 """In a row."""
@@ -70,7 +71,7 @@ class _Wire(JsonRPCProtocol):
         """One message, which may be anything."""
         method, identity = message.get("method"), message.get("id")
         given = message.get("params")
-        params = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+        params = mapping(given)
         if not isinstance(method, str):
             if isinstance(identity, (str, int)) and method is None:
                 self._handle_response(identity, message.get("result"), message.get("error"))

@@ -136,21 +136,21 @@ class Corrections:
                 document = server.answers.documents.get(problem.path)
                 lines = lines_of(document.text) if document is not None else ()
                 raw = severe(server.answers.known(problem.path) or (), "error")
-                there[problem.path] = {_words(one) for one in to_problems(problem.path, raw, lines)}
-            if _words(problem) in there[problem.path]:
+                there[problem.path] = {words_of(one) for one in to_problems(problem.path, raw, lines)}
+            if words_of(problem) in there[problem.path]:
                 kept.append(problem)
         return kept
 
 
-def _words(problem: Problem) -> tuple[str, str, str]:
+def words_of(problem: Problem) -> tuple[str, str, str]:
     return problem.source, problem.code, problem.message
 
 
 def _untold(problems: list[Problem], told: list[Problem]) -> list[Problem]:
-    left = Counter((problem.path, *_words(problem)) for problem in told)
+    left = Counter((problem.path, *words_of(problem)) for problem in told)
     found: list[Problem] = []
     for problem in problems:
-        key = (problem.path, *_words(problem))
+        key = (problem.path, *words_of(problem))
         if left[key] > 0:
             left[key] -= 1
         else:

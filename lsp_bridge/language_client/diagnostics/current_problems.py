@@ -14,9 +14,9 @@ from lsp_bridge.language_client.diagnostics.merging import in_order, without_dou
 from lsp_bridge.language_client.diagnostics.verdict import Raw
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.server.language_server import LanguageServer
-from lsp_bridge.language_client.server.registrations import as_list, as_object
 from lsp_bridge.language_client.text.problems import severe, to_problems
 from lsp_bridge.language_client.text.source_text import lines_of
+from tools.json_access import array, mapping
 from tools.language import CurrentProblems, Problem, Severity
 
 _log = logging.getLogger("goalwright.lsp_client")
@@ -131,9 +131,7 @@ async def _pull(heard: _Heard, path: Path, timeout_s: float) -> Path | None:
     """Ask about one open file, whatever was said before: files that it depends on may have changed. None: no answer."""
     params = {"textDocument": {"uri": path.as_uri()}}
     try:
-        report = as_object(
-            await heard.server.request("textDocument/diagnostic", params, max(0.05, timeout_s))
-        )
+        report = mapping(await heard.server.request("textDocument/diagnostic", params, max(0.05, timeout_s)))
     except (ServerError, ServerGone, TimeoutError):
         return None
     if not isinstance(report.get("items"), list):
@@ -154,7 +152,7 @@ def _is_pushed(item: Mapping[str, Any], pulled: Raw) -> bool:
 
 
 def _offers_workspace(server: LanguageServer) -> bool:
-    return as_object(server.capabilities.get("diagnosticProvider")).get("workspaceDiagnostics") is True
+    return mapping(server.capabilities.get("diagnosticProvider")).get("workspaceDiagnostics") is True
 
 
 async def _pull_workspace(heard: _Heard, read: Read, files: Sequence[Path], timeout_s: float) -> bool:
@@ -168,7 +166,7 @@ async def _pull_workspace(heard: _Heard, read: Read, files: Sequence[Path], time
     except (ServerError, ServerGone, TimeoutError):
         return False
     wanted = set(files)
-    for report in map(as_object, as_list(as_object(result).get("items"))):
+    for report in map(mapping, array(mapping(result).get("items"))):
         path = server.path_of(report.get("uri"))
         if path in wanted and isinstance(report.get("items"), list):
             heard.answers[path] = severe(report["items"], "hint")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lsp_bridge.language_client.diagnostics.corrections import Corrections
+from lsp_bridge.language_client.diagnostics.corrections import Corrections, words_of
 from lsp_bridge.language_client.diagnostics.verdict import Raw, bounded_aside, newly_broken, news
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.server.language_server import LanguageServer
@@ -55,18 +55,14 @@ class Unjudged:
 
     def untold(self, problems: Sequence[Problem]) -> list[Problem]:
         """``problems`` without those told already, wherever they stand now."""
-        told = Counter(map(_words, self.told))
+        told = Counter(map(words_of, self.told))
         found: list[Problem] = []
         for problem in problems:
-            if told[_words(problem)] > 0:
-                told[_words(problem)] -= 1
+            if told[words_of(problem)] > 0:
+                told[words_of(problem)] -= 1
             else:
                 found.append(problem)
         return found
-
-
-def _words(problem: Problem) -> tuple[str, str, str]:
-    return problem.source, problem.code, problem.message
 
 
 class LateAnswers:

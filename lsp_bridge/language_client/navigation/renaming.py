@@ -17,8 +17,8 @@ from lsp_bridge.language_client.navigation.workspace_edit import (
     read_edit,
 )
 from lsp_bridge.language_client.server.language_server import LanguageServer
-from lsp_bridge.language_client.server.registrations import as_object
 from lsp_bridge.language_client.text.positions import PositionEncoding
+from tools.json_access import mapping
 from tools.language import RenamedText, ToolError
 from tools.text.truncate import head
 
@@ -45,7 +45,7 @@ async def rename_with(
     """
     loop = asyncio.get_running_loop()
     until = loop.time() + timeout_s
-    if as_object(server.capabilities.get("renameProvider")).get("prepareProvider") is True:
+    if mapping(server.capabilities.get("renameProvider")).get("prepareProvider") is True:
         try:
             if await asker.ask(server, "textDocument/prepareRename", at, timeout_s) is None:
                 return ()

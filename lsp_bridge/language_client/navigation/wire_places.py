@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lsp_bridge.language_client.server.registrations import as_list, as_object
 from lsp_bridge.language_client.text.positions import wire_range
 from lsp_bridge.language_client.text.uris import file_of
+from tools.json_access import array, mapping
 from tools.text.truncate import head
 
 MAX_PLACES = 5_000
@@ -51,10 +51,10 @@ class WireSymbol:
 
 def places(result: object) -> list[WirePlace]:
     """The places of an answer: Location, a list of them, or of LocationLinks."""
-    items = as_list(result) or [result]
+    items = array(result) or [result]
     found: dict[WirePlace, None] = {}
     for item in items[:MAX_PLACES]:
-        fields = as_object(item)
+        fields = mapping(item)
         link = fields.get("targetUri")
         file = file_of(fields.get("uri") if link is None else link)
         span = wire_range(fields.get("range") if link is None else fields.get("targetSelectionRange"))
@@ -68,14 +68,14 @@ def places(result: object) -> list[WirePlace]:
 def symbols(result: object) -> list[WireSymbol]:
     """Symbols of a file (nested or flat) or of the workspace, in the server's order."""
     found: list[WireSymbol] = []
-    stack = [(item, "", 0) for item in reversed(as_list(result)[:MAX_PLACES])]
+    stack = [(item, "", 0) for item in reversed(array(result)[:MAX_PLACES])]
     while stack and len(found) < MAX_PLACES:
         item, container, depth = stack.pop()
-        fields = as_object(item)
+        fields = mapping(item)
         name = _line(fields.get("name"))
         if not name:
             continue
-        location = as_object(fields.get("location"))
+        location = mapping(fields.get("location"))
         span = wire_range(fields.get("selectionRange")) or wire_range(fields.get("range"))
         file: str | None = ""
         if location:
@@ -86,15 +86,15 @@ def symbols(result: object) -> list[WireSymbol]:
             found.append(WireSymbol(name, _kind(fields.get("kind")), file, span, inside))
         if depth < _MAX_DEPTH:
             path = f"{container}.{name}" if container else name
-            children = as_list(fields.get("children"))[: MAX_PLACES - len(found)]
+            children = array(fields.get("children"))[: MAX_PLACES - len(found)]
             stack += [(child, path, depth + 1) for child in reversed(children)]
     return found
 
 
 def hover_text(result: object) -> str:
     """Markdown of a Hover: MarkupContent, MarkedString, or a list of those."""
-    contents = as_object(result).get("contents")
-    parts = as_list(contents) or [contents]
+    contents = mapping(result).get("contents")
+    parts = array(contents) or [contents]
     text = "\n\n".join(filter(None, (_marked(part) for part in parts[:100]))).strip()
     return text if len(text) <= _MAX_HOVER else f"{head(text, _MAX_HOVER)}\n… (cut)"
 
@@ -102,7 +102,7 @@ def hover_text(result: object) -> str:
 def _marked(part: object) -> str:
     if isinstance(part, str):
         return part.strip()
-    fields = as_object(part)
+    fields = mapping(part)
     value, language = fields.get("value"), fields.get("language")
     if not isinstance(value, str):
         return ""

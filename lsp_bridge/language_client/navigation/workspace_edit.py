@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lsp_bridge.language_client.navigation.wire_places import WireRange
-from lsp_bridge.language_client.server.registrations import as_list, as_object
 from lsp_bridge.language_client.text.positions import PositionEncoding, TextIndex, wire_range
 from lsp_bridge.language_client.text.uris import file_of
+from tools.json_access import array, mapping
 
 MAX_FILES = 500
 MAX_EDITS = 20_000
@@ -43,13 +43,13 @@ class FileEdits:
 
 def read_edit(result: object) -> dict[str, FileEdits]:
     """Edits and moves by file (absolute paths). Raises BadEdit."""
-    wire = as_object(result)
+    wire = mapping(result)
     files: dict[str, FileEdits] = {}
     if wire.get("documentChanges") is not None:
-        for change in as_list(wire["documentChanges"])[: MAX_EDITS + 1]:
-            _read_change(as_object(change), files)
+        for change in array(wire["documentChanges"])[: MAX_EDITS + 1]:
+            _read_change(mapping(change), files)
     else:
-        for uri, edits in as_object(wire.get("changes")).items():
+        for uri, edits in mapping(wire.get("changes")).items():
             _read_edits(uri, edits, None, files)
     files = {file: made for file, made in files.items() if made.edits or made.moved_to}
     if len(files) > MAX_FILES or sum(len(made.edits) for made in files.values()) > MAX_EDITS:
@@ -60,7 +60,7 @@ def read_edit(result: object) -> dict[str, FileEdits]:
 def _read_change(change: Mapping[str, Any], files: dict[str, FileEdits]) -> None:
     kind = change.get("kind")
     if kind is None:
-        document = as_object(change.get("textDocument"))
+        document = mapping(change.get("textDocument"))
         version = document.get("version")
         number = version if type(version) is int else None
         _read_edits(document.get("uri"), change.get("edits"), number, files)
@@ -76,7 +76,7 @@ def _read_change(change: Mapping[str, Any], files: dict[str, FileEdits]) -> None
 
 
 def _read_edits(uri: object, edits: object, version: int | None, files: dict[str, FileEdits]) -> None:
-    file, listed = file_of(uri), as_list(edits)
+    file, listed = file_of(uri), array(edits)
     if file is None or (not listed and edits != []):
         raise BadEdit("it changes something that is no file" if file is None else "it is malformed")
     origin = next((old for old, made in files.items() if made.moved_to == file), None)
@@ -89,7 +89,7 @@ def _read_edits(uri: object, edits: object, version: int | None, files: dict[str
         raise BadEdit("it is about two versions of a file")
     made.version = version if made.version is None else made.version
     for edit in listed[: MAX_EDITS + 1]:
-        fields = as_object(edit)
+        fields = mapping(edit)
         span, text = wire_range(fields.get("range")), fields.get("newText")
         if span is None or not isinstance(text, str):
             raise BadEdit("one of its edits is malformed")

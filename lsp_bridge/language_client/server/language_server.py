@@ -15,13 +15,14 @@ from lsp_bridge.language_client.server.capabilities import initialize_params
 from lsp_bridge.language_client.server.fresh_answers import Answers, Bell, Timing
 from lsp_bridge.language_client.server.opened_files import Documents
 from lsp_bridge.language_client.server.pulls import Pulls
-from lsp_bridge.language_client.server.registrations import Registrations, as_list, as_object
+from lsp_bridge.language_client.server.registrations import Registrations
 from lsp_bridge.language_client.server.work_progress import ServerWork
 from lsp_bridge.language_client.specs import FoundServer, ServerSpec
 from lsp_bridge.language_client.text.positions import PositionEncoding, chosen, in_utf16
 from lsp_bridge.language_client.text.problems import RawDiagnostic, severe
 from lsp_bridge.language_client.text.uris import path_of
 from tools.base import ChangeKind
+from tools.json_access import array, mapping
 from tools.language import Severity
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ class LanguageServer:
         except Exception as error:  # whatever went wrong: whoever waits for it must know that it is not there
             self.on_closed(f"could not be started: {error or type(error).__name__}")
             return
-        self._capabilities = as_object(as_object(result).get("capabilities"))
+        self._capabilities = mapping(mapping(result).get("capabilities"))
         own_way = {"diagnosticProvider": {"interFileDependencies": True}} if self.spec.pull_through else {}
         self._registrations.initialized({**self._capabilities, **own_way})
         self._documents.encoding = chosen(self._capabilities)
@@ -345,14 +346,14 @@ class LanguageServer:
     def _take_reports(self, path: Path, version: int, reports: list[Mapping[str, Any]]) -> None:
         now = asyncio.get_running_loop().time()
         self._note_final()
-        items = [item for report in reports for item in as_list(report.get("items"))]
+        items = [item for report in reports for item in array(report.get("items"))]
         if self.answers.pull(path, version, self._diagnostics(path, items), now=now):
             self.has_answered = True
         for report in reports:
-            for uri, related in as_object(report.get("relatedDocuments")).items():
-                other, body = self.path_of(uri), as_object(related)
+            for uri, related in mapping(report.get("relatedDocuments")).items():
+                other, body = self.path_of(uri), mapping(related)
                 if other is not None and isinstance(body.get("items"), list):
-                    found = self._diagnostics(other, as_list(body.get("items")))
+                    found = self._diagnostics(other, array(body.get("items")))
                     self.answers.push(other, None, found, now=now)
         self._bell.ring()
 
@@ -389,7 +390,7 @@ class LanguageServer:
             return
         number = version if isinstance(version, int) and not isinstance(version, bool) else None
         self._note_final()
-        found = self._diagnostics(path, as_list(params.get("diagnostics")))
+        found = self._diagnostics(path, array(params.get("diagnostics")))
         if self.answers.push(path, number, found, now=asyncio.get_running_loop().time()):
             self.has_answered = True
             self._bell.ring()

@@ -10,7 +10,7 @@ from typing import Any
 
 from lsp_bridge.language_client.connection.framing import ServerError, ServerGone
 from lsp_bridge.language_client.server.fresh_answers import Answers
-from lsp_bridge.language_client.server.registrations import as_object
+from tools.json_access import mapping
 
 PULL = "textDocument/diagnostic"
 # LSP's ServerCancelled and ContentModified: ask again. The pauses keep a stubborn server from spinning.
@@ -169,9 +169,9 @@ class Pulls:
             params["identifier"] = source
         for pause in (*_ASK_AGAIN_PAUSES_S, None):
             try:
-                report = as_object(await self._ask(PULL, params, self._timeout_s))
+                report = mapping(await self._ask(PULL, params, self._timeout_s))
             except ServerError as error:
-                wanted = as_object(error.data).get("retriggerRequest") is not False
+                wanted = mapping(error.data).get("retriggerRequest") is not False
                 if error.code not in _ASK_AGAIN or not wanted or pause is None:
                     return None
                 await asyncio.sleep(pause)

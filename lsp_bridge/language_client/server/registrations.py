@@ -12,6 +12,7 @@ from lsp_bridge.language_client.server.text_sync import TextSync, announced_sync
 from lsp_bridge.language_client.specs import JsonObject
 from lsp_bridge.language_client.text.watch_globs import Watcher, WatchGlob, watchers_of
 from tools.base import ChangeKind
+from tools.json_access import array, mapping
 
 _PULL = "textDocument/diagnostic"
 _WATCH = "workspace/didChangeWatchedFiles"
@@ -47,7 +48,7 @@ class Registrations:
         """Take in the capabilities in the result of ``initialize``."""
         provider = capabilities.get("diagnosticProvider")
         if provider and self._allow_pull:
-            self._entries["\0initialize"] = _PULL, as_object(provider)
+            self._entries["\0initialize"] = _PULL, mapping(provider)
         self._sync = announced_sync(capabilities)
 
     def pulls(self, path: Path, language: str | None) -> bool:
@@ -86,8 +87,8 @@ class Registrations:
         """The result of a request by the server. Raises MethodNotFound."""
         if method == "workspace/configuration":
             # One server is one project, so the scope (``scopeUri``) makes no difference.
-            items = as_list(params.get("items"))
-            return [_section(self._settings, as_object(item).get("section")) for item in items]
+            items = array(params.get("items"))
+            return [_section(self._settings, mapping(item).get("section")) for item in items]
         if method == "workspace/workspaceFolders":
             return [{"uri": self._root.as_uri(), "name": self._root.name}]
         if method == "workspace/applyEdit":
@@ -96,13 +97,13 @@ class Registrations:
         if method == "window/showDocument":
             return {"success": False}
         if method == "client/registerCapability":
-            for item in as_list(params.get("registrations")):
-                self._register(as_object(item))
+            for item in array(params.get("registrations")):
+                self._register(mapping(item))
         elif method == "client/unregisterCapability":
             # The specification's own spelling, and what servers make of it.
             for name in ("unregisterations", "unregistrations"):
-                for item in as_list(params.get(name)):
-                    identity = str(as_object(item).get("id"))
+                for item in array(params.get(name)):
+                    identity = str(mapping(item).get("id"))
                     self._entries.pop(identity, None)
                     self._watchers.pop(identity, None)
         elif method not in _NO_REPLY_NEEDED:
@@ -111,7 +112,7 @@ class Registrations:
 
     def _register(self, entry: Mapping[str, Any]) -> None:
         identity, method = str(entry.get("id")), entry.get("method")
-        options = as_object(entry.get("registerOptions"))
+        options = mapping(entry.get("registerOptions"))
         if not isinstance(method, str) or method not in _KEPT or (method == _PULL and not self._allow_pull):
             return
         if len(self._entries) >= _MAX_REGISTRATIONS and identity not in self._entries:
@@ -126,21 +127,11 @@ class Registrations:
                 yield options
 
 
-def as_object(value: object) -> Mapping[str, Any]:
-    """``value`` if it is a JSON object, else an empty one; Any because nothing in it has been checked."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def as_list(value: object) -> list[object]:
-    """``value`` if it is a JSON array, else an empty one."""
-    return cast("list[object]", value) if isinstance(value, list) else []
-
-
 def _section(settings: JsonObject, section: object) -> object:
     value: object = settings
     if isinstance(section, str) and section:
         for name in section.split("."):
-            value = as_object(value).get(name)
+            value = mapping(value).get(name)
     return value
 
 
@@ -155,7 +146,7 @@ def _selects(options: Mapping[str, Any], path: Path, language: str | None) -> bo
 def _matches(given: object, path: Path, language: str | None) -> bool:
     if isinstance(given, str):  # Only a language, in old protocols.
         return given == language
-    item = as_object(given)
+    item = mapping(given)
     if item.get("language") not in (None, language) or item.get("scheme") not in (None, "file"):
         return False
     pattern = item.get("pattern")

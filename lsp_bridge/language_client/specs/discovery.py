@@ -90,12 +90,7 @@ def look_up(
             return LookUp(found, (), tuple(unusable))
         if setup is not None:
             unusable.append(setup)
-    return LookUp(None, () if trusted else _ignored(spec, workspace, root), tuple(unusable))
-
-
-def ignored_programs(spec: ServerSpec, workspace: Path, root: Path | None = None) -> tuple[Path, ...]:
-    """The project's own programs for ``spec``, which are only used when the workspace is trusted."""
-    return _ignored(spec, workspace, root)
+    return LookUp(None, () if trusted else ignored_programs(spec, workspace, root), tuple(unusable))
 
 
 def search_path_of(
@@ -180,7 +175,8 @@ def _candidates(
             yield command, Path(program)
 
 
-def _ignored(spec: ServerSpec, workspace: Path, root: Path | None) -> tuple[Path, ...]:
+def ignored_programs(spec: ServerSpec, workspace: Path, root: Path | None = None) -> tuple[Path, ...]:
+    """The project's own programs for ``spec``, which are only used when the workspace is trusted."""
     usable: list[Path] = []
     for folder in programs_of(folders_of(workspace, root)):
         for command in spec.commands:

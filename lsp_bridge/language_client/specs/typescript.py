@@ -22,6 +22,7 @@ from lsp_bridge.language_client.specs.server_spec import (
     languages,
 )
 from tools.files.regular_files import read_regular
+from tools.json_access import mapping
 
 _FILES = languages(
     ("typescript", ".ts .mts .cts"),
@@ -168,7 +169,7 @@ def _report(answers: list[Any]) -> Mapping[str, Any]:
     """A full report; one without items (which is none) when some answer is not what it should be."""
     items: list[Mapping[str, Any]] = []
     for answer in answers:
-        fields = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
+        fields = mapping(answer)
         body = fields.get("body")
         if fields.get("success") is not True or not isinstance(body, list):
             return {}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from lsp_bridge.language_client.text.problems import RawDiagnostic
+from tools.json_access import array, mapping
 
 if TYPE_CHECKING:
     from lsp_bridge.protocol.editor import Freshness
@@ -56,7 +57,7 @@ async def checked(raw: object) -> EditorAnswer | None:
 
 def _size(files: object) -> int:
     return sum(
-        len(_list(file.get("diagnostics"))) + len(_list(file.get("before"))) for file in _objects(files)
+        len(array(file.get("diagnostics"))) + len(array(file.get("before"))) for file in _objects(files)
     )
 
 
@@ -90,7 +91,7 @@ def _diagnostics(items: object) -> tuple[RawDiagnostic, ...]:
 
 def _diagnostic(item: Mapping[str, Any]) -> RawDiagnostic:
     """With a place, at least the file's beginning: a problem without one is a problem all the same."""
-    start = _object(_object(item.get("range")).get("start"))
+    start = mapping(mapping(item.get("range")).get("start"))
     severity = item.get("severity")
     message, source, code = item.get("message"), item.get("source"), item.get("code")
     return {
@@ -108,13 +109,5 @@ def _number(value: object) -> int:
     return value if isinstance(value, int) and 0 <= value <= _LARGEST else 0
 
 
-def _object(value: object) -> Mapping[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[object]:
-    return cast("list[object]", value) if isinstance(value, list) else []
-
-
 def _objects(value: object) -> list[Mapping[str, Any]]:
-    return [cast("dict[str, Any]", item) for item in _list(value) if isinstance(item, dict)]
+    return [mapping(item) for item in array(value) if isinstance(item, dict)]

@@ -71,7 +71,7 @@ def excerpt(
     last = min(last + more, len(lines) - 1)
     taken = lines[first : min(last + 1, first + MOST_LINES)]
     left_out = last + 1 - first - len(taken)
-    shown = tuple(_cut(line, _LINE) for line in taken)
+    shown = tuple(short(line, _LINE) for line in taken)
     return Excerpt(name, first + 1, shown, left_out, unsaved, moved, len(lines))
 
 
@@ -134,7 +134,7 @@ def quoted(problems: Sequence[GivenProblem], total: int = LAST) -> list[str]:
     """Each problem, every line of it marked as a quotation. ``total``: lines of the file."""
     lines: list[str] = []
     for problem in problems[:MOST_PROBLEMS]:
-        said = [_visible(line) for line in _cut(problem.message, _MESSAGE).splitlines()] or [""]
+        said = [_visible(line) for line in short(problem.message, _MESSAGE).splitlines()] or [""]
         at = "" if problem.range is None else f" in line {min(problem.range.start.line + 1, total)}"
         who = ", ".join(
             one_line(str(word), 80) for word in (problem.source, problem.code) if word not in (None, "")
@@ -150,7 +150,7 @@ def quoted(problems: Sequence[GivenProblem], total: int = LAST) -> list[str]:
 
 def one_line(text: str, most: int) -> str:
     """``text`` on one line of at most ``most`` characters, nothing in it that does not show."""
-    return plain(_cut(" ".join(_visible(" ".join(head(text, most * 4).split())).split()), most))
+    return plain(short(" ".join(_visible(" ".join(head(text, most * 4).split())).split()), most))
 
 
 def _code(shown: Excerpt) -> str:
@@ -172,10 +172,6 @@ def _visible(text: str) -> str:
 
 def _hides(char: str) -> bool:
     return unicodedata.category(char) in _HIDDEN and char != "\t"
-
-
-def _cut(text: str, most: int) -> str:
-    return short(text, most)
 
 
 _ONLY_EXPLAIN = "Change nothing."

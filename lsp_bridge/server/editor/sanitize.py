@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, TypeGuard, cast
 
+from tools.json_access import mapping
 from tools.text.truncate import head, short
 
 MOST = 20
@@ -27,7 +28,7 @@ def code_action_params(params: object) -> object:
     if not isinstance(params, dict):
         return params
     fields = cast("dict[str, Any]", params)
-    context = _object(fields.get("context"))
+    context = mapping(fields.get("context"))
     at = span(fields.get("range"))
     kept: dict[str, Any] = {"diagnostics": [] if at is None else at_place(context.get("diagnostics"), at)}
     if isinstance(only := context.get("only"), list):
@@ -86,7 +87,7 @@ def problem(raw: object, where: dict[str, Any] | None = None) -> dict[str, Any] 
 
 def span(raw: object) -> dict[str, Any] | None:
     """An LSP Range, its ends in order and within LSP's numbers; None: it is none."""
-    fields = _object(raw)
+    fields = mapping(raw)
     start, end = _point(fields.get("start")), _point(fields.get("end"))
     if start is None or end is None:
         return None
@@ -95,7 +96,7 @@ def span(raw: object) -> dict[str, Any] | None:
 
 
 def _point(raw: object) -> dict[str, int] | None:
-    fields = _object(raw)
+    fields = mapping(raw)
     line, character = fields.get("line"), fields.get("character", 0)
     if not _is_number(line) or not _is_number(character):
         return None
@@ -104,7 +105,3 @@ def _point(raw: object) -> dict[str, int] | None:
 
 def _is_number(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _object(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -1,7 +1,4 @@
-"""Reading plain JSON without the models: the terminal client starts without pydantic.
-
-A field of the wrong kind reads as empty, so that a newer daemon cannot break an older terminal.
-"""
+"""Read JSON that nobody has checked: a field of the wrong kind reads as empty."""
 
 from __future__ import annotations
 
@@ -13,15 +10,19 @@ def mapping(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
+def array(value: object) -> list[object]:
+    """``value`` when it is a JSON array, else an empty one."""
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
 def mappings(value: object) -> list[dict[str, Any]]:
     """The objects in ``value`` when it is a JSON array, else none."""
-    return [mapping(item) for item in cast("list[object]", value)] if isinstance(value, list) else []
+    return [mapping(item) for item in array(value)]
 
 
 def strings(value: object) -> list[str]:
     """The strings in ``value`` when it is a JSON array, else none."""
-    items = cast("list[object]", value) if isinstance(value, list) else []
-    return [item for item in items if isinstance(item, str)]
+    return [item for item in array(value) if isinstance(item, str)]
 
 
 def string(value: object) -> str:

@@ -233,9 +233,8 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         from daemon.runtime import Address, new_token, state_dir
         from daemon.trust import TrustedFolders
         from daemon.version import product_version
-        from lsp_bridge.language_client.branch_language_services import BranchEyes
         from lsp_bridge.language_client.diagnostics.service import ServerDiagnostics
-        from lsp_bridge.language_client.lazy_navigation import LazyNavigation
+        from lsp_bridge.language_client.language_services import BranchEyes, LazyNavigation
         from lsp_bridge.language_client.pool.server_choice import SettingsChooser
         from lsp_bridge.language_client.pool.server_pool import LanguageServers
         from lsp_bridge.protocol.handshake import PROTOCOL_VERSION

@@ -33,7 +33,7 @@ from tools.base import (
 )
 from tools.diagnostics_text import describe, problems_metadata
 from tools.diff.unified_diff import limited, shown_name, without_head
-from tools.files.hashing import sha256
+from tools.files.regular_files import sha256
 from tools.localization import noted, t
 from tools.paths import Target, explain_os_error, folder_patterns, rule_target
 from tools.process.uncancellable import finish

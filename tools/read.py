@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pydantic import AliasChoices, Field
 
 from tools.base import Image, Tool, ToolContext, ToolError, ToolInput, ToolResult
-from tools.files.hashing import sha256
+from tools.files.regular_files import sha256
 from tools.ls import tree
 from tools.paths import Target, ask_read, did_you_mean, explain_os_error, resolve, rule_target
 from tools.search.unsaved import unknown

@@ -19,10 +19,9 @@ from typing import TypeVar
 
 from daemon.api.catching_up import Steps, as_logged, brought_up, read_page
 from daemon.api.frames import EncodedItem, Wants, delta_entry, event_entry
-from daemon.api.limits import ClientLimits
 from daemon.api.ring import Ring
 from daemon.api.step_views import StepViews
-from daemon.api.websocket import Outlet, taken
+from daemon.api.websocket import ClientLimits, Outlet, taken
 from daemon.bus import Bus
 from daemon.collector import COLLECTOR
 from daemon.deltas import Deltas

@@ -14,11 +14,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from daemon.api.address import ApiError, OpenApi, PortTaken
 from daemon.api.app import make_app, warm_up
-from daemon.api.limits import ClientLimits
 from daemon.api.reader import TraceReader
 from daemon.api.security import RequiredAccess
 from daemon.api.watch import WatchServer
-from daemon.api.websocket import websocket_settings
+from daemon.api.websocket import ClientLimits, websocket_settings
 from daemon.core import Daemon
 from daemon.runtime import new_token
 from daemon.state.session_state import SessionState

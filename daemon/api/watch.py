@@ -22,9 +22,8 @@ from uvicorn.protocols.utils import ClientDisconnected
 
 from daemon.api.frames import CHOICES, Wants, connected_frame, framed
 from daemon.api.hub import Hub, HubClient
-from daemon.api.limits import ClientLimits
 from daemon.api.reader import NotFound, TraceReader, session_id_of, unknown
-from daemon.api.websocket import outlet_of, taken
+from daemon.api.websocket import ClientLimits, outlet_of, taken
 from daemon.bus import Bus
 from daemon.collector import COLLECTOR
 from daemon.store.base import NewerFormat, StoreError, UnknownTrace

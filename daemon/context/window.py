@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from daemon.context.marks import Marks
 from daemon.context.profiles import ContextProfile
 from daemon.context.windowing.blocks import CLEARED, INTERRUPTED, Block, Kind, Rules, WindowMessage, note
 from daemon.context.windowing.cutting import since_compaction
@@ -29,6 +28,7 @@ from daemon.context.windowing.pairing import MessageReader
 from daemon.context.windowing.pruning import results_cleared, to_prune
 from daemon.context.windowing.rules import extended, rules_kept
 from daemon.context.windowing.standing import Standings
+from daemon.model.events import Marks
 from daemon.model.goals import Goal
 from daemon.model.messages import Message
 from daemon.plan.tree import PlanTree

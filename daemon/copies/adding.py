@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from daemon.copies import private_git
-from daemon.copies.base import CopyError
-from daemon.copies.limits import MOST_BYTES
+from daemon.copies.base import MOST_BYTES, CopyError
 from daemon.copies.programs import DISK_FULL, GitFailed, GitProgram, Stop
 from tools.text.truncate import tail
 

@@ -10,9 +10,8 @@ from typing import Any
 
 from daemon.copies import private_git
 from daemon.copies.adding import INDEX, Private
-from daemon.copies.base import BranchChange, CopyError
+from daemon.copies.base import MOST_CHANGED, MOST_PATCH, BranchChange, CopyError
 from daemon.copies.copying import index_stat
-from daemon.copies.limits import MOST_CHANGED, MOST_PATCH
 from daemon.copies.programs import GitProgram, Stop
 from daemon.files.index_file import GITLINK, read, restat
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from daemon.copies import copier, linked, private_git
 from daemon.copies.adding import INDEX, Private
+from daemon.copies.base import HEAVY
 from daemon.copies.comparing import CopiedRepository, blobs
 from daemon.copies.copying import Stat, index_stat
-from daemon.copies.limits import HEAVY
 from daemon.copies.programs import GitProgram, Stop
 from daemon.copies.snapshot import KEPT, Snapshot
 from daemon.files import index_file

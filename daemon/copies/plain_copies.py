@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from daemon.copies import copier, linked
-from daemon.copies.base import Base, BranchChange, CopyError, LeftBehind
+from daemon.copies.base import HEAVY, MOST_BYTES, MOST_FILES, Base, BranchChange, CopyError, LeftBehind
 from daemon.copies.comparing import check_size
 from daemon.copies.copying import Plan, Wanted
-from daemon.copies.limits import HEAVY, MOST_BYTES, MOST_FILES
 from daemon.copies.placed import PlacedCopies, PlacedCopy
 from daemon.copies.places import CopyPlace
 from daemon.copies.programs import Stop

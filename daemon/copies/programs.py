@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from daemon.copies import guard
-from daemon.copies.base import CopyError
-from daemon.copies.limits import MOST_BYTES
+from daemon.copies.base import MOST_BYTES, CopyError
 from daemon.files.index_file import BadIndex
 from tools.process.programs import scrubbed_environment
 from tools.process.uncancellable import finish

@@ -17,9 +17,8 @@ from pathlib import Path
 
 from daemon.copies import private_git
 from daemon.copies.adding import INDEX, Private
-from daemon.copies.base import CopyError
+from daemon.copies.base import MOST_BYTES, MOST_FILES, CopyError
 from daemon.copies.comparing import EMPTY_TREE
-from daemon.copies.limits import MOST_BYTES, MOST_FILES
 from daemon.copies.programs import GitProgram, Stop
 from daemon.copies.repository import GitState, Repository, state_of
 from daemon.files import index_file

@@ -31,7 +31,7 @@ from tools.access import Action
 from tools.base import Approval, FileChange, Permission, PermissionAsk, PlanChange, ToolContext, ToolError
 from tools.change import ChangeOutcome, apply_changes
 from tools.diff.unified_diff import shown_name
-from tools.files.hashing import sha256
+from tools.files.regular_files import sha256
 from tools.language import Diagnostics
 from tools.localization import t
 from tools.paths import explain_os_error

@@ -17,8 +17,7 @@ from typing import Any, cast
 
 from daemon.copies.base import BranchChange
 from daemon.files.blobs import BlobError, Blobs
-from tools.files.hashing import sha256
-from tools.files.regular_files import make_folder
+from tools.files.regular_files import make_folder, sha256
 from tools.localization import t
 from tools.text.truncate import head
 

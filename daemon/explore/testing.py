@@ -23,11 +23,11 @@ from daemon.explore.runner import Agreed
 from daemon.loop.services import Services
 from daemon.model.branches import CheckRun
 from daemon.permission.service import CallInfo
-from daemon.redaction import SECRETS
 from tools.base import PermissionAsk, PermissionDenied
 from tools.localization import t
 from tools.process import programs
 from tools.process.uncancellable import finish
+from tools.redaction.redactor import SECRETS
 from tools.text.terminal import LONGEST_TITLE, shown_brief
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from daemon.copies.base import BranchChange
-from daemon.copies.limits import HEAVY
+from daemon.copies.base import HEAVY, BranchChange
 from daemon.explore.results import name_problem
 from daemon.files.blobs import BlobError
 from daemon.files.git import Git

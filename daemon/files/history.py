@@ -34,7 +34,7 @@ from daemon.files.versions import (
     version_line,
 )
 from tools.base import ChangeKind, CommandChange, CommandWatch, Counts, FileChange, FileHistory, ToolError
-from tools.files.hashing import sha256
+from tools.files.regular_files import sha256
 from tools.localization import t
 from tools.paths import rule_target
 from tools.writing.atomic import read_or_none

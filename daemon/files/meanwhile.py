@@ -12,7 +12,7 @@ from daemon.files.blobs import BlobError, Blobs
 from daemon.files.overlaps import UNKNOWN, KnownChange, Write, gaps_between, happened, put
 from daemon.files.state import FileState
 from daemon.files.versions import FileVersions
-from tools.files.hashing import sha256
+from tools.files.regular_files import sha256
 
 
 class Writes(Protocol):

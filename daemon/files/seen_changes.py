@@ -14,7 +14,7 @@ from daemon.files.overlaps import UNKNOWN, Gap, KnownChange, Write
 from daemon.files.state import FileDelta, FileState
 from daemon.files.tree import Tree
 from tools.base import ChangeKind, FileChange
-from tools.files.hashing import sha256
+from tools.files.regular_files import sha256
 from tools.writing.atomic import read_or_none
 
 MAX_CONTENT = 8 * 1024 * 1024

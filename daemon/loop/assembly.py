@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from daemon.agents.loader import UnknownAgent
 from daemon.context.check_command import find_test_command
-from daemon.context.marks import Marks
 from daemon.context.profiles import ContextProfile, answer_tokens, profile_for
 from daemon.context.project_map import project_map
 from daemon.context.prompt import Environment, Layer, mode_text, prompt_layers, system_blocks
@@ -21,6 +20,7 @@ from daemon.context.tokens import estimate_tokens, request_tokens
 from daemon.context.window import Window, build_window
 from daemon.loop.budget import budget_of
 from daemon.loop.offered import described, offered
+from daemon.model.events import Marks
 from daemon.model.messages import Usage, subtracted
 from daemon.model.meters import GoalMeter, Meter, Metered
 from daemon.permission.rules import RuleSet

@@ -17,8 +17,8 @@ from daemon.model.goals import Goal
 from daemon.model.messages import Message, ToolCallPart, ToolResultPart
 from daemon.model.tags import within
 from daemon.plan.tree import PlanTree
-from daemon.redaction import SECRETS
 from tools.localization import noted, t
+from tools.redaction.redactor import SECRETS
 
 REPEATS = 3
 """Equal calls in a row, after which, and after each as many more, the person is asked."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daemon.context.marks import Marks
 from daemon.context.profiles import CACHE_LASTS_S, PRUNE_MINIMUM
-from daemon.model.events import ContextMarked
+from daemon.model.events import ContextMarked, Marks
 
 if TYPE_CHECKING:
     from daemon.loop.assembly import Assembly

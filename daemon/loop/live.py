@@ -42,13 +42,13 @@ from daemon.model.permissions import Mode, PermissionRequest, Rule, Trust
 from daemon.model.traces import Trace, trace_status
 from daemon.permission.rules import RuleSet
 from daemon.permission.service import Settled
-from daemon.redaction import SECRETS
 from daemon.state.notes import JOB_ENDED, JOB_KILLED, job_lost, job_notice
 from daemon.state.session_state import SessionState
 from daemon.store.base import StoreError
 from daemon.trust import mode_in_force
 from tools.localization import noted, t
 from tools.ports import Job
+from tools.redaction.redactor import SECRETS
 
 log = logging.getLogger(__name__)
 

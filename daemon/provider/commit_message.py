@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from daemon.model.tags import within
 from daemon.provider.base import ProviderError
 from daemon.provider.catalogue import answer_of
-from daemon.redaction import SECRETS
 from tools.localization import t
+from tools.redaction.redactor import SECRETS
 from tools.text.truncate import head
 
 MAX_CHANGES = 60_000

@@ -13,7 +13,6 @@ from typing import cast, get_args
 from pydantic import ValidationError
 
 from daemon.context.instructions import UNTRUSTED_KEY, instructions_of
-from daemon.context.marks import Marks
 from daemon.context.prompt_record import with_prompt
 from daemon.context.tokens import stored_calibration
 from daemon.model.branches import branch_of
@@ -27,6 +26,7 @@ from daemon.model.events import (
     GoalMoved,
     GoalRemoved,
     GoalUpdated,
+    Marks,
     MessageAdded,
     MessageDiscarded,
     MessagePartAdded,

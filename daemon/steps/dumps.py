@@ -10,11 +10,11 @@ from typing import Any
 
 from daemon.model.encoding import json_text
 from daemon.model.steps import Step
-from daemon.redaction import SECRETS
 from daemon.steps.head import TraceHead
 from daemon.steps.shortened import one_line, shown, without_image_data
 from daemon.steps.texts import ICONS
 from daemon.steps.tree import StepTree
+from tools.redaction.redactor import SECRETS
 from tools.text.truncate import head
 
 _RULE = "=" * 60

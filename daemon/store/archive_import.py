@@ -29,7 +29,6 @@ from typing import IO
 
 from daemon.model.encoding import json_bytes
 from daemon.model.traces import FORMAT
-from daemon.redaction import SECRETS
 from daemon.store.archive import ARCHIVE_FORMAT, MANIFEST, TOP, kind_of, manifest_of, without_secrets
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
@@ -37,6 +36,7 @@ from daemon.store.leftovers import STAGING, remove_leftovers
 from daemon.store.pruning import IMPORTED, MB
 from daemon.store.rebuild import Rebuilt, rebuild
 from tools.localization import noted, t
+from tools.redaction.redactor import SECRETS
 
 MAX_MB = 1024.0
 """Unpacked, unless somebody says otherwise."""

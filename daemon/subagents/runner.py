@@ -25,7 +25,6 @@ from daemon.model.branches import SubagentMeta
 from daemon.model.events import SessionUpdated, SubagentStarted
 from daemon.model.messages import Message, StopReason
 from daemon.provider.call_ids import goal_of_step
-from daemon.redaction import SECRETS
 from daemon.store.base import StoreError
 from daemon.subagents.shared_history import SharedHistory
 from tools.errors import ToolError
@@ -34,6 +33,7 @@ from tools.localization import noted, t
 from tools.ports import WorkOutcome
 from tools.process.output import HeadTail
 from tools.process.uncancellable import finish
+from tools.redaction.redactor import SECRETS
 from tools.text.truncate import head
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from playwright.async_api import Locator, Page, Route, expect
 
-from daemon.api.limits import ClientLimits
+from daemon.api.websocket import ClientLimits
 from daemon.model.events import SessionUpdated
 from tests.fakes import trace_page
 from tests.fakes.trace_page import (

@@ -10,7 +10,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from lsp_bridge.language_client.branch_language_services import BranchEyes
+from lsp_bridge.language_client.language_services import BranchEyes
 from lsp_bridge.language_client.pool.server_choice import ServerChoice
 from tests.fakes.language_workspace import SOON, fake_spec
 

@@ -32,7 +32,7 @@ _IMPORTED = (
     "daemon.provider.anthropic",
     "daemon.provider.models",
     "daemon.provider.scripted",
-    "lsp_bridge.language_client.branch_language_services",
+    "lsp_bridge.language_client.language_services",
     "lsp_bridge.server.diagnostics_service",
     "lsp_bridge.language_client.pool.server_pool",
     "lsp_bridge.server.listen",

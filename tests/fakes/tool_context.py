@@ -21,7 +21,7 @@ from tools.base import (
     ToolContext,
     ToolError,
 )
-from tools.files.hashing import sha256
+from tools.files.regular_files import sha256
 from tools.language import CurrentProblems, Severity
 from tools.ports import EditorGone, NotSaved, NotTaken, OpenFile
 

@@ -19,10 +19,9 @@ from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket
 from websockets.asyncio.client import ClientConnection, connect
 
-from daemon.api.limits import ClientLimits
 from daemon.api.reader import TraceReader
 from daemon.api.watch import WatchServer
-from daemon.api.websocket import websocket_settings
+from daemon.api.websocket import ClientLimits, websocket_settings
 from daemon.bus import Bus
 from daemon.model.branches import branch_of, root_of
 from daemon.model.events import (

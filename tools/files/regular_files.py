@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 from pathlib import Path
@@ -65,3 +66,23 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
     if above is not None and not above.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(above))
     folder.mkdir(mode=mode, parents=True, exist_ok=True)
+
+
+_LARGE = 2_000_000
+"""Bytes above which a content is not held on to for its hash."""
+_KEPT = 4
+
+_recent: tuple[tuple[bytes, str], ...] = ()
+
+
+def sha256(data: bytes) -> str:
+    """Hash of a file's content in hex. The last few contents are known by identity: bytes do not change."""
+    global _recent
+    for known, digest in _recent:
+        if known is data:
+            return digest
+    digest = hashlib.sha256(data).hexdigest()
+    if len(data) <= _LARGE:
+        # One assignment, so that threads need no lock: at worst a hash is made twice.
+        _recent = ((data, digest), *_recent[: _KEPT - 1])
+    return digest

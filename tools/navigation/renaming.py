@@ -16,7 +16,7 @@ from pathlib import Path
 from tools.base import FileChange, Files, ToolContext, ToolError, ToolResult
 from tools.change import apply_changes
 from tools.diff.unified_diff import hunk_spans, limited, shown_name, without_head
-from tools.files.hashing import sha256
+from tools.files.regular_files import sha256
 from tools.language import Position, RenamedText
 from tools.paths import explain_os_error, may_read, rule_target
 from tools.ports import Editors

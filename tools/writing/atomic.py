@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools.base import FileChange
-from tools.files.hashing import sha256
+from tools.files.regular_files import sha256
 from tools.writing import disk
 from tools.writing.disk import Stamp
 from tools.writing.journal import Batch, Journal, Mark, new_batch

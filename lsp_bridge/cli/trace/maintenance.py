@@ -104,11 +104,11 @@ def _in_its_place(workspace: Path, state_folder: Path) -> KeepingRequests:
 
     from daemon.config import load_config
     from daemon.keeping import Keeping, limits_of
-    from daemon.redaction import SECRETS
     from daemon.store.own import OwnSessions
     from daemon.store.place import open_store
     from daemon.trust import TrustedFolders
     from lsp_bridge.server.requests.trace_maintenance import KeepingRequests
+    from tools.redaction.redactor import SECRETS
 
     logging.getLogger("daemon").addHandler(logging.NullHandler())  # what matters is in the answers
     SECRETS.register_env(provider_env(os.environ))
@@ -121,8 +121,8 @@ def _in_its_place(workspace: Path, state_folder: Path) -> KeepingRequests:
 
 
 def _export(options: TraceOptions, console: Console) -> int:
-    from daemon.redaction import SECRETS
     from daemon.store.archive import export_trace
+    from tools.redaction.redactor import SECRETS
 
     SECRETS.register_env(provider_env(os.environ))
     store = store_of(options.workspace)

@@ -291,6 +291,6 @@ class ServerLog:
 
     def lines(self) -> list[str]:
         """The latest messages, oldest first, as ``error: …``; what looks like a secret is taken out."""
-        from daemon.redaction import SECRETS
+        from tools.redaction.redactor import SECRETS
 
         return [f"{kind}: {SECRETS.text(text)}" for kind, text in self._entries]

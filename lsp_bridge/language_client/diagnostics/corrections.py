@@ -16,8 +16,8 @@ from pathlib import Path
 
 from lsp_bridge.language_client.diagnostics.verdict import Raw, newly_broken, news
 from lsp_bridge.language_client.server.language_server import LanguageServer
+from lsp_bridge.language_client.text.positions import lines_of
 from lsp_bridge.language_client.text.problems import severe, to_problems
-from lsp_bridge.language_client.text.source_text import lines_of
 from tools.language import Problem
 
 OTHERS_S = 15.0

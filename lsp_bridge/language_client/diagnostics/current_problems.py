@@ -14,8 +14,8 @@ from lsp_bridge.language_client.diagnostics.merging import in_order, without_dou
 from lsp_bridge.language_client.diagnostics.verdict import Raw
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.server.language_server import LanguageServer
+from lsp_bridge.language_client.text.positions import lines_of
 from lsp_bridge.language_client.text.problems import severe, to_problems
-from lsp_bridge.language_client.text.source_text import lines_of
 from tools.json_access import array, mapping
 from tools.language import CurrentProblems, Problem, Severity
 

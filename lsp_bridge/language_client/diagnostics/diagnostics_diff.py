@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from lsp_bridge.language_client.text.source_text import lines_of
+from lsp_bridge.language_client.text.positions import lines_of
 from tools.language import Problem
 
 _Key = tuple[str, str, str, str]

@@ -22,7 +22,7 @@ from lsp_bridge.language_client.diagnostics.change_diagnostics import (
 from lsp_bridge.language_client.diagnostics.current_problems import survey
 from lsp_bridge.language_client.diagnostics.late_diagnostics import LateAnswers
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
-from lsp_bridge.language_client.text.source_text import TextOf, no_buffers, read_source
+from lsp_bridge.language_client.text.positions import TextOf, no_buffers, read_source
 from tools.language import CurrentProblems, DiagnosticsReport, Severity
 
 _MAX_SENT = 500

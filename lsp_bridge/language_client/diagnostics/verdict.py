@@ -13,8 +13,8 @@ from typing import TypeVar
 from lsp_bridge.language_client.diagnostics.diagnostics_diff import map_lines, new_problems
 from lsp_bridge.language_client.diagnostics.merging import by_weight, without_doubles
 from lsp_bridge.language_client.server.language_server import LanguageServer
+from lsp_bridge.language_client.text.positions import lines_of
 from lsp_bridge.language_client.text.problems import RawDiagnostic, severe, to_problems
-from lsp_bridge.language_client.text.source_text import lines_of
 from tools.language import Problem, Severity
 
 Raw = tuple[RawDiagnostic, ...]

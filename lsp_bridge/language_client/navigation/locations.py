@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from lsp_bridge.language_client.navigation.wire_places import WirePlace, WireRange, WireSymbol
-from lsp_bridge.language_client.text.positions import PositionEncoding, TextIndex
-from lsp_bridge.language_client.text.source_text import MAX_SOURCE_BYTES
+from lsp_bridge.language_client.text.positions import MAX_SOURCE_BYTES, PositionEncoding, TextIndex
 from tools.language import CodePlace, CodeSymbol
 from tools.text.truncate import head
 

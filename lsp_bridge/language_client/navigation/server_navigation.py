@@ -22,8 +22,7 @@ from lsp_bridge.language_client.navigation.server_requests import (
 from lsp_bridge.language_client.navigation.wire_places import WirePlace, WireSymbol
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.server.language_server import LanguageServer
-from lsp_bridge.language_client.text.positions import TextIndex
-from lsp_bridge.language_client.text.source_text import TextOf, no_buffers, read_source
+from lsp_bridge.language_client.text.positions import TextIndex, TextOf, no_buffers, read_source
 from tools.language import (
     CodePlace,
     CodeSymbol,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from lsp_bridge.language_client.text.source_text import character_column
+from lsp_bridge.language_client.text.positions import character_column
 from tools.language import Problem, Severity
 from tools.text.truncate import head
 

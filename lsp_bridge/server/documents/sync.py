@@ -17,7 +17,7 @@ from lsprotocol import types
 from pygls.protocol import LanguageServerProtocol, lsp_method
 from pygls.workspace import TextDocument
 
-from lsp_bridge.language_client.text.source_text import MAX_SOURCE_BYTES
+from lsp_bridge.language_client.text.positions import MAX_SOURCE_BYTES
 from lsp_bridge.server.documents.open_documents import OpenDocument, OpenDocuments, check, path_of
 from lsp_bridge.server.documents.open_text import Units
 from lsp_bridge.server.documents.writer import DocumentWriter

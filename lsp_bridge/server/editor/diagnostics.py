@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from lsp_bridge.language_client.diagnostics.verdict import Raw, news, on_new_lines
+from lsp_bridge.language_client.text.positions import lines_of
 from lsp_bridge.language_client.text.problems import severe, to_problems
-from lsp_bridge.language_client.text.source_text import lines_of
 from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, PeerGone
 from lsp_bridge.server.editor.editor_answers import EditorAnswer, EditorFileAnswer, checked
 from lsp_bridge.server.editor.stale_text import UNREADABLE, Replaced

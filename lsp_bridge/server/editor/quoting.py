@@ -14,7 +14,6 @@ from pathlib import Path
 from daemon.core import Daemon
 from daemon.permission.rule_text import rule_words
 from daemon.permission.rules import RuleSet
-from daemon.redaction import SECRETS
 from lsp_bridge.protocol import methods as p
 from lsp_bridge.protocol.handshake import RequestError
 from lsp_bridge.server.documents.open_documents import OpenDocuments, path_of
@@ -25,6 +24,7 @@ from tools.files.hard_links import other_names
 from tools.files.regular_files import read_regular
 from tools.localization import t
 from tools.paths import rule_target
+from tools.redaction.redactor import SECRETS
 from tools.text.decoding import decode
 
 _LARGEST = 20_000_000

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from daemon.redaction import SECRETS
 from tools.localization import t
+from tools.redaction.redactor import SECRETS
 from tools.text.truncate import head
 
 if TYPE_CHECKING:

@@ -154,7 +154,7 @@ class BranchRequests:
 
     async def replan(self, params: p.PlanReplanParams) -> p.PlanReplanResult:
         """Plan again from here; answers when the plan was made."""
-        from daemon.planner.replan import replan
+        from daemon.planner.driver import replan
 
         self._hands.check_rules()
         session = await self._hands.at_hand(params.session_id)

@@ -11,10 +11,10 @@ from daemon.provider import catalogue, pricing
 from daemon.provider.base import ProviderError
 from daemon.provider.choose import is_provider_variable
 from daemon.provider.commit_message import commit_message
-from daemon.redaction import SECRETS
 from lsp_bridge.protocol import methods as p
 from lsp_bridge.protocol.handshake import RequestError
 from tools.localization import t
+from tools.redaction.redactor import SECRETS
 
 
 class ModelRequests:

@@ -25,7 +25,6 @@ from daemon.model.permissions import Trust
 from daemon.model.traces import SessionStatus, Trace
 from daemon.permission.explain import sandbox_words
 from daemon.provider.choose import ModelChoice, is_provider_variable
-from daemon.redaction import SECRETS
 from daemon.store.base import StoreError, UnknownTrace
 from daemon.store.paging import TranscriptEvent, events_after, told_events
 from daemon.trust import mode_in_force
@@ -50,6 +49,7 @@ from lsp_bridge.server.requests.validation import (
 )
 from tools.base import ToolError
 from tools.localization import t
+from tools.redaction.redactor import SECRETS
 from tools.text.truncate import head
 
 

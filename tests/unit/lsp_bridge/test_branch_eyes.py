@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from daemon.files.eyes import NoEyes, OpenEyes
-from lsp_bridge.language_client.branch_language_services import BranchEyes, CopyEyes
 from lsp_bridge.language_client.diagnostics.service import ServerDiagnostics
+from lsp_bridge.language_client.language_services import BranchEyes, CopyEyes
 from lsp_bridge.language_client.pool.server_choice import ServerChoice
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.server.fresh_answers import Timing

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_bridge.language_client.diagnostics.diagnostics_diff import map_lines, new_problems
-from lsp_bridge.language_client.text.source_text import lines_of
+from lsp_bridge.language_client.text.positions import lines_of
 from tools.language import Problem
 
 PATH = Path("/w/a.py")

@@ -7,8 +7,8 @@ import pytest
 
 from lsp_bridge.language_client.connection.framing import MethodNotFound, ServerError
 from lsp_bridge.language_client.server.registrations import Registrations
+from lsp_bridge.language_client.text.positions import MAX_SOURCE_BYTES, read_source
 from lsp_bridge.language_client.text.problems import severe, to_problems
-from lsp_bridge.language_client.text.source_text import MAX_SOURCE_BYTES, read_source
 from lsp_bridge.language_client.text.watch_globs import WatchGlob, watchers_of
 
 FILE = Path("/w/a.py")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_bridge.language_client.text.source_text import read_source
+from lsp_bridge.language_client.text.positions import read_source
 from lsp_bridge.server.diagnostics_service import Eyes
 from lsp_bridge.server.documents.open_documents import path_of
 from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, PeerGone, uri_in

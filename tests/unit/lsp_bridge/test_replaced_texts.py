@@ -11,7 +11,7 @@ import pytest
 
 from lsp_bridge.language_client.diagnostics.service import ServerDiagnostics
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
-from lsp_bridge.language_client.text.source_text import read_source
+from lsp_bridge.language_client.text.positions import read_source
 from lsp_bridge.server.diagnostics_service import Eyes
 from lsp_bridge.server.documents.open_documents import path_of
 from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers

@@ -18,7 +18,7 @@ from tools.base import (
     ToolError,
 )
 from tools.change import apply_changes
-from tools.files.hashing import sha256
+from tools.files.regular_files import sha256
 from tools.writing import atomic
 
 

@@ -13,8 +13,8 @@ from websockets.asyncio.client import ClientConnection
 
 from daemon.api.fitting import FRAME_BYTES, MARK, fitting
 from daemon.api.frames import connected_frame, delta_entry, event_entry, unframed
-from daemon.api.limits import ClientLimits
 from daemon.api.reader import MessageQuery
+from daemon.api.websocket import ClientLimits
 from daemon.model.encoding import json_bytes
 from daemon.model.events import Delta, Event, GoalUpdated, MessagePartAdded, Notice
 from daemon.model.goals import Goal, GoalTree

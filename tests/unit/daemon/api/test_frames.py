@@ -22,7 +22,7 @@ from daemon.api.frames import (
     framed,
     unframed,
 )
-from daemon.api.limits import ClientLimits
+from daemon.api.websocket import ClientLimits
 from daemon.model.branches import child_id
 from daemon.model.encoding import json_bytes
 from daemon.model.events import AffectedGoal, Delta, Event, GoalUpdated, Notice, TraceCompleted

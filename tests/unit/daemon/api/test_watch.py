@@ -14,10 +14,10 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from daemon.api.frames import GRAPH_EVENTS
-from daemon.api.limits import ClientLimits
 from daemon.api.reader import MessageQuery, NotFound, TraceQuery
 from daemon.api.step_views import CUT
 from daemon.api.watch import WatchServer
+from daemon.api.websocket import ClientLimits
 from daemon.model.branches import child_id
 from daemon.model.events import BranchGoalAdded, MessagePartAdded, TraceCompleted
 from daemon.model.goals import Goal

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from websockets.asyncio.client import ClientConnection
 
 from daemon.api.frames import GRAPH_EVENTS
-from daemon.api.limits import ClientLimits
+from daemon.api.websocket import ClientLimits
 from daemon.model.events import TraceCompleted
 from daemon.steps.fold import StepFold
 from tests.examples import examples

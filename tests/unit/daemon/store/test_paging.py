@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from daemon.api.limits import ClientLimits
+from daemon.api.websocket import ClientLimits
 from daemon.model.events import Event, ModelRetry
 from daemon.store.memory import MemoryTraceStore
 from daemon.store.paging import events_after, told_events

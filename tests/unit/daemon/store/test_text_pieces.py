@@ -8,9 +8,9 @@ from unittest import mock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.redaction import SECRETS
 from daemon.store import archive_import
 from tests.examples import examples
+from tools.redaction.redactor import SECRETS
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4
 KEY_LINES = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC" * 2

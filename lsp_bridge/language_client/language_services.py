@@ -1,4 +1,4 @@
-"""Language servers for the working copies of branches: the workspace's settings and trust, another folder.
+"""Language services: of the working copies of branches, and a navigation that is imported when it is first asked.
 
 Made at the composition root and handed to the daemon as ``daemon.files.eyes.OpenEyes``. No editor looks at a copy, so
 its files are what is on disk.
@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lsp_bridge.language_client.lazy_navigation import LazyNavigation
 from lsp_bridge.language_client.pool.server_choice import Chooser, ServerChoice
 from lsp_bridge.language_client.pool.slots import Room
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from lsp_bridge.language_client.diagnostics.service import ServerDiagnostics
     from lsp_bridge.language_client.pool.server_pool import LanguageServers
     from tools.language import Navigation
+from tools.language import DefinitionKind, Navigation, Places, Position, RenamedText, Symbols
 
 MAX_ALIVE = 6
 """Servers of all copies together, beside those of the workspace."""
@@ -91,3 +91,42 @@ class BranchEyes:
     async def close(self) -> None:
         """Close all; returns when no process is left."""
         await asyncio.gather(*(eyes.close() for eyes in tuple(self._open)))
+
+
+class LazyNavigation:
+    """See tools.language.Navigation. ``make`` runs in a thread, because it imports; it touches no event loop."""
+
+    def __init__(self, make: Callable[[], Navigation]) -> None:
+        self._make = make
+        self._made: Navigation | None = None
+
+    async def definition(self, at: Position, kind: DefinitionKind = "definition") -> Places:
+        """See the port."""
+        return await (await self._real()).definition(at, kind)
+
+    async def references(self, at: Position) -> Places:
+        """See the port."""
+        return await (await self._real()).references(at)
+
+    async def outline(self, path: Path) -> Symbols:
+        """See the port."""
+        return await (await self._real()).outline(path)
+
+    async def find(self, query: str, near: Path | None = None) -> Symbols:
+        """See the port."""
+        return await (await self._real()).find(query, near)
+
+    async def hover(self, at: Position) -> str:
+        """See the port."""
+        return await (await self._real()).hover(at)
+
+    async def rename(self, at: Position, new_name: str) -> tuple[RenamedText, ...]:
+        """See the port."""
+        return await (await self._real()).rename(at, new_name)
+
+    async def _real(self) -> Navigation:
+        if self._made is None:
+            made = await asyncio.to_thread(self._make)
+            # Two may have asked at once: one is kept.
+            self._made = self._made or made
+        return self._made

@@ -273,11 +273,6 @@ class RuleSet:
                 found.append((patterns[0], rule.action != "allow"))
         return found
 
-    def decide_all(self, permission: str, targets: Sequence[str]) -> Rule:
-        """The strictest decision over all targets."""
-        decisions = [self.decide(permission, target) for target in targets] or [self.decide(permission, "")]
-        return max(decisions, key=lambda rule: STRICTNESS[rule.action])
-
     def explain(self, permission: str, target: str) -> tuple[Reason, ...]:
         """What would be decided and why, the strictest first. ``target``: as rules match it; ``~`` is the home."""
         text = matching.expanded(target, matching.home()) if target.startswith("~") else target

@@ -242,7 +242,7 @@ def _steps_below(items: list[object], depth: int = 1) -> tuple[PlanStep, ...]:
         fields = mapping(item)
         inner = next((fields[name] for name in _BELOW if isinstance(fields.get(name), list)), None)
         own: dict[str, object] = {name: value for name, value in fields.items() if name not in _BELOW}
-        step = _step(own if fields else cast("object", item))
+        step = _step(own if fields else item)
         if inner:
             step = replace(step, steps=_steps_below(cast("list[object]", inner), depth + 1))
         found.append(step)

@@ -37,8 +37,8 @@ from daemon.model.messages import FinishPart, Part, Role, TextPart, ToolCallPart
 from daemon.model.traces import BranchTrace, Trace
 from daemon.state.session_state import SessionState
 from daemon.store.base import TraceStore
-from daemon.store.memory import MemoryTraceStore
 from tests.e2e.vscode.window import chromium, picture_folder
+from tests.fakes.memory_store import MemoryTraceStore
 from tests.fakes.watched import Watched
 
 TOKEN = "t" * 43

@@ -40,7 +40,7 @@ from daemon.model.traces import Trace
 from daemon.plan.counting import worked_ms
 from daemon.state.session_state import SessionState
 from daemon.store.base import TraceStore
-from daemon.store.memory import MemoryTraceStore
+from tests.fakes.memory_store import MemoryTraceStore
 from tests.fakes.waiting import until
 
 TRACE = "20260102-030405-000000abcd"

@@ -110,4 +110,4 @@ def _number(value: object) -> int:
 
 
 def _objects(value: object) -> list[Mapping[str, Any]]:
-    return [mapping(item) for item in array(value) if isinstance(item, dict)]
+    return [cast("dict[str, Any]", item) for item in array(value) if isinstance(item, dict)]

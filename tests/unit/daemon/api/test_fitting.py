@@ -23,7 +23,7 @@ from daemon.model.steps import Step
 from daemon.steps.fold import StepAdded
 from daemon.store.base import TraceStore
 from daemon.store.files import FileTraceStore
-from daemon.store.memory import MemoryTraceStore
+from tests.fakes.memory_store import MemoryTraceStore
 from tests.fakes.watched import TRACE, Watched, watched
 
 MOST = 2**20

@@ -31,7 +31,7 @@ from daemon.model.messages import TextPart, ToolCallPart
 from daemon.model.steps import Step
 from daemon.steps.fold import StepAdded, StepUpdated
 from daemon.store.files import FileTraceStore
-from daemon.store.memory import MemoryTraceStore
+from tests.fakes.memory_store import MemoryTraceStore
 from tests.fakes.watched import TRACE, Watched
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -11,7 +11,7 @@ from daemon.api.websocket import ClientLimits
 from daemon.model.events import Event
 from daemon.steps.fold import StepFold
 from daemon.store.files import FileTraceStore
-from daemon.store.memory import MemoryTraceStore
+from tests.fakes.memory_store import MemoryTraceStore
 from tests.fakes.step_events import configuration_change
 from tests.fakes.watched import TRACE, Watched
 

@@ -1,4 +1,4 @@
-"""Traces in memory: for tests, and for a workspace where nothing may be stored."""
+"""Traces in memory: the contract of trace stores on a second back end."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def main() -> int:
 def _set_language() -> None:
     """Speak the language of the user's ``config.json``, which nothing else of the command line reads so early."""
     from daemon.runtime import state_dir
-    from tools.regular_files import read_regular
+    from tools.files.regular_files import read_regular
 
     try:
         data = read_regular(state_dir() / "config.json", 1_000_000, follow=True)
@@ -101,7 +101,7 @@ def _dispatch(args: argparse.Namespace) -> int:
 
     import asyncio
 
-    from lsp_bridge.terminal.dispatch import client_command
+    from lsp_bridge.cli.dispatch import client_command
 
     return asyncio.run(client_command(args))
 
@@ -109,8 +109,8 @@ def _dispatch(args: argparse.Namespace) -> int:
 def _connect_command(args: argparse.Namespace) -> int:
     import asyncio
 
-    from lsp_bridge.launch import LaunchError, ensure_daemon
-    from lsp_bridge.terminal.pipe import pump
+    from lsp_bridge.cli.launch import LaunchError, ensure_daemon
+    from lsp_bridge.cli.stdio_proxy import pump
 
     try:
         return pump(asyncio.run(ensure_daemon(args.workspace)))
@@ -127,10 +127,10 @@ def _serve_command(args: argparse.Namespace) -> int:
     from daemon.logfile import configure_logging
     from daemon.runtime import AlreadyRunning, RuntimeFolderError, RuntimePaths, keep_memory_private
     from daemon.store.base import StoreError
-    from lsp_bridge.launch import passed_on
-    from tools.environment import PASSED_ON
+    from lsp_bridge.cli.launch import passed_on
     from tools.localization import t
-    from tools.redaction import SECRETS
+    from tools.process.environment import PASSED_ON
+    from tools.redaction.redactor import SECRETS
 
     if not args.workspace.is_dir():
         return _say(t("The workspace {workspace} is not a folder.", workspace=args.workspace))
@@ -175,9 +175,9 @@ def _ask_running(args: argparse.Namespace) -> int:
     """The daemon that runs opens its API, in place of a second one."""
     import asyncio
 
-    from lsp_bridge.terminal.console import Console
-    from lsp_bridge.terminal.dispatch import launcher_for
-    from lsp_bridge.terminal.trace_page import open_running
+    from lsp_bridge.cli.console import Console
+    from lsp_bridge.cli.dispatch import launcher_for
+    from lsp_bridge.cli.trace.web_page import open_running
 
     console = Console.of_process(color=False)
     return asyncio.run(open_running(args.workspace, launcher_for(args), args.http, console))
@@ -219,7 +219,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     import signal
     from datetime import UTC, datetime
 
-    from lsp_bridge.quick_imports import quick_imports
+    from lsp_bridge.server.lazy_lsprotocol import quick_imports
 
     # Imports leave nothing to collect, and looking for it takes a twentieth of the start. COLLECTOR goes on.
     gc.disable()
@@ -233,18 +233,17 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         from daemon.runtime import Address, new_token, state_dir
         from daemon.trust import TrustedFolders
         from daemon.version import product_version
-        from lsp_bridge.branch_eyes import BranchEyes
-        from lsp_bridge.diagnostics import ServerDiagnostics
-        from lsp_bridge.documents import path_of
-        from lsp_bridge.editor.diagnostics import EditorDiagnostics, EditorTiming
-        from lsp_bridge.editor.peers import EditorPeers
-        from lsp_bridge.eyes import Eyes
-        from lsp_bridge.handshake import PROTOCOL_VERSION
-        from lsp_bridge.language.choice import SettingsChooser
-        from lsp_bridge.language.servers import LanguageServers
-        from lsp_bridge.lazy_navigation import LazyNavigation
-        from lsp_bridge.listen import Listener
-        from lsp_bridge.server import Bridge
+        from lsp_bridge.language_client.diagnostics.service import ServerDiagnostics
+        from lsp_bridge.language_client.language_services import BranchEyes, LazyNavigation
+        from lsp_bridge.language_client.pool.server_choice import SettingsChooser
+        from lsp_bridge.language_client.pool.server_pool import LanguageServers
+        from lsp_bridge.protocol.handshake import PROTOCOL_VERSION
+        from lsp_bridge.server.connection import Bridge
+        from lsp_bridge.server.diagnostics_service import Eyes
+        from lsp_bridge.server.documents.open_documents import path_of
+        from lsp_bridge.server.editor.clients import EditorPeers
+        from lsp_bridge.server.editor.diagnostics import EditorDiagnostics, EditorTiming
+        from lsp_bridge.server.listen import Listener
         from tools.localization import set_language
 
     log = logging.getLogger("goalwright")
@@ -294,7 +293,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     branch_eyes = BranchEyes(workspace, choose=choose)
 
     def navigation() -> Navigation:
-        from lsp_bridge.navigation import ServerNavigation
+        from lsp_bridge.language_client.navigation.server_navigation import ServerNavigation
 
         editors = bridge.editors
         return ServerNavigation(language_servers, editors.unsaved, editors.unsaved_paths)

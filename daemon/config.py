@@ -19,8 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from daemon.model.goals import PlanFront
 from daemon.model.permissions import Mode, Rule, RuleSource
 from daemon.permission.rules import SHIPPED, rules_from_config
+from tools.files.regular_files import read_regular
 from tools.localization import DEFAULT, Language, language, noted, t, unknown_language
-from tools.regular_files import read_regular
 from tools.sandbox.policy import SandboxPolicy, Setting, policy_for
 
 WORKSPACE_FILE = Path(".goalwright") / "config.json"

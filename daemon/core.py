@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from daemon.agents.loader import AgentProfile, Agents, Found, UnknownAgent
+from daemon.agents.loader import AgentProfile, Agents, FoundAgents, UnknownAgent
 from daemon.bus import Bus
 from daemon.config import Config, load_config
 from daemon.explore.keeping import BranchCopies, OpenCopies, copies_of
 from daemon.features import features
-from daemon.files.commands import CommandWatches
+from daemon.files.command_changes import CommandWatches
 from daemon.files.eyes import NoEyes, OpenEyes
 from daemon.files.watch import FileWatch
 from daemon.hooks.service import Hooks
@@ -44,14 +44,14 @@ from daemon.store.beginning import beginning_lost
 from daemon.store.left_out import never_begun
 from daemon.store.own import OwnSessions
 from daemon.store.place import open_store
-from daemon.store.pruning import Limits
+from daemon.store.pruning import PruneLimits
 from daemon.subagents.left_children import LeftChildren
 from daemon.trust import TrustedFolders
 from daemon.workspace_key import workspace_key
 from tools.base import Diagnostics, ToolContext, ToolResult
 from tools.language import Navigation, NoNavigation
 from tools.localization import noted, t
-from tools.open_files import Editors, NoEditors
+from tools.ports import Editors, NoEditors
 from tools.registry import AnyTool, BuiltinTools, run_tool
 from tools.writing.recovery import recover
 
@@ -226,7 +226,7 @@ class Daemon:
         """All agents, shipped ones first; their files are read: call it in a thread. See ``found_agents``."""
         return list(self.found_agents(trust).agents)
 
-    def found_agents(self, trust: Trust | None = None) -> Found:
+    def found_agents(self, trust: Trust | None = None) -> FoundAgents:
         """The same, with what is wrong with files. ``trust``: of the folder, as a client says it; None: as we know."""
         return self._agents.all(trust or self.trust())
 
@@ -505,7 +505,7 @@ class Daemon:
             self._dumps = LiveDumps(self.store, self.bus, self.now)
         self._dumps.follow(session.session_id)
 
-    def _limits(self) -> Limits:
+    def _limits(self) -> PruneLimits:
         return limits_of(self.config())
 
     def _journal(self) -> Path:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from daemon.model.events import Delta, Event, MessageAdded, MessageDiscarded, MessagePartAdded
-from daemon.redaction import SECRETS
+from tools.redaction.redactor import SECRETS
 
 _IN_KEY = frozenset(map(chr, range(0x21, 0x7F))) - frozenset("\"'`<>(){}[],;")
 """Signs that keys and what stands before them (``KEY=``) are made of; a text in another script is not held back."""

@@ -17,28 +17,28 @@ from daemon.loop.session import Features, Session
 from daemon.loop.turn import Turn
 from daemon.permission.service import CallPermission
 from tools.base import Permission
-from tools.exploring import HandOver, Subagents, Told
+from tools.ports import HandOver, Subagents, WorkOutcome
 
 if TYPE_CHECKING:
     from daemon.model.traces import PromptPlanner
 
 
 class LazyExplorer:
-    """Implements ``tools.exploring.Explorer`` for one call of ``session``."""
+    """Implements ``tools.ports.Explorer`` for one call of ``session``."""
 
     def __init__(self, session: Session, call_id: str, permission: Permission) -> None:
         self._session = session
         self._call_id = call_id
         self._permission = permission
 
-    async def explore(self, branches: Sequence[str], background: str | None) -> Told:
+    async def explore(self, branches: Sequence[str], background: str | None) -> WorkOutcome:
         """See Explorer."""
         from daemon.explore.exploring import SessionExplorer
 
         explorer = SessionExplorer(self._session, self._call_id, self._permission)
         return await explorer.explore(branches, background)
 
-    async def select(self, choice: Sequence[str]) -> Told:
+    async def select(self, choice: Sequence[str]) -> WorkOutcome:
         """See Explorer."""
         from daemon.explore.merging import select
 

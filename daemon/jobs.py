@@ -1,7 +1,7 @@
-"""The commands of a session: those in the background, behind ``tools.jobs.Jobs``, and those that a turn waits for.
+"""The commands of a session: those in the background, behind ``tools.ports.Jobs``, and those that a turn waits for.
 
 Background commands were approved like any command. They end with the session, and with the daemon whatever becomes of
-it (``tools.reaper``). What a job changes in the workspace is nobody's tool call, so it is not in the file history.
+it (see ``supervisor``). What a job changes in the workspace is nobody's tool call, so it is not in the file history.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tools import ansi, process
 from tools.base import ToolResult
-from tools.cutting import tail
 from tools.errors import ToolError
-from tools.jobs import Job
 from tools.localization import t
-from tools.output import HeadTail, Output
-from tools.shielding import finish
+from tools.ports import Job
+from tools.process import programs
+from tools.process.output import HeadTail, Output
+from tools.process.uncancellable import finish
+from tools.text import terminal
+from tools.text.truncate import tail
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ class SessionJobs:
         redact: Callable[[str], str] = lambda text: text,
         on_end: Callable[[Job, bool], None] = lambda job, killed: None,
         on_output: Callable[[str, str], None] = lambda tool_call_id, text: None,
-        kill_grace_s: float = process.KILL_GRACE_S,
+        kill_grace_s: float = programs.KILL_GRACE_S,
     ) -> None:
         """``folder``: for the outputs. ``on_end`` is told of every job that ended, and whether it was killed;
         ``on_output`` gets what one writes, with the tool call that began it.
@@ -93,7 +94,7 @@ class SessionJobs:
         path = self._path(self._count)
 
         def heard(text: str) -> None:
-            entry.unread.add(ansi.plain(text))
+            entry.unread.add(terminal.plain(text))
             self._on_output(tool_call_id, tail(text, _LIVE_CHUNK))
 
         job = Job(f"job_{self._count}", command, self._now(), output_file=path, tool_call_id=tool_call_id)
@@ -181,7 +182,7 @@ class SessionJobs:
                 began.set_result(None)
 
         try:
-            ended = await process.run(
+            ended = await programs.run(
                 argv, cwd=cwd, env=env, on_output=entry.output.feed, timeout_s=None, merge_stderr=True,
                 grace_s=self._grace_s, on_start=running,
             )  # fmt: skip

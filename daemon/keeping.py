@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from daemon.loop.session import Session
     from daemon.store.archive import Exported
     from daemon.store.archive_import import Imported
-    from daemon.store.pruning import Doomed, Limits, Pruned
+    from daemon.store.pruning import Doomed, Pruned, PruneLimits
     from daemon.store.rebuild import Rebuilt
     from daemon.store.searching import Hit
 
@@ -42,15 +42,15 @@ _LIMIT = re.compile(r": trace_\w+: ")
 _DAY_S = 24 * 60 * 60.0
 
 
-def limits_of(config: Config) -> Limits:
+def limits_of(config: Config) -> PruneLimits:
     """As the configuration has them; none when one of them cannot be read: it may be the one that protects the most."""
-    from daemon.store.pruning import Limits
+    from daemon.store.pruning import PruneLimits
 
     unread = (*config.blocking, *(problem for problem in config.problems if _LIMIT.search(problem)))
     if unread:
-        return Limits(unread=unread)
+        return PruneLimits(unread=unread)
     settings = config.settings
-    return Limits(settings.trace_keep_days, settings.trace_max_mb, settings.trace_keep)
+    return PruneLimits(settings.trace_keep_days, settings.trace_max_mb, settings.trace_keep)
 
 
 class InUse(StoreError):
@@ -66,7 +66,7 @@ class Keeping:
         own: OwnSessions,
         now: Callable[[], datetime],
         *,
-        limits: Callable[[], Limits],
+        limits: Callable[[], PruneLimits],
         sessions: dict[str, Session] | None = None,
         opening: Collection[str] = (),
         bus: Bus | None = None,
@@ -160,7 +160,7 @@ class Keeping:
                 import_trace, self._store, archive, self._now(), max_mb=max_mb or MAX_MB, coming=coming
             )
 
-    async def prune(self, limits: Limits | None = None, *, dry_run: bool = False) -> Pruned:
+    async def prune(self, limits: PruneLimits | None = None, *, dry_run: bool = False) -> Pruned:
         """Delete old traces, oldest first. ``limits`` None: those of the settings."""
         from daemon.store.pruning import Pruned, doomed, still_too_much, stored_traces
 

@@ -16,7 +16,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from types import TracebackType
 
-from daemon.redaction import SECRETS
+from tools.redaction.redactor import SECRETS
 
 MAX_BYTES = 2_000_000
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"

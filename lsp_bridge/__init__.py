@@ -1,1 +1,1 @@
-"""Speaks JSON-RPC to editors and terminals, and LSP to language servers."""
+"""The protocol server of the daemon, the client of language servers, and the command line."""

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NotRequired, TypedDict
 from daemon.model.permissions import Mode
 from tests.fakes.tool_context import FakeDiagnostics, FakeHistory, FakePlan
 from tools.base import Action, Approval, PermissionAsk, PermissionDenied, ToolContext
-from tools.open_files import NoEditors
+from tools.ports import NoEditors
 from tools.registry import builtin_tools, run_tool, unknown_tool
 
 if TYPE_CHECKING:

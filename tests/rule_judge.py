@@ -18,7 +18,7 @@ from daemon.permission.rules import SHIPPED, UNMATCHED, RuleSet, reason_words
 from tools.access import Access
 from tools.base import PermissionAsk
 from tools.sandbox.policy import policy_for
-from tools.shell.question import Place, question
+from tools.shell.question import CommandPlace, question
 
 WORKSPACE = "/workspace"
 HOME = "/home/user"
@@ -155,7 +155,7 @@ def _sandbox(fields: Mapping[str, Any]) -> tuple[bool, bool]:
 @functools.lru_cache(maxsize=1_000)
 def _question(command: str, workspace: str, home: str) -> PermissionAsk:
     # The same line is often asked about under several rule sets, and to parse it takes most of the time.
-    place = Place(Path(workspace), Path(home), variables={"HOME": home, "PWD": workspace})
+    place = CommandPlace(Path(workspace), Path(home), variables={"HOME": home, "PWD": workspace})
     return question(command, place)
 
 

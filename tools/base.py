@@ -18,17 +18,15 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
 from pydantic import BaseModel, ConfigDict
 
 from tools.access import Access, Action, Suggestion
-from tools.confinement import Confinement
 from tools.errors import PermissionDenied as PermissionDenied
 from tools.errors import ToolError as ToolError
-from tools.exploring import Alone, Explorer, HandOver, Subagents
-from tools.jobs import Jobs, NoJobs
 from tools.language import Diagnostics as Diagnostics
 from tools.language import DiagnosticsReport as DiagnosticsReport
 from tools.language import DiagnosticsRun as DiagnosticsRun
 from tools.language import Navigation, NoNavigation
 from tools.language import Problem as Problem
-from tools.open_files import Editors
+from tools.ports import Alone, Editors, Explorer, HandOver, Jobs, NoJobs, Subagents
+from tools.sandbox.confinement import Confinement
 from tools.sandbox.policy import SandboxPolicy
 
 ChangeKind = Literal["create", "update", "delete"]
@@ -124,7 +122,7 @@ class ProposedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class AnswerOption:
     """An answer that a question offers; ``description`` says what choosing it means."""
 
     label: str
@@ -136,7 +134,7 @@ class Question:
     """A question to the user. An answer in the user's own words is always possible."""
 
     text: str
-    options: tuple[Choice, ...] = ()
+    options: tuple[AnswerOption, ...] = ()
     multiple: bool = False
     """Several options may be chosen."""
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import Field
 
-from tools import process
 from tools.access import Access, Suggestion
 from tools.base import (
     CommandChange,
@@ -27,14 +26,15 @@ from tools.base import (
     ToolInput,
     ToolResult,
 )
-from tools.cutting import tail
-from tools.diff import shown_name
+from tools.diff.unified_diff import shown_name
 from tools.localization import t
-from tools.output import MAX_OUTPUT as MAX_OUTPUT
-from tools.output import Output
 from tools.paths import rule_target
-from tools.shielding import finish
-from tools.visible import LONGEST_TITLE, shown_brief
+from tools.process import programs as run
+from tools.process.output import MAX_OUTPUT as MAX_OUTPUT
+from tools.process.output import Output
+from tools.process.uncancellable import finish
+from tools.text.terminal import LONGEST_TITLE, shown_brief
+from tools.text.truncate import tail
 
 if TYPE_CHECKING:
     from tools.sandbox.policy import Sandbox
@@ -80,7 +80,7 @@ class _Done:
     """A command that has ended."""
 
     ready: _Ready
-    ended: process.Ended
+    ended: run.Ended
     output: Output
     changed: Sequence[CommandChange]
     taken: Sequence[str]
@@ -112,7 +112,7 @@ class BashTool(Tool[BashInput]):
     permission = "bash"
     Input = BashInput
 
-    def __init__(self, kill_grace_s: float = process.KILL_GRACE_S) -> None:
+    def __init__(self, kill_grace_s: float = run.KILL_GRACE_S) -> None:
         self._kill_grace_s = kill_grace_s
 
     async def run(self, args: BashInput, ctx: ToolContext) -> ToolResult:
@@ -168,7 +168,7 @@ class BashTool(Tool[BashInput]):
         try:
             watch = await ctx.history.watch_command(ctx.tool_call_id)
             try:
-                ended = await process.run(
+                ended = await run.run(
                     ready.argv,
                     cwd=ctx.workspace,
                     env=ready.env,
@@ -187,7 +187,7 @@ class BashTool(Tool[BashInput]):
         except asyncio.CancelledError:
             taken = [*taken, *await _left(ready.sandbox, ctx)]
             seconds = time.monotonic() - began
-            done = _Done(ready, process.Ended(-signal.SIGTERM), output, changed, taken, seconds)
+            done = _Done(ready, run.Ended(-signal.SIGTERM), output, changed, taken, seconds)
             ctx.on_stop(_result(args, done, ctx, stopped=True))
             raise
         except BaseException:
@@ -285,14 +285,14 @@ def exact_suggestions(ask: PermissionAsk) -> tuple[Suggestion, ...]:
 
 
 def _shell(command: str, ctx: ToolContext) -> tuple[str, ...]:
-    argv = process.shell_argv(command, ctx.workspace, ctx.copy_of)
+    argv = run.shell_argv(command, ctx.workspace, ctx.copy_of)
     if argv is None:
         raise ToolError("No shell found: neither bash nor sh is on PATH.")
     return argv
 
 
 def _environment(ctx: ToolContext) -> dict[str, str]:
-    return process.scrubbed_environment(os.environ) | dict(ctx.environment)
+    return run.scrubbed_environment(os.environ) | dict(ctx.environment)
 
 
 def _as_approved(ask: PermissionAsk, command: str, ctx: ToolContext) -> _Ready:

@@ -32,15 +32,15 @@ from tools.base import (
     VersionKeeper,
 )
 from tools.diagnostics_text import describe, problems_metadata
-from tools.diff import limited, shown_name, without_head
-from tools.hashing import sha256
+from tools.diff.unified_diff import limited, shown_name, without_head
+from tools.files.regular_files import sha256
 from tools.localization import noted, t
 from tools.paths import Target, explain_os_error, folder_patterns, rule_target
-from tools.shielding import finish
+from tools.process.uncancellable import finish
 from tools.writing import atomic, buffers
+from tools.writing.messages import not_taken_back, saved_otherwise, why_not_written
 from tools.writing.proposal import alterations, propose
-from tools.writing.through import HalfDone, Left, keep_left, write_through
-from tools.writing.told import not_taken_back, saved_otherwise, why_not_written
+from tools.writing.transaction import HalfDone, NotTakenBack, keep_left, write_through
 
 MadeT = TypeVar("MadeT")
 
@@ -381,7 +381,7 @@ async def _commit(
             versions += await kept.keep(plan, ctx.tool_call_id, counts)
             by_path |= zip((change.path for change in plan), versions, strict=True)
 
-            async def late(left: Left) -> None:
+            async def late(left: NotTakenBack) -> None:
                 await keep_left(kept, by_path, [left])
 
             parts = await write_through(parts, ctx.files, ctx.journal, late)
@@ -389,7 +389,7 @@ async def _commit(
             await keep_left(kept, by_path, half.left)
             why = why_not_written(half.cause, plan, names)[0]
             raise ToolError(not_taken_back(why, half.left, names)) from half
-        except (atomic.Moved, OSError) as error:
+        except (atomic.ChangedOnDisk, OSError) as error:
             raise ToolError(" ".join(why_not_written(error, plan, names))) from error
         formatted = await buffers.settled(parts)
         if settled := {path: data for path, data in formatted.items() if data is not None}:

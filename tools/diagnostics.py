@@ -10,14 +10,14 @@ from pathlib import Path
 
 from pydantic import Field
 
-from tools import search
 from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
-from tools.cutting import head
 from tools.diagnostics_text import blocks, problems_metadata
 from tools.glob import newest_first
 from tools.language import NO_SERVER, CurrentProblems, Problem, Severity
 from tools.paths import Target, ask_outside, ask_read, may_read, resolve
+from tools.search import ripgrep
+from tools.text.truncate import head
 
 MAX_CANDIDATES = 500
 """Files of a folder that are given to the servers' eyes, the newest ones; these look at fewer when they have to."""
@@ -90,7 +90,7 @@ async def _current(paths: Sequence[Path], least: Severity, ctx: ToolContext) -> 
 
 
 async def _candidates(target: Target, ctx: ToolContext) -> _Candidates:
-    found = await search.list_files(target.path, search.ripgrep(ctx.workspace))
+    found = await ripgrep.list_files(target.path, ripgrep.ripgrep(ctx.workspace))
 
     def choose() -> _Candidates:
         newest = newest_first(target.path, found.files)

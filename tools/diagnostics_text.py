@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.base import DiagnosticsReport, Problem
-from tools.diff import shown_name
+from tools.diff.unified_diff import shown_name
 from tools.language import CurrentProblems
 from tools.localization import joined, t
 from tools.paths import rule_target

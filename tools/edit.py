@@ -9,9 +9,9 @@ from pydantic import Field
 from tools.base import FileChange, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.change import apply_changes, on_base
 from tools.localization import t
-from tools.match import find_edit
+from tools.matching.match import find_edit
 from tools.paths import Target, did_you_mean, resolve
-from tools.text import Text, decode, readings, splice_bytes
+from tools.text.decoding import Text, decode, readings, splice_bytes
 
 MAX_FILE_BYTES = 10_000_000
 """Above this, finding a place by anything but its exact text takes minutes, and nobody reads the diff."""
@@ -33,7 +33,7 @@ class _Planned:
 
 
 class EditTool(Tool[EditInput]):
-    """Finds ``old_string`` by the ladder of ``tools.match`` and writes through ``tools.change``."""
+    """Finds ``old_string`` by the ladder of ``tools.matching.match`` and writes through ``tools.change``."""
 
     name = "edit"
     permission = "edit"

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from pydantic import Field
 
-from tools import search, unsaved
 from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
-from tools.glob_pattern import compile_glob, split_base
 from tools.localization import n, t
 from tools.paths import ask_outside, resolve, rule_target
+from tools.search import ripgrep, unsaved
+from tools.search.glob_pattern import compile_glob, split_base
 
 MAX_RESULTS = 100
 
@@ -48,13 +48,13 @@ class GlobTool(Tool[GlobInput]):
         if not target.path.is_dir():
             raise ToolError(f"{target.rule} is not a folder.")
         wanted = compile_glob(pattern)
-        found = await search.list_files(target.path, search.ripgrep(ctx.workspace))
+        found = await ripgrep.list_files(target.path, ripgrep.ripgrep(ctx.workspace))
         await ctx.files.editors.settle()
         typed = unsaved.below(target.path, ctx)
         names = dict.fromkeys(found.files)
 
         def choose() -> tuple[list[str], bool]:
-            deadline = search.Deadline(search.FINISH_S)
+            deadline = ripgrep.Deadline(ripgrep.FINISH_S)
             allowed = [
                 name
                 for name in deadline.until(names | dict.fromkeys(unsaved.new(typed)))
@@ -74,7 +74,7 @@ def newest_first(root: Path, names: Sequence[str]) -> list[str]:
 
     Files whose time is not known within ``FINISH_S`` come last.
     """
-    deadline = search.Deadline(search.FINISH_S)
+    deadline = ripgrep.Deadline(ripgrep.FINISH_S)
 
     def key(name: str) -> tuple[int, str]:
         try:

@@ -12,8 +12,8 @@ from pydantic.json_schema import SkipJsonSchema
 
 from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
-from tools.cutting import head, short
 from tools.goal_lines import split_goals
+from tools.text.truncate import head, short
 
 _NUMBER = re.compile(r"(?:goal\s*|step\s*|no\.?\s*|#)?\d+(?:\.\d+)*\.?|g\d+", re.IGNORECASE)
 """A goal's number or id, and no summary."""

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from pydantic import Field
 
-from tools import search, unsaved
 from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
-from tools.cutting import head
 from tools.glob import newest_first
-from tools.glob_pattern import compile_glob
 from tools.localization import n, t
 from tools.paths import ask_outside, ask_read, may_read, resolve, rule_target
+from tools.search import ripgrep, unsaved
+from tools.search.glob_pattern import compile_glob
+from tools.text.truncate import head
 
 MAX_RESULTS = 100
 MAX_COLUMNS = 500
@@ -54,20 +54,22 @@ class GrepTool(Tool[GrepInput]):
         root = target.path.parent if is_file else target.path
         include = compile_glob(args.include) if args.include and not is_file else None
         only = target.path.name if is_file else None
-        found = await search.find_lines(root, args.pattern, include, search.ripgrep(ctx.workspace), only=only)
+        found = await ripgrep.find_lines(
+            root, args.pattern, include, ripgrep.ripgrep(ctx.workspace), only=only
+        )
         found = await unsaved.overlaid(found, root, args.pattern, include, ctx, only)
         return await _result(args.pattern, root, found, ctx, is_file)
 
 
 async def _result(
-    pattern: str, root: Path, found: search.Found, ctx: ToolContext, is_file: bool
+    pattern: str, root: Path, found: ripgrep.SearchResult, ctx: ToolContext, is_file: bool
 ) -> ToolResult:
     by_file: dict[str, list[tuple[int, str]]] = {}
     for path, number, text in found.lines:
         by_file.setdefault(path, []).append((number, text))
     # The person has just allowed this one file; for all others the rules alone decide.
     # The real path decides there as well: ripgrep follows no links below the folder, but there are hard links.
-    deadline = search.Deadline(search.FINISH_S)
+    deadline = ripgrep.Deadline(ripgrep.FINISH_S)
     verdicts = await asyncio.to_thread(
         lambda: {path: is_file or may_read(root / path, ctx) == "allow" for path in deadline.until(by_file)}
     )

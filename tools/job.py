@@ -8,10 +8,10 @@ from pydantic import Field
 
 from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
-from tools.cutting import head
-from tools.jobs import Job
 from tools.localization import t
-from tools.visible import LONGEST_TITLE, shown_brief
+from tools.ports import Job
+from tools.text.terminal import LONGEST_TITLE, shown_brief
+from tools.text.truncate import head
 
 
 class JobInput(ToolInput):

@@ -1,14 +1,18 @@
-"""The ``ls`` tool: what is in a folder."""
+"""The ``ls`` tool, and the indented tree of a folder that ``read`` shows too."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
 
 from pydantic import Field
 
 from tools.base import Tool, ToolContext, ToolError, ToolInput, ToolResult
-from tools.listing import tree
 from tools.paths import ask_read, explain_os_error, resolve
+from tools.search.ripgrep import EXCLUDED
 
 
 class LsInput(ToolInput):
@@ -37,3 +41,58 @@ class LsTool(Tool[LsInput]):
         if listing.cut:
             text += f"\n(Only the first {listing.shown} entries are shown: list a sub-folder.)"
         return ToolResult(text, title=target.rule, metadata={"path": target.rule, "count": listing.shown})
+
+
+MAX_ENTRIES = 300
+
+
+@dataclass(frozen=True, slots=True)
+class FolderTree:
+    """The tree as text, and how many entries it shows."""
+
+    text: str
+    shown: int
+    cut: bool
+
+
+def tree(root: Path, depth: int, limit: int = MAX_ENTRIES) -> FolderTree:
+    """What is below a folder, down to ``depth`` levels, folders with ``/``; blocking.
+
+    Read breadth first, so that a limit cuts what is deepest. Raises OSError when the folder cannot be read.
+    """
+    children: dict[Path, list[tuple[str, Path | None]]] = {}
+    queue: deque[tuple[Path, int]] = deque([(root, 1)])
+    shown, cut = 0, False
+    while queue:
+        folder, level = queue.popleft()
+        try:
+            with os.scandir(folder) as found:
+                entries = sorted(found, key=lambda e: (not e.is_dir(follow_symlinks=False), e.name))
+        except OSError:
+            if folder == root:
+                raise
+            continue
+        rows: list[tuple[str, Path | None]] = []
+        for index, entry in enumerate(entries):
+            if shown >= limit:
+                rows.append((f"… {len(entries) - index} more", None))
+                cut = True
+                break
+            shown += 1
+            is_dir = entry.is_dir(follow_symlinks=False)
+            suffix = "/" if is_dir else "@" if entry.is_symlink() else ""
+            below = Path(entry.path) if is_dir and entry.name not in EXCLUDED and level < depth else None
+            rows.append((entry.name + suffix, below))
+            if below is not None:
+                queue.append((below, level + 1))
+        children[folder] = rows
+    return FolderTree("\n".join(_render(root, children, 0)) or "(empty)", shown, cut)
+
+
+def _render(folder: Path, children: dict[Path, list[tuple[str, Path | None]]], indent: int) -> list[str]:
+    lines: list[str] = []
+    for name, below in children.get(folder, ()):
+        lines.append("  " * indent + name)
+        if below is not None:
+            lines += _render(below, children, indent + 1)
+    return lines

@@ -13,9 +13,9 @@ from typing import Protocol
 
 from tools.access import Access, Action, suggestions
 from tools.base import Permission, PermissionAsk, ToolContext, ToolError
-from tools.cutting import head
-from tools.links import has_other_names, other_names
+from tools.files.hard_links import has_other_names, other_names
 from tools.localization import noted, t
+from tools.text.truncate import head
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Target:
         return not self.outside and Path(self.rule).is_absolute()
 
 
-class Reader(Protocol):
+class ReadContext(Protocol):
     """What of a ToolContext finding and reading a file needs."""
 
     @property
@@ -44,7 +44,7 @@ class Reader(Protocol):
     def permission(self) -> Permission: ...
 
 
-def resolve(raw: str, ctx: Reader) -> Target:
+def resolve(raw: str, ctx: ReadContext) -> Target:
     """The file a model-given path means: absolute or relative to the workspace, ``~`` expanded.
 
     The real path decides, so ``..`` and symlinks lead nowhere unseen. Raises ToolError for what is no path.
@@ -110,7 +110,7 @@ async def ask_outside(target: Target, ctx: ToolContext, *, is_dir: bool = False)
 _VERBS = {"read": noted("Read"), "ls": noted("List")}
 
 
-async def ask_read(target: Target, ctx: Reader, permission: str = "read", verb: str = "") -> None:
+async def ask_read(target: Target, ctx: ReadContext, permission: str = "read", verb: str = "") -> None:
     """Ask for reading a file or listing a folder. Raises PermissionDenied. ``verb``: of the title.
 
     One question, also for what lies outside of the workspace: the rules see that by the name. Under another name

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 from tools.base import (
     Answered,
-    Choice,
+    AnswerOption,
     PermissionAsk,
     PermissionDenied,
     Question,
@@ -20,8 +20,8 @@ from tools.base import (
     ToolInput,
     ToolResult,
 )
-from tools.cutting import one_line, short
 from tools.localization import t
+from tools.text.truncate import one_line, short
 
 MOST_QUESTIONS = 8
 MOST_OPTIONS = 12
@@ -145,7 +145,7 @@ def _question(asked: AskedInput) -> Question:
             f"{len(asked.options)} options are more than {MOST_OPTIONS}: offer the likeliest; the user can answer "
             "freely, too."
         )
-    options = tuple(Choice(one.label.strip(), one.description.strip()) for one in asked.options)
+    options = tuple(AnswerOption(one.label.strip(), one.description.strip()) for one in asked.options)
     for option in options:
         if not option.label:
             raise ToolError("An option is empty: leave it out. The user can always answer freely.")

@@ -13,8 +13,8 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from tools.base import PermissionDenied, Tool, ToolContext, ToolError, ToolInput, ToolResult
-from tools.cutting import head
 from tools.localization import english
+from tools.text.truncate import head
 
 _log = logging.getLogger(__name__)
 

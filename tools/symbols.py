@@ -11,16 +11,17 @@ from typing import Literal
 
 from pydantic import AliasChoices, Field
 
-from tools import search, symbol_place
 from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.glob import newest_first
 from tools.language import CodeSymbol, DefinitionKind, Places, Position, Symbols
 from tools.localization import t
+from tools.navigation import symbol_place
+from tools.navigation.renaming import apply_rename, name_at, plan_rename, preview, still_named
+from tools.navigation.symbol_text import Listed, Readable, list_outline, list_places, list_symbols, notes
 from tools.paths import Target, ask_read, did_you_mean, explain_os_error, may_read, resolve, rule_target
-from tools.renaming import apply_rename, name_at, plan_rename, preview, still_named
-from tools.symbol_text import Listed, Readable, list_outline, list_places, list_symbols, notes
-from tools.text import decode
+from tools.search import ripgrep
+from tools.text.decoding import decode
 from tools.writing.atomic import read_resolved
 
 Operation = Literal[
@@ -196,7 +197,7 @@ async def _find(args: SymbolsInput, ctx: ToolContext) -> ToolResult:
 
 async def _samples(ctx: ToolContext) -> list[Path]:
     """The newest file of each of the commonest kinds in the workspace: they tell which servers to ask."""
-    listed = await search.list_files(ctx.workspace, search.ripgrep(ctx.workspace))
+    listed = await ripgrep.list_files(ctx.workspace, ripgrep.ripgrep(ctx.workspace))
 
     def choose() -> list[Path]:
         groups: dict[str, list[str]] = {}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
-from tools.cutting import cut_text
 from tools.localization import t
+from tools.text.truncate import cut_text
 
 
 class TaskInput(ToolInput):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tools.base import FileChange, Tool, ToolContext, ToolInput, ToolResult
 from tools.change import apply_changes, on_base
-from tools.diff import opcodes
+from tools.diff.unified_diff import opcodes
 from tools.paths import resolve
-from tools.text import Text, decode, split_lines
+from tools.text.decoding import Text, decode, split_lines
 
 
 class WriteInput(ToolInput):

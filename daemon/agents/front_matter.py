@@ -34,7 +34,7 @@ class BadHead(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FrontMatterValue:
     """A key's value, and the line of the file it stands in, from 1."""
 
     value: Value
@@ -45,7 +45,7 @@ class Entry:
 class Document:
     """A Markdown file: its head by key, in the order of the file, and what follows it."""
 
-    head: Mapping[str, Entry]
+    head: Mapping[str, FrontMatterValue]
     body: str
     body_line: int = 1
     """Of the file, from 1, in which the body begins."""
@@ -92,18 +92,18 @@ def _unseen(line: str) -> int:
     return 0 if found is None else found.end()
 
 
-def _flat(lines: list[str], first: int) -> dict[str, Entry] | None:
+def _flat(lines: list[str], first: int) -> dict[str, FrontMatterValue] | None:
     """Plain ``key: text`` lines, without the 20 ms that it takes to import YAML; None when there is more to it."""
-    found: dict[str, Entry] = {}
+    found: dict[str, FrontMatterValue] = {}
     for number, line in enumerate(lines, first):
         match = _FLAT.fullmatch(line)
         if match is None or match[1] in found:
             return None
-        found[match[1]] = Entry(match[2], number)
+        found[match[1]] = FrontMatterValue(match[2], number)
     return found
 
 
-def _yaml(text: str) -> dict[str, Entry]:
+def _yaml(text: str) -> dict[str, FrontMatterValue]:
     import yaml
 
     try:
@@ -148,13 +148,13 @@ class _Reader:
     def __init__(self) -> None:
         self._seen: set[int] = set()
 
-    def entries(self, root: Node) -> dict[str, Entry]:
+    def entries(self, root: Node) -> dict[str, FrontMatterValue]:
         """The keys of the head itself."""
         from yaml import MappingNode
 
         if not isinstance(root, MappingNode):
             raise BadHead(t("line 2: the front matter must be lines like `description: what it does`"))
-        return {key: Entry(value, line) for key, value, line in self._pairs(root, 1)}
+        return {key: FrontMatterValue(value, line) for key, value, line in self._pairs(root, 1)}
 
     def _pairs(self, node: Node, depth: int) -> list[tuple[str, Value, int]]:
         from yaml import ScalarNode

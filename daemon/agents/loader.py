@@ -61,7 +61,7 @@ def _by(text: str, front: PlanFront) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundAgents:
     """All agents by name, shipped ones first; ``problems``: what is wrong with files, in words with their path."""
 
     agents: Sequence[AgentProfile]
@@ -119,7 +119,7 @@ class Agents:
             )
             return replace(place, read_only=True) if any(map(os.path.lexists, files)) else place
 
-    def all(self, trust: Trust) -> Found:
+    def all(self, trust: Trust) -> FoundAgents:
         """Every agent there is, and what is wrong with the files of others."""
         found = {name: load_agent(name) for name in SHIPPED_AGENTS}
         problems: list[str] = []
@@ -153,7 +153,7 @@ class Agents:
                     problems += [f"{path}, {text}" for text in read.agent.problems]
         for name in broken:
             found.pop(name, None)
-        return Found(tuple(found.values()), tuple(problems), self._left_out(trust))
+        return FoundAgents(tuple(found.values()), tuple(problems), self._left_out(trust))
 
     def _layered(self, name: str, trust: Trust) -> AgentProfile | None:
         """The nearest, with those that it stands for; None when there is none. Raises UnknownAgent."""

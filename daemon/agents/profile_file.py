@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 
 from daemon.agents import head_words as words
-from daemon.agents.front_matter import BadHead, Entry, Value, read_document
+from daemon.agents.front_matter import BadHead, FrontMatterValue, Value, read_document
 from daemon.agents.profile import COMPACTION, AgentMode, AgentProfile, AgentSource
 from daemon.model.permissions import Rule
 from daemon.permission.rules_file import rules_from_config
-from tools.cutting import head
 from tools.localization import t
+from tools.text.truncate import head
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 MAX_FILE = 200_000
@@ -60,8 +60,8 @@ def parse_agent(name: str, text: str, source: AgentSource = "shipped", file: str
 class _Head:
     """One front matter on its way to a profile."""
 
-    def __init__(self, head: Mapping[str, Entry], name: str, file: str) -> None:
-        self._head: dict[str, Entry] = {}
+    def __init__(self, head: Mapping[str, FrontMatterValue], name: str, file: str) -> None:
+        self._head: dict[str, FrontMatterValue] = {}
         self._name = name
         self._file = file
         self._problems: list[str] = []

@@ -16,16 +16,16 @@ from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from daemon.api import page_files
-from daemon.api.reader import NotFound, TooLarge, TraceReader
+from daemon.api.reader import AnswerTooLarge, NotFound, TraceReader
 from daemon.api.schemas import described
-from daemon.api.security import Access, Guard
+from daemon.api.security import RequiredAccess, SecurityMiddleware
 from daemon.api.traces_routes import BadParameter, trace_routes, without_empty
 from daemon.store.base import NewerFormat, StoreError
 
 log = logging.getLogger(__name__)
 
 
-class Watch(Protocol):
+class WebSocketHandler(Protocol):
     """The WebSocket's side, see ``daemon.api.watch``."""
 
     async def serve(self, websocket: WebSocket, trace_id: str) -> None:
@@ -43,7 +43,7 @@ class Watch(Protocol):
 class TraceApi(FastAPI):
     """FastAPI with the guard around everything, its own error pages included."""
 
-    guard: Guard | None = None
+    guard: SecurityMiddleware | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
@@ -66,15 +66,15 @@ class TraceApi(FastAPI):
 
 def make_app(
     reader: TraceReader,
-    access: Access,
+    access: RequiredAccess,
     *,
-    watch: Watch | None = None,
+    watch: WebSocketHandler | None = None,
     asked: Callable[[], None] = lambda: None,
 ) -> TraceApi:
     """The application. ``watch``: without one there is no WebSocket; ``asked``: called for each request let in."""
     # No /docs: its scripts and styles come from other servers.
     app = TraceApi(title="Goalwright traces", docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.guard = Guard(app.unguarded, access, page_files.LOCKED, asked)
+    app.guard = SecurityMiddleware(app.unguarded, access, page_files.LOCKED, asked)
     app.include_router(trace_routes(reader))
     _page(app, access)
     if watch is not None:
@@ -113,7 +113,7 @@ def warm_up(app: TraceApi) -> None:
     asyncio.run(app.unguarded(scope, receive, send))
 
 
-def _page(app: FastAPI, access: Access) -> None:
+def _page(app: FastAPI, access: RequiredAccess) -> None:
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
         return await asyncio.to_thread(page_files.index, access)
@@ -173,7 +173,7 @@ def _bug(request: Request, error: Exception) -> Response:
 
 _HANDLERS: dict[type[Exception], Callable[[Request, Exception], Response]] = {
     NotFound: _not_found,
-    TooLarge: _too_large,
+    AnswerTooLarge: _too_large,
     BadParameter: _bad_parameter,
     NewerFormat: _newer,
     StoreError: _damaged,

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from daemon.api.encoding import answer_bytes
-from daemon.model.encoding import json_bytes, json_text
+from daemon.model.encoding import answer_bytes, json_bytes, json_text
 from daemon.steps.shortened import SMALL_IMAGE, image_words, without_image_data
-from tools.cutting import cut_text
+from tools.text.truncate import cut_text
 
 FRAME_BYTES = 1_000_000
 """Of a frame's JSON: below 2**20, with room for what is added to it."""

@@ -55,7 +55,7 @@ class Wants:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class EncodedItem:
     """One event, or one delta, as it is written to every client; each ``bytes`` is any number of whole frames."""
 
     event_id: int
@@ -85,13 +85,13 @@ class Entry:
 
 def event_entry(
     event: Event, changes: Sequence[StepAdded | StepUpdated] = (), line: bytes | None = None
-) -> Entry:
+) -> EncodedItem:
     """A stored event with what it did to the steps. ``line``: as our store has just written it."""
     texts = [fitting(json_bytes(step_frame(event, change))) for change in changes]
     alone = list(texts)
     if alone:
         alone[-1] = b'%b,"event_id":%d}' % (alone[-1][:-1], event.event_id)
-    return Entry(
+    return EncodedItem(
         event.event_id,
         event.event,
         framed(fitting(event_text(event, line))),
@@ -100,10 +100,10 @@ def event_entry(
     )
 
 
-def delta_entry(delta: Delta) -> Entry:
+def delta_entry(delta: Delta) -> EncodedItem:
     """Something that grows."""
     frame = {"event": "delta", **delta.stored(), "trace_id": root_of(delta.trace_id)}
-    return Entry(0, "delta", framed(fitting(json_bytes(frame))))
+    return EncodedItem(0, "delta", framed(fitting(json_bytes(frame))))
 
 
 def connected_frame(session_id: str, current_event_id: int, known: Mapping[str, Any]) -> bytes:

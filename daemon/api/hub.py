@@ -18,11 +18,10 @@ from functools import partial
 from typing import TypeVar
 
 from daemon.api.catching_up import Steps, as_logged, brought_up, read_page
-from daemon.api.frames import Entry, Wants, delta_entry, event_entry
-from daemon.api.limits import Limits
+from daemon.api.frames import EncodedItem, Wants, delta_entry, event_entry
 from daemon.api.ring import Ring
 from daemon.api.step_views import StepViews
-from daemon.api.websocket import Outlet, taken
+from daemon.api.websocket import ClientLimits, Outlet, taken
 from daemon.bus import Bus
 from daemon.collector import COLLECTOR
 from daemon.deltas import Deltas
@@ -40,7 +39,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Client:
+class HubClient:
     """Somebody who watches. ``event_id``: the last event that it has."""
 
     wants: Wants
@@ -72,7 +71,7 @@ class Hub:
         session_id: str,
         store: TraceStore,
         bus: Bus,
-        limits: Limits,
+        limits: ClientLimits,
         *,
         views: StepViews,
         encoders: Executor,
@@ -80,7 +79,7 @@ class Hub:
     ) -> None:
         """``encoders`` run what is urgent, ``readers`` what reads the log."""
         self.session_id = session_id
-        self.clients: list[Client] = []
+        self.clients: list[HubClient] = []
         self._store = store
         self._line = store.line if isinstance(store, OffersLines) else None
         self._views = views
@@ -128,7 +127,7 @@ class Hub:
             self._pump.cancel()
             await asyncio.gather(self._pump, return_exceptions=True)
 
-    async def feed(self, client: Client) -> None:
+    async def feed(self, client: HubClient) -> None:
         """Tell a client everything after ``client.event_id``, until it is gone (raises ClientDisconnected).
 
         Raises StoreError when the log cannot be read.
@@ -151,12 +150,12 @@ class Hub:
 
     # -- following --
 
-    def _place(self, client: Client) -> int | None:
+    def _place(self, client: HubClient) -> int | None:
         if client.wants.steps and client.event_id < self._steps_from:
             return None
         return self._ring.place_after(client.event_id)
 
-    async def _follow(self, client: Client, place: int) -> None:
+    async def _follow(self, client: HubClient, place: int) -> None:
         """From the ring, until it no longer reaches back that far."""
         limits = self._limits
         while True:
@@ -184,7 +183,7 @@ class Hub:
             await pump  # it failed, which it never should: this raises what happened
         await self._changed.wait()
 
-    async def _catch_up(self, client: Client) -> None:
+    async def _catch_up(self, client: HubClient) -> None:
         """One page of the log."""
         limits = self._limits
         if client.wants.steps and client.steps is None:
@@ -213,7 +212,7 @@ class Hub:
             needed = self._steps_from if client.steps is not None else 0
             client.event_id = max(client.event_id, self._ring.floor, needed)
 
-    async def _offer(self, client: Client, steps: Steps) -> None:
+    async def _offer(self, client: HubClient, steps: Steps) -> None:
         """A client has read the whole log: the steps that it has now become those of the ring."""
         answer: asyncio.Future[tuple[int, tuple[bytes, ...]] | None] = (
             asyncio.get_running_loop().create_future()
@@ -287,10 +286,10 @@ class Hub:
         if not offer.answer.done():  # else the client has gone
             offer.answer.set_result(answer)
 
-    def _entries(self, items: Sequence[tuple[Event | Delta, bytes | None]]) -> list[Entry]:
+    def _entries(self, items: Sequence[tuple[Event | Delta, bytes | None]]) -> list[EncodedItem]:
         """In a thread: as clients get them."""
         newest = self._ring.newest
-        found: list[Entry] = []
+        found: list[EncodedItem] = []
         deltas: list[Delta] = []
 
         def flush() -> None:
@@ -325,7 +324,7 @@ class Hub:
             self._encoders, partial(COLLECTOR.run, work, *args)
         )
 
-    def _let_go(self, client: Client) -> None:
+    def _let_go(self, client: HubClient) -> None:
         """Of the steps of a client, which nobody else has."""
         if client.steps is not None:
             asyncio.get_running_loop().run_in_executor(self._readers, client.steps.let_go)

@@ -22,7 +22,7 @@ _MOST = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SessionLine:
     """A live session as it is at one moment."""
 
     messages: Sequence[Message]
@@ -32,7 +32,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MessageRange:
     """Which messages of each line."""
 
     limit: int
@@ -45,9 +45,9 @@ class Part:
     """With those of the branches that the goals began."""
 
 
-def live_branches(live: Callable[[str], SessionState | None], session_id: str) -> dict[str, Line]:
+def live_branches(live: Callable[[str], SessionState | None], session_id: str) -> dict[str, SessionLine]:
     """The live ones of a session's branches and theirs, by session id. On the event loop, and quick."""
-    found: dict[str, Line] = {}
+    found: dict[str, SessionLine] = {}
     todo = [session_id]
     while todo and len(found) < _MOST:
         name = todo.pop()
@@ -56,18 +56,18 @@ def live_branches(live: Callable[[str], SessionState | None], session_id: str) -
             continue
         branches = tuple(state.children.branches.values())
         if name != session_id:
-            found[name] = Line(list(state.messages), branches, begun_with(state.trace))
+            found[name] = SessionLine(list(state.messages), branches, begun_with(state.trace))
         todo.extend(child for branch in branches if (child := _child(name, branch)) is not None)
     return found
 
 
 def page_of(
     store: TraceStore,
-    lives: Mapping[str, Line],
+    lives: Mapping[str, SessionLine],
     session_id: str,
-    line: Line,
+    line: SessionLine,
     goals: AbstractSet[str | None] | None,
-    part: Part,
+    part: MessageRange,
 ) -> tuple[list[Message], bool]:
     """The newest messages that are wanted of a line; whether there are earlier ones.
 
@@ -111,12 +111,12 @@ def _with_calls(
 
 def _with_branches(
     store: TraceStore,
-    lives: Mapping[str, Line],
+    lives: Mapping[str, SessionLine],
     session_id: str,
     branches: Iterable[BranchMeta],
     goals: AbstractSet[str | None],
     own: Sequence[Message],
-    part: Part,
+    part: MessageRange,
 ) -> tuple[list[Message], bool]:
     begun = [branch for branch in branches if branch.explore_start_id in goals]
     found = [(message.sequence, 0, message) for message in own]
@@ -133,7 +133,11 @@ def _with_branches(
 
 
 def _branches(
-    store: TraceStore, lives: Mapping[str, Line], session_id: str, begun: Iterable[BranchMeta], part: Part
+    store: TraceStore,
+    lives: Mapping[str, SessionLine],
+    session_id: str,
+    begun: Iterable[BranchMeta],
+    part: MessageRange,
 ) -> Iterator[list[Message]]:
     todo = [child for branch in begun if (child := _child(session_id, branch)) is not None][::-1]
     for _ in range(_MOST):
@@ -156,7 +160,7 @@ def _branches(
 
 
 def newest(
-    messages: Sequence[Message], part: Part, goals: AbstractSet[str | None] | None = None
+    messages: Sequence[Message], part: MessageRange, goals: AbstractSet[str | None] | None = None
 ) -> list[Message]:
     """The newest of a live session, oldest first, and one more than a page has. ``goals``: of these; None: of any."""
     found: list[Message] = []

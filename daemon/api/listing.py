@@ -34,7 +34,7 @@ class TraceQuery:
     """Worked on in this time: not ended before it, not begun after it. Without a zone they are UTC."""
 
 
-class Listing:
+class TraceLister:
     """Lists traces, and remembers the missions of those it has seen: they stand in another file."""
 
     def __init__(

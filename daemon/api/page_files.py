@@ -22,7 +22,7 @@ from pathlib import Path
 
 from starlette.responses import Response
 
-from daemon.api.security import Access, Locked
+from daemon.api.security import Locked, RequiredAccess
 
 FOLDER = Path(__file__).parent / "page"
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,60}\.(?:js|json|css|svg)")
@@ -72,7 +72,7 @@ LOCKED = Locked(
 Other tabs are not asked then: theirs may be wrong as well, and two wrong ones would go round in a circle."""
 
 
-def index(access: Access, folder: Path = FOLDER) -> Response:
+def index(access: RequiredAccess, folder: Path = FOLDER) -> Response:
     """The page. Reads files: call it in a thread."""
     nonce = secrets.token_urlsafe(16)
     names = sorted(path.name for path in folder.glob("*.js") if _NAME.fullmatch(path.name))

@@ -8,10 +8,10 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from daemon.api.lines import Line, Part, begun_with, live_branches, newest, page_of
-from daemon.api.listing import Listing, TraceQuery
-from daemon.api.seen import JsonObject, Seen, branch_detail, held_by, status_of, subagent_detail
-from daemon.api.step_views import NotFound, StepViews, TooLarge
+from daemon.api.lines import MessageRange, SessionLine, begun_with, live_branches, newest, page_of
+from daemon.api.listing import TraceLister, TraceQuery
+from daemon.api.seen import JsonObject, SessionSummary, branch_detail, held_by, status_of, subagent_detail
+from daemon.api.step_views import AnswerTooLarge, NotFound, StepViews
 from daemon.collector import COLLECTOR
 from daemon.loop.recovery import replayed
 from daemon.model.branches import BRANCH_ID, branch_of, session_of
@@ -22,7 +22,7 @@ from daemon.plan.forest import GoalForest
 from daemon.state.session_state import SessionState
 from daemon.store.base import NewerFormat, StoreError, TraceStore, UnknownTrace
 
-__all__ = ["JsonObject", "MessageQuery", "NotFound", "TooLarge", "TraceQuery", "TraceReader"]
+__all__ = ["AnswerTooLarge", "JsonObject", "MessageQuery", "NotFound", "TraceQuery", "TraceReader"]
 
 _STATES = 4
 """States of traces whose snapshots are behind their logs that are kept."""
@@ -50,9 +50,9 @@ class MessageQuery:
     before: int | None = None
     """Only those with a sequence below."""
 
-    def part(self) -> Part:
+    def part(self) -> MessageRange:
         """The same without what names goals and branches."""
-        return Part(self.limit, self.before, self.role, self.inherited, self.descendants)
+        return MessageRange(self.limit, self.before, self.role, self.inherited, self.descendants)
 
 
 class TraceReader:
@@ -69,7 +69,7 @@ class TraceReader:
         self.store = store
         self.live = live
         self.is_foreign = is_foreign
-        self._listing = Listing(
+        self._listing = TraceLister(
             store, live, is_foreign, lambda trace_id: self._replayed(trace_id).plan.mission
         )
         self.steps = StepViews(store)
@@ -131,7 +131,7 @@ class TraceReader:
         def choose() -> JsonObject:
             self._check_stored(session_id)
             goals = _goals(GoalForest(tree), query)
-            line = Line(newest(messages, query.part(), goals), branches, first)
+            line = SessionLine(newest(messages, query.part(), goals), branches, first)
             return self._page(session_id, line, query, goals, lives)
 
         return await COLLECTOR.aside(choose)
@@ -180,11 +180,11 @@ class TraceReader:
 
     # -- for the WebSocket --
 
-    async def seen(self, session_id: str) -> Seen:
+    async def seen(self, session_id: str) -> SessionSummary:
         """A session as it is now, live or stored. Raises NotFound, StoreError."""
         state = self.live(session_id)
         if state is not None:
-            seen = Seen.live(state, foreign=self.is_foreign(session_id), others=self.live)
+            seen = SessionSummary.live(state, foreign=self.is_foreign(session_id), others=self.live)
             await COLLECTOR.aside(self._check_stored, session_id)
             return seen
         return await COLLECTOR.aside(self._stored, session_id)
@@ -195,7 +195,7 @@ class TraceReader:
         ``state``: of the session, at the event that the frame names. For a large plan (5 000 goals: 50 ms) take
         ``Seen.live(state, …)`` on the event loop, and ``.connected()`` of that in a thread.
         """
-        return Seen.live(state, foreign=self.is_foreign(session_id), others=self.live).connected()
+        return SessionSummary.live(state, foreign=self.is_foreign(session_id), others=self.live).connected()
 
     # -- stored traces, in threads --
 
@@ -209,7 +209,7 @@ class TraceReader:
         except StoreError:
             pass  # its snapshot is damaged or cannot be read now; memory has what it would say
 
-    def _stored(self, session_id: str) -> Seen:
+    def _stored(self, session_id: str) -> SessionSummary:
         foreign = self.is_foreign(session_id)
         with _found(session_id):
             try:
@@ -221,14 +221,16 @@ class TraceReader:
                     and trace.last_event_id == self.store.last_event_id(session_id)
                 ):
                     tree, carried = self.store.goal_tree(session_id), trace.carried
-                    return Seen.stored(trace, tree, carried.branches, carried.subagents, foreign=foreign)
+                    return SessionSummary.stored(
+                        trace, tree, carried.branches, carried.subagents, foreign=foreign
+                    )
             except (NewerFormat, UnknownTrace):
                 raise
             except StoreError:
                 pass  # the snapshot is damaged, and the log has it all
             state = self._replayed(session_id)
-        seen = Seen.live(state, foreign=foreign)
-        return Seen.stored(seen.trace, seen.tree, seen.branches, seen.subagents, foreign=foreign)
+        seen = SessionSummary.live(state, foreign=foreign)
+        return SessionSummary.stored(seen.trace, seen.tree, seen.branches, seen.subagents, foreign=foreign)
 
     def _replayed(self, session_id: str) -> SessionState:
         last = self.store.last_event_id(session_id)
@@ -271,15 +273,15 @@ class TraceReader:
             found = self.store.messages(
                 session_id, limit=query.limit + 1, before=query.before, goal_ids=goals, role=query.role
             )
-        return self._page(session_id, Line(found, branches, first), query, goals, {})
+        return self._page(session_id, SessionLine(found, branches, first), query, goals, {})
 
     def _page(
         self,
         session_id: str,
-        line: Line,
+        line: SessionLine,
         query: MessageQuery,
         goals: frozenset[str | None] | None,
-        lives: Mapping[str, Line],
+        lives: Mapping[str, SessionLine],
     ) -> JsonObject:
         shown, has_earlier = page_of(self.store, lives, session_id, line, goals, query.part())
         return {"messages": [message.stored() for message in shown], "has_earlier": has_earlier}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from daemon.api.frames import Entry, Wants
+from daemon.api.frames import EncodedItem, Wants
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class NextFrames:
     """What a client is written next."""
 
     frames: bytes
@@ -29,9 +29,9 @@ class Ring:
         self.newest = floor
         self._begin = 0
         """Place of the first entry."""
-        self._entries: list[Entry] = []
+        self._entries: list[EncodedItem] = []
         self._size = 0
-        self._last: tuple[tuple[object, ...], Taken] | None = None
+        self._last: tuple[tuple[object, ...], NextFrames] | None = None
         """What was asked last, and the answer."""
         self._most_frames = frames
         self._most_size = size
@@ -41,7 +41,7 @@ class Ring:
         """Place of the next entry."""
         return self._begin + len(self._entries)
 
-    def add(self, entries: Sequence[Entry]) -> None:
+    def add(self, entries: Sequence[EncodedItem]) -> None:
         """Append, and let the oldest go."""
         for entry in entries:
             self._entries.append(entry)
@@ -80,7 +80,7 @@ class Ring:
 
     def take(
         self, place: int, event_id: int, wants: Wants, *, size: int, delta_lag: int, deltas_from: int = 0
-    ) -> Taken | None:
+    ) -> NextFrames | None:
         """What comes from ``place`` on, about ``size`` bytes of it; None: it is no longer here.
 
         ``event_id``: what the client has already. Deltas are left out for who is ``delta_lag`` entries behind, and
@@ -97,7 +97,7 @@ class Ring:
             self._last = (asked, self._taken(place, event_id, wants, size=size, deltas_from=deltas_from))
         return self._last[1]
 
-    def _taken(self, place: int, event_id: int, wants: Wants, *, size: int, deltas_from: int) -> Taken:
+    def _taken(self, place: int, event_id: int, wants: Wants, *, size: int, deltas_from: int) -> NextFrames:
         pieces: list[bytes] = []
         total = 0
         while place < self.end and total < size:
@@ -113,4 +113,4 @@ class Ring:
             if piece:
                 pieces.append(piece)
                 total += len(piece)
-        return Taken(b"".join(pieces), place, event_id)
+        return NextFrames(b"".join(pieces), place, event_id)

@@ -34,7 +34,7 @@ _SECURE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class RequiredAccess:
     """What a request must show."""
 
     token: str
@@ -76,13 +76,13 @@ class Refusal:
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-class Guard:
+class SecurityMiddleware:
     """Around the application: lets in what may come in, and makes answers safe to be shown by a browser."""
 
     def __init__(
         self,
         app: ASGIApp,
-        access: Access,
+        access: RequiredAccess,
         locked: Locked | None = None,
         asked: Callable[[], None] = lambda: None,
     ) -> None:

@@ -58,7 +58,7 @@ def status_of(trace: Trace, state: SessionState | None) -> TraceStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SessionSummary:
     """What is told of one session, as it is at one event."""
 
     trace: Trace
@@ -69,7 +69,7 @@ class Seen:
     foreign: bool
 
     @classmethod
-    def live(cls, state: SessionState, *, foreign: bool, others: Live = lambda _: None) -> Seen:
+    def live(cls, state: SessionState, *, foreign: bool, others: Live = lambda _: None) -> SessionSummary:
         """Of a live session, as it is now. Quick: shares what is frozen. ``others``: where its sub-agents are."""
         return cls(
             state.trace,
@@ -89,7 +89,7 @@ class Seen:
         subagents: tuple[SubagentMeta, ...],
         *,
         foreign: bool,
-    ) -> Seen:
+    ) -> SessionSummary:
         """Of one that is not open: what was under way in it is so no more, nor is what it had started."""
         ended = tuple(
             branch.model_copy(update={"status": "abandoned"}) if branch.status == "exploring" else branch
@@ -161,13 +161,13 @@ def held_by(messages: Sequence[Message]) -> GoalStats:
     return stats
 
 
-def branch_detail(meta: BranchMeta, own: Seen | None) -> JsonObject:
+def branch_detail(meta: BranchMeta, own: SessionSummary | None) -> JsonObject:
     """``GET /api/traces/{trace_id}/branches/{branch_id}``; ``own``: the branch's session, None when it has none yet."""
     inherited = own.trace.inherited if own is not None and isinstance(own.trace, BranchTrace) else 0
     return {**meta.stored(), "inherited": inherited, **_own(own)}
 
 
-def subagent_detail(meta: SubagentMeta, own: Seen | None, stats: GoalStats) -> JsonObject:
+def subagent_detail(meta: SubagentMeta, own: SessionSummary | None, stats: GoalStats) -> JsonObject:
     """The same of a sub-agent: its own fields, and those of seed 000's branches; ``stats``: of its messages."""
     goals = own.tree.goals if own is not None else ()
     return {
@@ -181,7 +181,7 @@ def subagent_detail(meta: SubagentMeta, own: Seen | None, stats: GoalStats) -> J
     }
 
 
-def _own(own: Seen | None) -> JsonObject:
+def _own(own: SessionSummary | None) -> JsonObject:
     if own is None:
         return {"goal_tree": GoalTree().stored(), "goal_numbers": {}, "branches": {}, "subagents": {}}
     return {**own.plan(), **own.children()}

@@ -33,7 +33,7 @@ class NotFound(Exception):
     """There is no such trace, branch, goal or step; the message says what to do."""
 
 
-class TooLarge(Exception):
+class AnswerTooLarge(Exception):
     """More than one answer can hold; the message says what to ask instead."""
 
 
@@ -59,7 +59,7 @@ class StepViews:
         with entry.lock:
             tree = self._shown(entry, is_live=is_live)
             if tree.total_steps > MAX_STEPS:
-                raise TooLarge(
+                raise AnswerTooLarge(
                     f"This trace has {tree.total_steps} steps, and /tree gives {MAX_STEPS} at most: "
                     f"ask for /api/traces/{trace_id}/node/root, and for the nodes below as they are needed."
                 )
@@ -159,7 +159,7 @@ def _place(children: list[Step], step_id: str) -> int:
 
 
 def _nodes(tree: StepTree, steps: list[Step], depth: int) -> list[JsonObject]:
-    """Steps with what is below them, ``depth`` levels of it. Raises TooLarge."""
+    """Steps with what is below them, ``depth`` levels of it. Raises AnswerTooLarge."""
     top: list[JsonObject] = []
     todo = [(top, steps, 0)]
     count = 0
@@ -167,7 +167,7 @@ def _nodes(tree: StepTree, steps: list[Step], depth: int) -> list[JsonObject]:
         into, level, deep = todo.pop()
         count += len(level)
         if count > MAX_STEPS:
-            raise TooLarge(
+            raise AnswerTooLarge(
                 f"These are more than {MAX_STEPS} steps: ask for fewer levels (max_depth, expand=false) or fewer "
                 "children (limit)."
             )

@@ -11,9 +11,9 @@ from pydantic import WithJsonSchema
 from starlette.responses import JSONResponse, Response
 
 from daemon.api import schemas as s
-from daemon.api.encoding import answer_bytes
 from daemon.api.reader import JsonObject, MessageQuery, TraceQuery, TraceReader
 from daemon.collector import COLLECTOR
+from daemon.model.encoding import answer_bytes
 from daemon.model.messages import Role
 from daemon.model.traces import TraceStatus
 

@@ -21,10 +21,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from uvicorn.protocols.utils import ClientDisconnected
 
 from daemon.api.frames import CHOICES, Wants, connected_frame, framed
-from daemon.api.hub import Client, Hub
-from daemon.api.limits import Limits
+from daemon.api.hub import Hub, HubClient
 from daemon.api.reader import NotFound, TraceReader, session_id_of, unknown
-from daemon.api.websocket import outlet_of, taken
+from daemon.api.websocket import ClientLimits, outlet_of, taken
 from daemon.bus import Bus
 from daemon.collector import COLLECTOR
 from daemon.store.base import NewerFormat, StoreError, UnknownTrace
@@ -36,7 +35,7 @@ _MOST_WORDS = 120
 """Bytes of the words of a close (RFC 6455: 123)."""
 
 
-class Refused(Exception):
+class HandshakeRefused(Exception):
     """A client is refused before the handshake; ``status`` is HTTP's."""
 
     def __init__(self, status: int, detail: str) -> None:
@@ -88,10 +87,10 @@ class WatchServer:
         *,
         attached: Callable[[], None] = lambda: None,
         left: Callable[[], None] = lambda: None,
-        limits: Limits | None = None,
+        limits: ClientLimits | None = None,
     ) -> None:
         """``attached`` and ``left``: a client came or went (``Daemon.client_attached``, ``client_left``)."""
-        self.limits = limits or Limits()
+        self.limits = limits or ClientLimits()
         self._reader = reader
         self._bus = bus
         self._attached = attached
@@ -115,7 +114,7 @@ class WatchServer:
         self._life.clients.add(task)
         try:
             await self._serve(websocket, trace_id)
-        except Refused as refused:
+        except HandshakeRefused as refused:
             await websocket.send_denial_response(
                 JSONResponse({"detail": str(refused)}, refused.status, {"cache-control": "no-store"})
             )
@@ -150,7 +149,7 @@ class WatchServer:
             current, frame = await self._connected(query.session_id)
             await websocket.accept()
             since = query.since_event_id
-            client = Client(
+            client = HubClient(
                 query.wants, outlet_of(websocket), current if since is None else min(since, current)
             )
             await taken(client.outlet, frame, self.limits.stalled_s)
@@ -160,7 +159,7 @@ class WatchServer:
             self._leave(query.session_id, watched)
 
     async def _enter(self, websocket: WebSocket, session_id: str) -> _Watched | None:
-        """A place for one more client; None when there is none, and it was told so. Raises Refused."""
+        """A place for one more client; None when there is none, and it was told so. Raises HandshakeRefused."""
         limits = self.limits
         watched = self._watched.get(session_id)
         here = watched.users if watched is not None else 0
@@ -223,12 +222,12 @@ class WatchServer:
         closing.add_done_callback(self._life.closing.discard)
 
     async def _connected(self, session_id: str) -> tuple[int, bytes]:
-        """The event that the first frame stands at, and the frame. Raises Refused."""
+        """The event that the first frame stands at, and the frame. Raises HandshakeRefused."""
         try:
             # Of a live session in one go: the goals and the event that they are after belong together.
             seen = await self._reader.seen(session_id)
         except NotFound as error:
-            raise Refused(404, str(error)) from error
+            raise HandshakeRefused(404, str(error)) from error
         except StoreError as error:
             raise _refusal(error, session_id) from error
         current = seen.trace.last_event_id
@@ -240,7 +239,7 @@ class WatchServer:
             self._encoders, COLLECTOR.run, first_frame
         )
 
-    async def _speak(self, websocket: WebSocket, hub: Hub, client: Client) -> None:
+    async def _speak(self, websocket: WebSocket, hub: Hub, client: HubClient) -> None:
         """Until one of us goes; then the words of the close."""
         tasks: list[asyncio.Task[object]] = [
             asyncio.create_task(hub.feed(client)),
@@ -294,35 +293,35 @@ def _end(outcomes: Sequence[object], *, stopping: bool) -> _Ended:
 
 
 def query_of(websocket: WebSocket, trace_id: str) -> Query:
-    """The query of a client. Raises Refused."""
+    """The query of a client. Raises HandshakeRefused."""
     query = websocket.query_params
     branch_id = query.get("branch_id") or None
     try:
         session_id = session_id_of(trace_id, branch_id)
     except NotFound as error:
-        raise Refused(404, str(error)) from error
+        raise HandshakeRefused(404, str(error)) from error
     since_text = query.get("since_event_id", "")
     since = (
         int(since_text) if since_text.isascii() and since_text.isdecimal() and len(since_text) < 16 else None
     )
     if since is None and since_text:
-        raise Refused(422, "since_event_id is the number of an event, 0 or more.")
+        raise HandshakeRefused(422, "since_event_id is the number of an event, 0 or more.")
     chosen = query.get("events") or "all"
     if (events := CHOICES.get(chosen)) is None:
-        raise Refused(422, f"events is one of: {', '.join(CHOICES)}.")
+        raise HandshakeRefused(422, f"events is one of: {', '.join(CHOICES)}.")
     try:
         # The words that parameters of the REST endpoints take: yes, off, 1, …
         deltas = TypeAdapter(bool).validate_python(query.get("deltas") or "true")
     except ValidationError as error:
-        raise Refused(422, "deltas is true or false.") from error
+        raise HandshakeRefused(422, "deltas is true or false.") from error
     return Query(session_id, since, Wants(events, deltas))
 
 
-def _refusal(error: StoreError, session_id: str) -> Refused:
+def _refusal(error: StoreError, session_id: str) -> HandshakeRefused:
     """As the REST endpoints say it: the store speaks of sessions and their ids."""
     if isinstance(error, UnknownTrace):
-        return Refused(404, str(unknown(session_id)))
-    return Refused(409 if isinstance(error, NewerFormat) else 500, str(error))
+        return HandshakeRefused(404, str(unknown(session_id)))
+    return HandshakeRefused(409 if isinstance(error, NewerFormat) else 500, str(error))
 
 
 async def _sent_away(websocket: WebSocket, code: int, words: str) -> None:

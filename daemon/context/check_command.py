@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from tools.json_access import mapping
+
 _MAX_READ = 1 << 20
 _MAX_LISTED = 500
 _PYTHON_FILES = (
@@ -126,7 +128,7 @@ def _node(root: Path) -> str | None:
         package: Any = json.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError):
         return None
-    known = cast("dict[str, Any]", package) if isinstance(package, dict) else {}
+    known = mapping(package)
     scripts = known.get("scripts")
     test = cast("dict[str, Any]", scripts).get("test") if isinstance(scripts, dict) else None
     if not isinstance(test, str) or not test.strip() or _NO_TEST in test:

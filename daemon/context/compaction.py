@@ -30,7 +30,7 @@ from daemon.model.messages import (
 from daemon.model.tags import is_handover, one_each, plain, said_block, within
 from daemon.plan.tree import PlanTree
 from daemon.provider.base import PromptMessage
-from tools.cutting import head, tail
+from tools.text.truncate import head, tail
 
 _LONGEST = 20_000
 """Characters of one text in the short form of a window, see ``shortened``."""
@@ -53,7 +53,7 @@ History = Callable[[int], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class CarriedOver:
     """What a full compaction carries over, and how many messages of the person did not fit in."""
 
     text: str
@@ -73,7 +73,7 @@ def carried_over(
     words_tokens: int = 0,
     with_plan: bool = False,
     history: History | None = None,
-) -> Carried:
+) -> CarriedOver:
     """The message that carries over what stays of the messages with a sequence below ``keep_from``.
 
     ``words_tokens``: what the person's own words may take, when that is more than their share of ``limit_tokens``.
@@ -91,7 +91,7 @@ def carried_over(
             "## Open goals at this time; read_progress tells how they stand now",
             one_each([*goals[:_MAX_GOALS], *more]),
         ]
-    return Carried("\n\n".join([*blocks, _GO_ON]), fitted.shortened, fitted.left_out, fitted.rules)
+    return CarriedOver("\n\n".join([*blocks, _GO_ON]), fitted.shortened, fitted.left_out, fitted.rules)
 
 
 def carried_text(

@@ -26,6 +26,7 @@ from daemon.model.tags import (
     without_said,
 )
 from daemon.plan.tree import PlanTree
+from tools.json_access import mapping
 
 Target = Literal["init", "execute"]
 
@@ -165,7 +166,7 @@ def changed_paths(messages: Iterable[Message]) -> list[str]:
         result = message.tool_result()
         files: object = result.metadata.get("files") if result is not None and not result.is_error else None
         for entry in cast("list[object]", files) if isinstance(files, list) else ():
-            fields: dict[str, object] = cast("dict[str, object]", entry) if isinstance(entry, dict) else {}
+            fields: dict[str, object] = mapping(entry)
             path = fields.get("path")
             if isinstance(path, str) and "kind" in fields:
                 found.pop(path, None)

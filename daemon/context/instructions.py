@@ -17,9 +17,9 @@ from typing import cast
 
 from daemon.model.tags import attribute, plain
 from tools.base import ToolResult
-from tools.cutting import head
-from tools.diff import shown_name
-from tools.regular_files import open_regular
+from tools.diff.unified_diff import shown_name
+from tools.files.regular_files import open_regular
+from tools.text.truncate import head
 
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
 MAX_INSTRUCTIONS = 32_000

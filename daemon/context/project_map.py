@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from daemon.context.tokens import estimate_tokens
 from daemon.model.tags import attribute
-from tools.cutting import short
+from tools.text.truncate import short
 
 MAX_TOKENS = 300
 MAX_ENTRIES = 2_000

@@ -19,7 +19,7 @@ from daemon.context.instructions import instruction_block, is_own, read_instruct
 from daemon.model.permissions import Mode, Trust
 from daemon.model.tags import attribute, within
 from daemon.provider.base import SystemBlock
-from tools.process import find_program
+from tools.process.programs import find_program
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from daemon.model.events import SystemPromptChanged
 from daemon.model.traces import PromptLayer, RecordedPrompt
-from daemon.redaction import SECRETS
+from tools.redaction.redactor import SECRETS
 
 if TYPE_CHECKING:
     from daemon.context.prompt import Layer

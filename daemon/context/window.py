@@ -18,17 +18,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from daemon.context.marks import Marks
 from daemon.context.profiles import ContextProfile
 from daemon.context.windowing.blocks import CLEARED, INTERRUPTED, Block, Kind, Rules, WindowMessage, note
 from daemon.context.windowing.cutting import since_compaction
 from daemon.context.windowing.goals import GoalCompaction
 from daemon.context.windowing.history import past_turns_reduced
 from daemon.context.windowing.notes import BEGINS, GO_ON, IN_SUMMARY, attempts_text, summary_text
-from daemon.context.windowing.pairing import Reader
+from daemon.context.windowing.pairing import MessageReader
 from daemon.context.windowing.pruning import results_cleared, to_prune
 from daemon.context.windowing.rules import extended, rules_kept
 from daemon.context.windowing.standing import Standings
+from daemon.model.events import Marks
 from daemon.model.goals import Goal
 from daemon.model.messages import Message
 from daemon.plan.tree import PlanTree
@@ -74,15 +74,15 @@ class WindowCache:
     """
 
     def __init__(self) -> None:
-        self._reader = Reader()
+        self._reader = MessageReader()
         self._notes: dict[object, Block] = {}
         self._old_notes: dict[object, Block] = {}
         self._summaries: dict[str, tuple[tuple[Goal, ...], str]] = {}
 
-    def reader(self, messages: Sequence[Message]) -> Reader:
+    def reader(self, messages: Sequence[Message]) -> MessageReader:
         """A reader that has read ``messages``."""
         if not self._reader.follows(messages):
-            self._reader = Reader()
+            self._reader = MessageReader()
         self._reader.read(messages)
         return self._reader
 

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from daemon.copies import private_git
-from daemon.copies.base import CopyError
-from daemon.copies.limits import MOST_BYTES
-from daemon.copies.programs import DISK_FULL, Git, GitFailed, Stop
-from tools.cutting import tail
+from daemon.copies.base import MOST_BYTES, CopyError
+from daemon.copies.programs import DISK_FULL, GitFailed, GitProgram, Stop
+from tools.text.truncate import tail
 
 INDEX = "index"
 _TRIES = 8
@@ -22,7 +21,7 @@ _ONE_PACK = ("core.bigFileThreshold=1",)
 class Private:
     """A git folder of ours over some files."""
 
-    def __init__(self, git: Git, stop: Stop, git_dir: Path, work_tree: Path) -> None:
+    def __init__(self, git: GitProgram, stop: Stop, git_dir: Path, work_tree: Path) -> None:
         self._git = git
         self._stop = stop
         self.git_dir = git_dir

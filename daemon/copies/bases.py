@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from daemon.copies.base import Base, CopyError
-from daemon.copies.places import Places
+from daemon.copies.places import CopyPlaces
 from daemon.copies.programs import Stop, in_thread, told
-from tools.shielding import finish
+from tools.process.uncancellable import finish
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Kept(Generic[T]):
 class Bases(Generic[T]):
     """All that are kept, of one workspace."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: CopyPlaces) -> None:
         self._places = places
         self._lock = threading.Lock()
         self._kept: list[Kept[T]] = []

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from daemon.copies.base import WorkingCopies
-from daemon.copies.programs import Git, Stop
-from tools.process import find_program
+from daemon.copies.programs import GitProgram, Stop
+from tools.process.programs import find_program
 
 
 def copies_for(workspace: Path, folder: Path, links: Sequence[str]) -> WorkingCopies:
@@ -25,7 +25,7 @@ def copies_for(workspace: Path, folder: Path, links: Sequence[str]) -> WorkingCo
     program = find_program("git", workspace)
     if program is None:
         return PlainCopies(workspace, folder, links)
-    git, stop = Git(program), Stop()
+    git, stop = GitProgram(program), Stop()
     repository = Repository.of(git, stop, workspace)
     inside = repository is not None and (
         workspace == repository.top

@@ -10,10 +10,9 @@ from typing import Any
 
 from daemon.copies import private_git
 from daemon.copies.adding import INDEX, Private
-from daemon.copies.base import BranchChange, CopyError
+from daemon.copies.base import MOST_CHANGED, MOST_PATCH, BranchChange, CopyError
 from daemon.copies.copying import index_stat
-from daemon.copies.limits import MOST_CHANGED, MOST_PATCH
-from daemon.copies.programs import Git, Stop
+from daemon.copies.programs import GitProgram, Stop
 from daemon.files.index_file import GITLINK, read, restat
 
 _AT_ONCE = 100
@@ -25,7 +24,7 @@ EMPTY_TREE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CopiedRepository:
     """One repository of a copy: the outermost one, or one inside it."""
 
     prefix: str
@@ -41,9 +40,9 @@ class Part:
         return {"prefix": self.prefix, "folder": self.folder, "tree": self.raw_tree, "hash": self.hash_size}
 
     @staticmethod
-    def from_json(raw: Mapping[str, Any]) -> Part:
+    def from_json(raw: Mapping[str, Any]) -> CopiedRepository:
         """Raises KeyError."""
-        return Part(str(raw["prefix"]), str(raw["folder"]), str(raw["tree"]), int(raw["hash"]))
+        return CopiedRepository(str(raw["prefix"]), str(raw["folder"]), str(raw["tree"]), int(raw["hash"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +54,10 @@ class Comparing:
     Our own merging does not use patches.
     """
 
-    git: Git
+    git: GitProgram
     top: Path
     ours: Path
-    parts: tuple[Part, ...]
+    parts: tuple[CopiedRepository, ...]
     workspace: str
     """Of the workspace within the top folder: empty, or with ``/`` at its end."""
 
@@ -95,7 +94,7 @@ class Comparing:
             return path[len(self.workspace) :]
         return os.path.relpath(path, self.workspace).replace(os.sep, "/")
 
-    def _now(self, stop: Stop) -> Iterator[tuple[Part, Private, str]]:
+    def _now(self, stop: Stop) -> Iterator[tuple[CopiedRepository, Private, str]]:
         known = {part.prefix for part in self.parts}
         waiting = list(self.parts)
         while waiting:
@@ -145,13 +144,13 @@ class Comparing:
                 restat(data, index, hash_size, lambda one: None if one.path in doubtful else one.stat)
             )
 
-    def _new_part(self, prefix: str, number: int) -> Part:
+    def _new_part(self, prefix: str, number: int) -> CopiedRepository:
         """A repository that the branch made: all its files are new."""
         folder = f"new{number}"
         git_dir = self.ours / folder / "raw.git"
         if not (git_dir / "HEAD").exists():
             private_git.make_for_us(git_dir, "sha1", (), as_they_are=True)
-        return Part(prefix, folder, EMPTY_TREE[20], 20)
+        return CopiedRepository(prefix, folder, EMPTY_TREE[20], 20)
 
 
 def _repositories(private: Private, hash_size: int) -> Iterable[bytes]:

@@ -14,14 +14,14 @@ from daemon.copies import copying
 from daemon.copies.base import CopyError
 from daemon.copies.copying import Plan, Result, Stat, Wanted
 from daemon.copies.programs import DISK_FULL, Stop
-from daemon.files.index_file import Entry
-from tools.process import scrubbed_environment
+from daemon.files.index_file import IndexLine
+from tools.process.programs import scrubbed_environment
 
 _FEW = 1500
 _PROCESSES = max(1, min(4, os.cpu_count() or 1))
 
 
-def plan_of(entries: Iterable[Entry]) -> Plan:
+def plan_of(entries: Iterable[IndexLine]) -> Plan:
     """By folder, with the stat that each file had when git looked at it."""
     folders: dict[bytes, list[Wanted]] = {}
     for entry in entries:

@@ -13,10 +13,10 @@ from typing import Any, cast
 from daemon.copies import linked, opening, snapshot
 from daemon.copies.adding import Private
 from daemon.copies.base import Base, BranchChange, CopyError, LeftBehind
-from daemon.copies.comparing import EMPTY_TREE, Comparing, Part, small_patch
+from daemon.copies.comparing import EMPTY_TREE, Comparing, CopiedRepository, small_patch
 from daemon.copies.placed import PlacedCopies, PlacedCopy
-from daemon.copies.places import Place
-from daemon.copies.programs import Git, Stop
+from daemon.copies.places import CopyPlace
+from daemon.copies.programs import GitProgram, Stop
 from daemon.copies.repository import Repository
 from daemon.copies.snapshot import Snapshot
 
@@ -34,13 +34,13 @@ class GitCopy(PlacedCopy):
 
     def __init__(
         self,
-        place: Place,
+        place: CopyPlace,
         base: Base,
         comparing: Comparing,
         environment: Mapping[str, str],
         links: Sequence[Path],
         pool: ThreadPoolExecutor,
-        on_close: Callable[[Place], None],
+        on_close: Callable[[CopyPlace], None],
     ) -> None:
         root = comparing.top / comparing.workspace
         super().__init__(place, root, base, environment, links, pool, on_close)
@@ -73,7 +73,7 @@ class GitCopies(PlacedCopies[GitCopy, _Taken]):
         self, workspace: Path, folder: Path, links: Sequence[str], program: str, repository: bool = True
     ) -> None:
         super().__init__(workspace, folder, links, max(2, os.cpu_count() or 1))
-        self._git = Git(program)
+        self._git = GitProgram(program)
         self._in_repository = repository
 
     # -- in threads --
@@ -93,7 +93,7 @@ class GitCopies(PlacedCopies[GitCopy, _Taken]):
         patch = small_patch(private, commit or EMPTY_TREE[taken.hash_size], taken.tree)
         return Base(commit, taken.tree, patch), _Taken(taken, tuple(links))
 
-    def _filled(self, stop: Stop, place: Place, session_id: str, base: Base, taken: _Taken) -> GitCopy:
+    def _filled(self, stop: Stop, place: CopyPlace, session_id: str, base: Base, taken: _Taken) -> GitCopy:
         there = taken.snapshot
         top = place.root(there.source.name or "copy")
         parts = opening.fill(self._git, stop, there, top, place.ours, taken.links)
@@ -117,9 +117,9 @@ class GitCopies(PlacedCopies[GitCopy, _Taken]):
         links = [top / os.fsdecode(link) for link in taken.links]
         return GitCopy(place, base, comparing, environment, links, self._pool, self._closed)
 
-    def _read(self, stop: Stop, place: Place) -> LeftBehind:
+    def _read(self, stop: Stop, place: CopyPlace) -> LeftBehind:
         record = cast("dict[str, Any]", json.loads((place.ours / "record.json").read_bytes()))
-        parts = tuple(Part.from_json(part) for part in record["parts"])
+        parts = tuple(CopiedRepository.from_json(part) for part in record["parts"])
         for stale in place.ours.glob("*/*.git/*.lock"):
             stale.unlink()
         comparing = Comparing(

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from daemon.copies import copier, linked, private_git
 from daemon.copies.adding import INDEX, Private
-from daemon.copies.comparing import Part, blobs
+from daemon.copies.base import HEAVY
+from daemon.copies.comparing import CopiedRepository, blobs
 from daemon.copies.copying import Stat, index_stat
-from daemon.copies.limits import HEAVY
-from daemon.copies.programs import Git, Stop
+from daemon.copies.programs import GitProgram, Stop
 from daemon.copies.snapshot import KEPT, Snapshot
 from daemon.files import index_file
-from daemon.files.index_file import LINK, Entry
+from daemon.files.index_file import LINK, IndexLine
 
 _AT_ONCE = 200
 
@@ -32,7 +32,12 @@ def heavy(links: Sequence[str]) -> bytes:
 
 
 def links_of(
-    git: Git, stop: Stop, snapshot: Snapshot, patterns: Sequence[str], workspace: Path, in_repository: bool
+    git: GitProgram,
+    stop: Stop,
+    snapshot: Snapshot,
+    patterns: Sequence[str],
+    workspace: Path,
+    in_repository: bool,
 ) -> list[bytes]:
     """The ignored folders that are to be links in copies, relative to the top."""
     if not patterns:
@@ -51,18 +56,18 @@ def links_of(
 
 
 def fill(
-    git: Git, stop: Stop, snapshot: Snapshot, top: Path, ours: Path, links: Sequence[bytes]
-) -> list[Part]:
+    git: GitProgram, stop: Stop, snapshot: Snapshot, top: Path, ours: Path, links: Sequence[bytes]
+) -> list[CopiedRepository]:
     """Make the copy in ``top`` (new), and what belongs to it in ``ours``. Raises CopyError and OSError."""
     top.mkdir(mode=0o700)
-    parts: list[Part] = []
+    parts: list[CopiedRepository] = []
     for taken in snapshot.all():
         stop.check()
         folder = f"part{len(parts)}"
         prefix = os.fsdecode(taken.prefix)
         exclude = b"" if taken.prefix else b"".join(private_git.ignore_line(link) for link in links)
         _fill_one(git, stop, taken, top / prefix, ours / folder, exclude)
-        parts.append(Part(prefix, folder, taken.raw_tree, taken.hash_size))
+        parts.append(CopiedRepository(prefix, folder, taken.raw_tree, taken.hash_size))
     for link in links:
         there = top / os.fsdecode(link)
         there.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +76,7 @@ def fill(
     return parts
 
 
-def _fill_one(git: Git, stop: Stop, taken: Snapshot, top: Path, ours: Path, exclude: bytes) -> None:
+def _fill_one(git: GitProgram, stop: Stop, taken: Snapshot, top: Path, ours: Path, exclude: bytes) -> None:
     entries = {entry.path: entry for entry in taken.files}
     top.mkdir(parents=True, exist_ok=True)
     stats, moved = copier.copy(stop, taken.source, top, copier.plan_of(entries.values()))
@@ -86,7 +91,7 @@ def _fill_one(git: Git, stop: Stop, taken: Snapshot, top: Path, ours: Path, excl
     _clone(taken.git_dir, ours / "tree.git", stores, exclude)
     _clone(taken.raw_dir, ours / "raw.git", [ours / "tree.git" / "objects", *stores], exclude)
 
-    def by_path(entry: Entry) -> Stat | None:
+    def by_path(entry: IndexLine) -> Stat | None:
         return stats.get(entry.path)
 
     size = taken.hash_size
@@ -107,10 +112,10 @@ def _fill_one(git: Git, stop: Stop, taken: Snapshot, top: Path, ours: Path, excl
             (top / ".git" / INDEX).write_bytes(_users_index(taken, entries, stats))
 
 
-def _users_index(taken: Snapshot, entries: dict[bytes, Entry], stats: dict[bytes, Stat]) -> bytes:
+def _users_index(taken: Snapshot, entries: dict[bytes, IndexLine], stats: dict[bytes, Stat]) -> bytes:
     """The person's index over the copy: what git knew to be unchanged it knows of the copy, too."""
 
-    def stat_of(entry: Entry) -> Stat | None:
+    def stat_of(entry: IndexLine) -> Stat | None:
         now = entries.get(entry.path)
         if now is None or now.stat != entry.stat:
             return entry.stat  # as it differed there, it differs here
@@ -121,7 +126,7 @@ def _users_index(taken: Snapshot, entries: dict[bytes, Entry], stats: dict[bytes
     return index_file.restat(taken.user_data, taken.user, taken.hash_size, stat_of)
 
 
-def _from_objects(raw: Private, entries: Iterable[Entry], top: Path) -> dict[bytes, Stat]:
+def _from_objects(raw: Private, entries: Iterable[IndexLine], top: Path) -> dict[bytes, Stat]:
     """Write files as they were when the snapshot was taken."""
     listed = list(entries)
     contents = blobs(raw, {entry.oid.hex().encode() for entry in listed})

@@ -12,9 +12,9 @@ from typing import Generic, TypeVar
 
 from daemon.copies.base import Base, CopyError, Keep, LeftBehind
 from daemon.copies.bases import Bases, kept_base, let_go
-from daemon.copies.places import Place, Places
+from daemon.copies.places import CopyPlace, CopyPlaces
 from daemon.copies.programs import Stop, in_thread, told
-from tools.shielding import finish
+from tools.process.uncancellable import finish
 
 log = logging.getLogger(__name__)
 
@@ -27,13 +27,13 @@ class PlacedCopy:
 
     def __init__(
         self,
-        place: Place,
+        place: CopyPlace,
         root: Path,
         base: Base,
         environment: Mapping[str, str],
         links: Sequence[Path],
         pool: ThreadPoolExecutor,
-        on_close: Callable[[Place], None],
+        on_close: Callable[[CopyPlace], None],
     ) -> None:
         self.place = place
         self._root = root
@@ -96,7 +96,7 @@ class PlacedCopies(ABC, Generic[CopyT, T]):
 
     def __init__(self, workspace: Path, folder: Path, links: Sequence[str], threads: int) -> None:
         self._workspace = workspace
-        self._places = Places(folder, workspace)
+        self._places = CopyPlaces(folder, workspace)
         self._links = tuple(links)
         self._pool = ThreadPoolExecutor(threads, "copies")
         self._bases: Bases[T] = Bases(self._places)
@@ -141,7 +141,7 @@ class PlacedCopies(ABC, Generic[CopyT, T]):
             self._pool, lambda stop: self._places.recover(lambda place: self._read(stop, place), keep)
         )
 
-    def _closed(self, place: Place) -> None:
+    def _closed(self, place: CopyPlace) -> None:
         try:
             place.free()
             self._places.remove(place.folder)
@@ -155,9 +155,9 @@ class PlacedCopies(ABC, Generic[CopyT, T]):
         """The workspace as it is now, kept in ``folder``."""
 
     @abstractmethod
-    def _filled(self, stop: Stop, place: Place, session_id: str, base: Base, taken: T) -> CopyT:
+    def _filled(self, stop: Stop, place: CopyPlace, session_id: str, base: Base, taken: T) -> CopyT:
         """A copy at ``place``, with its record written."""
 
     @abstractmethod
-    def _read(self, stop: Stop, place: Place) -> LeftBehind:
+    def _read(self, stop: Stop, place: CopyPlace) -> LeftBehind:
         """What was done in a copy that a crash left."""

@@ -37,7 +37,7 @@ MOST_AGE_S = 30 * 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CopyPlace:
     """The folder of one session's copy, and that of what belongs to it."""
 
     folder: Path
@@ -71,7 +71,7 @@ class Place:
             time.sleep(0.001)
 
 
-class Places:
+class CopyPlaces:
     """The places of one workspace."""
 
     def __init__(self, folder: Path, workspace: Path) -> None:
@@ -79,7 +79,7 @@ class Places:
         self.folder = Path(os.path.realpath(folder)) / key
         self._used = False
 
-    def new(self, session_id: str) -> Place:
+    def new(self, session_id: str) -> CopyPlace:
         """A new folder for a session. Raises CopyError when it has one, and OSError."""
         self._prepare()
         final = self.folder / _safe(session_id)
@@ -94,7 +94,7 @@ class Places:
             free()
             remove(made, self.folder)
             raise
-        return Place(final, free)
+        return CopyPlace(final, free)
 
     def kept_scratch(self) -> tuple[Path, Callable[[], None]]:
         """A new folder that nobody clears while the second is not called. Raises CopyError and OSError."""
@@ -125,7 +125,7 @@ class Places:
             except OSError:
                 return
 
-    def recover(self, read: Callable[[Place], LeftBehind], keep: Keep) -> None:
+    def recover(self, read: Callable[[CopyPlace], LeftBehind], keep: Keep) -> None:
         """Remove what nobody uses: a complete copy after what was done in it is read and stored. Never raises."""
         for place in self._left_behind():
             may_go = self._kept(place, read, keep)
@@ -140,7 +140,7 @@ class Places:
                 log.warning("a working copy of a crash was not removed completely: %s", error)
         self.tidy()
 
-    def _kept(self, place: Place, read: Callable[[Place], LeftBehind], keep: Keep) -> bool:
+    def _kept(self, place: CopyPlace, read: Callable[[CopyPlace], LeftBehind], keep: Keep) -> bool:
         """Whether it may go now: it is stored, or has been tried often enough."""
         tries = place.ours / "tries"
         try:
@@ -172,7 +172,7 @@ class Places:
             )
             return last
 
-    def _left_behind(self) -> Iterator[Place]:
+    def _left_behind(self) -> Iterator[CopyPlace]:
         """Complete copies that nobody uses, locked now. Everything else that nobody uses is removed."""
         try:
             with os.scandir(self.folder) as entries:
@@ -190,7 +190,7 @@ class Places:
             if free is None:
                 continue
             if (path / ".copy" / "ready").exists():
-                yield Place(path, free)
+                yield CopyPlace(path, free)
                 continue
             free()
             remove(path, self.folder)

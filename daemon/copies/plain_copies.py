@@ -20,15 +20,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from daemon.copies import copier, linked
-from daemon.copies.base import Base, BranchChange, CopyError, LeftBehind
+from daemon.copies.base import HEAVY, MOST_BYTES, MOST_FILES, Base, BranchChange, CopyError, LeftBehind
 from daemon.copies.comparing import check_size
 from daemon.copies.copying import Plan, Wanted
-from daemon.copies.limits import HEAVY, MOST_BYTES, MOST_FILES
 from daemon.copies.placed import PlacedCopies, PlacedCopy
-from daemon.copies.places import Place
+from daemon.copies.places import CopyPlace
 from daemon.copies.programs import Stop
 from daemon.copies.written_patch import write_patch
-from tools.regular_files import read_regular
+from tools.files.regular_files import read_regular
 
 _BASE = "base"
 _LINK = 0o120000
@@ -123,14 +122,14 @@ class PlainCopy(PlacedCopy):
 
     def __init__(
         self,
-        place: Place,
+        place: CopyPlace,
         root: Path,
         base: Base,
         left_out: Sequence[str],
         environment: Mapping[str, str],
         links: Sequence[Path],
         pool: ThreadPoolExecutor,
-        on_close: Callable[[Place], None],
+        on_close: Callable[[CopyPlace], None],
     ) -> None:
         super().__init__(place, root, base, environment, links, pool, on_close)
         self._left_out = tuple(left_out)
@@ -153,7 +152,7 @@ class PlainCopy(PlacedCopy):
         return changes, write_patch(changes)
 
 
-def differences(stop: Stop, place: Place, root: Path, left_out: Sequence[str]) -> list[BranchChange]:
+def differences(stop: Stop, place: CopyPlace, root: Path, left_out: Sequence[str]) -> list[BranchChange]:
     """What differs between the base copy and the branch's. Raises OSError and CopyError."""
     before = dict(_contents(stop, place.ours / _BASE, left_out))
     after = dict(_contents(stop, root, left_out))
@@ -221,7 +220,7 @@ class PlainCopies(PlacedCopies[PlainCopy, _Taken]):
         # Two bases may not be mixed up, and nothing names one: so each is an object of its own.
         return Base(None, None, b""), _Taken(folder / _BASE, tuple(links), tuple(names))
 
-    def _filled(self, stop: Stop, place: Place, session_id: str, base: Base, taken: _Taken) -> PlainCopy:
+    def _filled(self, stop: Stop, place: CopyPlace, session_id: str, base: Base, taken: _Taken) -> PlainCopy:
         root = place.root(self._workspace.name or "copy")
         plan, _ = _Walk(taken.top, taken.left_out).plan(stop)
         # One after the other: a link to a file makes it look changed to who is copying it.
@@ -248,7 +247,7 @@ class PlainCopies(PlacedCopies[PlainCopy, _Taken]):
         finally:
             self._one.release()
 
-    def _read(self, stop: Stop, place: Place) -> LeftBehind:
+    def _read(self, stop: Stop, place: CopyPlace) -> LeftBehind:
         record = cast("dict[str, Any]", json.loads((place.ours / "record.json").read_bytes()))
         root = place.root(str(record["name"]))
         changes = differences(stop, place, root, [str(name) for name in record["leftOut"]])

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from daemon.copies.repository import Repository, Setting, State
+from daemon.copies.repository import GitState, Repository, Setting
 
 _OURS: tuple[Setting, ...] = (
     ("core.bare", "false"),
@@ -49,7 +49,7 @@ def make_for_us(
 
 
 def make_for_agent(
-    folder: Path, repository: Repository, state: State, stores: Sequence[Path], exclude: bytes
+    folder: Path, repository: Repository, state: GitState, stores: Sequence[Path], exclude: bytes
 ) -> None:
     """A git folder in which everything works and nothing reaches the person's. Raises OSError."""
     files = dict(state.files)

@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from daemon.copies import guard
-from daemon.copies.base import CopyError
-from daemon.copies.limits import MOST_BYTES
+from daemon.copies.base import MOST_BYTES, CopyError
 from daemon.files.index_file import BadIndex
-from tools.cutting import tail
-from tools.process import scrubbed_environment
-from tools.shielding import finish
+from tools.process.programs import scrubbed_environment
+from tools.process.uncancellable import finish
+from tools.text.truncate import tail
 
 T = TypeVar("T")
 
@@ -135,7 +134,7 @@ def told(work: Callable[[Stop], T]) -> Callable[[Stop], T]:
     return safely
 
 
-class Git:
+class GitProgram:
     """The git program. Two kinds of calls: about the user's repository, and with a private git folder of ours."""
 
     def __init__(self, program: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from daemon.copies.base import CopyError
-from daemon.copies.programs import Git, Stop
+from daemon.copies.programs import GitProgram, Stop
 
 _TREE_SETTINGS = frozenset(
     f"core.{name}"
@@ -73,7 +73,7 @@ class Repository:
         return 32 if self.object_format == "sha256" else 20
 
     @staticmethod
-    def of(git: Git, stop: Stop, folder: Path) -> Repository | None:
+    def of(git: GitProgram, stop: Stop, folder: Path) -> Repository | None:
         """The repository that ``folder`` lies in; None: there is none, or git does not trust it."""
         asked = (
             "--show-toplevel",
@@ -123,7 +123,7 @@ class Repository:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class GitState:
     """What a private copy of the git folder is made of, at one moment."""
 
     head: str
@@ -139,7 +139,7 @@ class State:
     """Content of files in the git folder, by name."""
 
 
-def state_of(git: Git, stop: Stop, repository: Repository) -> State:
+def state_of(git: GitProgram, stop: Stop, repository: Repository) -> GitState:
     """Read it. Raises CopyError."""
     top = repository.top
     commit = (
@@ -152,7 +152,7 @@ def state_of(git: Git, stop: Stop, repository: Repository) -> State:
     listing = git.ask(stop, top, "for-each-ref", "--format=%(objectname)%00%(refname)%00%(symref)")
     refs = [os.fsdecode(line).split("\0") for line in listing.split(b"\n") if line]
     tree_settings, settings = _settings(git, stop, repository)
-    return State(
+    return GitState(
         f"ref: {branch}" if branch else str(commit),
         commit,
         tuple((oid, name, to) for oid, name, to in refs),
@@ -163,7 +163,7 @@ def state_of(git: Git, stop: Stop, repository: Repository) -> State:
 
 
 def _settings(
-    git: Git, stop: Stop, repository: Repository
+    git: GitProgram, stop: Stop, repository: Repository
 ) -> tuple[tuple[Setting, ...], tuple[Setting, ...]]:
     fields = git.ask(stop, repository.top, "config", "--list", "-z", "--show-scope").split(b"\0")
     tree: dict[str, str] = {}

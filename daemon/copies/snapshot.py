@@ -17,13 +17,12 @@ from pathlib import Path
 
 from daemon.copies import private_git
 from daemon.copies.adding import INDEX, Private
-from daemon.copies.base import CopyError
+from daemon.copies.base import MOST_BYTES, MOST_FILES, CopyError
 from daemon.copies.comparing import EMPTY_TREE
-from daemon.copies.limits import MOST_BYTES, MOST_FILES
-from daemon.copies.programs import Git, Stop
-from daemon.copies.repository import Repository, State, state_of
+from daemon.copies.programs import GitProgram, Stop
+from daemon.copies.repository import GitState, Repository, state_of
 from daemon.files import index_file
-from daemon.files.index_file import FILE, GITLINK, LINK, Entry, Index
+from daemon.files.index_file import FILE, GITLINK, LINK, Index, IndexLine
 
 KEPT = "kept"
 """In the folder of a snapshot: a pack of what a git of the person's may remove."""
@@ -36,7 +35,7 @@ class Snapshot:
 
     repository: Repository | None
     """None: a plain folder, whose files are compared with the help of git."""
-    state: State | None
+    state: GitState | None
     source: Path
     prefix: bytes
     """Where it is in the outermost one: empty, or with ``/`` at its end."""
@@ -60,7 +59,7 @@ class Snapshot:
     parts: tuple[Snapshot, ...]
 
     @property
-    def files(self) -> Iterable[Entry]:
+    def files(self) -> Iterable[IndexLine]:
         """What is to be copied."""
         return (entry for entry in self.raw.entries if entry.kind in (FILE, LINK) and not entry.skipped)
 
@@ -72,7 +71,7 @@ class Snapshot:
 
 
 def take(
-    git: Git,
+    git: GitProgram,
     stop: Stop,
     repository: Repository | None,
     source: Path,
@@ -91,7 +90,7 @@ def take(
 class _Taking:
     def __init__(
         self,
-        git: Git,
+        git: GitProgram,
         stop: Stop,
         repository: Repository | None,
         source: Path,
@@ -159,7 +158,7 @@ class _Taking:
             parts=tuple(parts),
         )
 
-    def _own(self, state: State | None, trees: set[str], user: Index, index: Index) -> None:
+    def _own(self, state: GitState | None, trees: set[str], user: Index, index: Index) -> None:
         """Take what no commit holds into our own store: the person's ``git gc`` may remove it from theirs.
 
         That is what the working tree or the index alone needs, and was in their store already (staged once, say). The
@@ -199,7 +198,7 @@ class _Taking:
         said = self._raw_git.run("cat-file", "--batch-check=%(objectname)", given=given, long=False)
         return {line.decode("ascii") for line in said.splitlines() if b" " not in line}
 
-    def _make(self, state: State | None) -> None:
+    def _make(self, state: GitState | None) -> None:
         repository = self._repository
         stores = repository.stores() if repository else []
         kind = repository.object_format if repository else "sha1"
@@ -233,7 +232,7 @@ class _Taking:
         os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
         return data, index, found.st_mtime_ns
 
-    def _to_hash_again(self, index: Index, state: State | None) -> list[tuple[Entry, bool]]:
+    def _to_hash_again(self, index: Index, state: GitState | None) -> list[tuple[IndexLine, bool]]:
         """Entries whose blob may not be the bytes of the file, and whether there is a file."""
         found = [
             (entry, os.path.lexists(self._at(entry.path)))
@@ -254,7 +253,7 @@ class _Taking:
             *((entry, True) for entry in sized if sizes.get(entry.oid) != entry.stat[8]),
         ]
 
-    def _may_convert(self, index: Index, state: State) -> bool:
+    def _may_convert(self, index: Index, state: GitState) -> bool:
         settings = dict(state.tree_settings)
         if settings.get("core.autocrlf", "false").lower() not in ("false", "no", "off", "0"):
             return True
@@ -266,8 +265,8 @@ class _Taking:
         return any(entry.path.endswith(b".gitattributes") for entry in index.entries)
 
     def _converted(
-        self, entries: Sequence[Entry], settings: dict[str, str]
-    ) -> tuple[list[Entry], list[Entry]]:
+        self, entries: Sequence[IndexLine], settings: dict[str, str]
+    ) -> tuple[list[IndexLine], list[IndexLine]]:
         """Those whose conversion can do anything, and those whose conversion makes them shorter."""
         given = b"".join(entry.path + b"\0" for entry in entries)
         fields = (
@@ -298,7 +297,7 @@ class _Taking:
                 sizes[bytes.fromhex(head[0].decode("ascii"))] = int(head[2]) & 0xFFFFFFFF
         return sizes
 
-    def _hash_again(self, entries: Sequence[tuple[Entry, bool]]) -> bytes:
+    def _hash_again(self, entries: Sequence[tuple[IndexLine, bool]]) -> bytes:
         """The raw index: these entries hashed as they are on disk."""
         index = self._raw_dir / INDEX
         shutil.copy2(self._tree_dir / INDEX, index)

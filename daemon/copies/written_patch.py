@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 
 from daemon.copies.base import BranchChange
-from tools.diff import opcodes
+from tools.diff.unified_diff import opcodes
 
 _CONTEXT = 3
 _LINK = 0o120000

@@ -16,7 +16,7 @@ from daemon.model.permissions import Rule
 from daemon.model.tags import plain
 from daemon.plan.text import plan_to_prompt
 from tools.base import ToolError
-from tools.cutting import head
+from tools.text.truncate import head
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session

@@ -12,11 +12,11 @@ from pathlib import Path
 from daemon.context.tokens import part_tokens
 from daemon.copies.base import CopyError, WorkingCopy
 from daemon.copies.written_patch import write_patch
+from daemon.explore.branch_notes import task_text, unfinished_summary
 from daemon.explore.inheriting import Inherited, moved, places_moved, rewriter
 from daemon.explore.mirroring import Mirror
 from daemon.explore.runner import BranchHost, BranchOutcome, BranchTask
-from daemon.explore.surroundings import Surroundings, surroundings
-from daemon.explore.words import task_text, unfinished_summary
+from daemon.explore.surroundings import BranchEnvironment, surroundings
 from daemon.explore.written import left_out, rescued, short_names
 from daemon.loop.children import close_child, open_child
 from daemon.loop.queue import TurnResult
@@ -26,8 +26,8 @@ from daemon.model.events import SessionUpdated
 from daemon.model.messages import FinishPart, Message, Part, StopReason
 from daemon.model.tags import plain
 from daemon.store.base import StoreError
-from tools.cutting import head
 from tools.localization import noted, t
+from tools.text.truncate import head
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class _Branch:
         self._host = host
         self._began = time.monotonic()
         self._copy: WorkingCopy | None = None
-        self._around: Surroundings | None = None
+        self._around: BranchEnvironment | None = None
         self._child: Session | None = None
         self._mirror: Mirror | None = None
         self._canceled = False

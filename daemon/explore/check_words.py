@@ -5,8 +5,8 @@ Plain values and no models: the terminal reads it without pydantic. VS Code has 
 
 from __future__ import annotations
 
-from daemon.model.words import cut_line
 from tools.localization import noted, t
+from tools.text.truncate import one_line
 
 NOT_RUN = noted("not run")
 _MAX_WHY = 80
@@ -23,7 +23,7 @@ def ended_words(
     if exit_code is None and duration_ms:
         return t("not ended in {duration_ms}", duration_ms=duration_words(duration_ms))
     if exit_code is None:
-        return f"{t(NOT_RUN)}: {cut_line(detail, _MAX_WHY)}" if detail.strip() else t(NOT_RUN)
+        return f"{t(NOT_RUN)}: {one_line(detail, _MAX_WHY)}" if detail.strip() else t(NOT_RUN)
     counts = [
         t(text, count=count)
         for count, text in ((passed, noted("{count} passed")), (failed, noted("{count} failed")))

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from daemon.model.branches import Choice
 from daemon.model.events import BranchSelected
 from daemon.model.goals import Goal
-from daemon.model.words import cut_line
-from daemon.plan.exploring import merge_of
+from daemon.plan.explore_goals import merge_of
 from daemon.plan.forest import ENDED
 from daemon.plan.tree import Change, PlanError, Updated
 from daemon.state.goal_events import goal_event
 from tools.localization import t
+from tools.text.truncate import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +76,7 @@ def follow_choices(session: Session) -> None:
                 else ""
             )
             said = " ".join(choice.summary for choice in choices if not choice.undone)
-            updates["summary"] = cut_line(" ".join(filter(None, (said, back))), _MAX_SUMMARY)
+            updates["summary"] = one_line(" ".join(filter(None, (said, back))), _MAX_SUMMARY)
         _emit(session, [Updated(goal.id, updates, plan.current_id)])
 
 
@@ -105,12 +105,12 @@ def _chosen(session: Session, goal: Goal, summary: str) -> list[Change]:
     plan = session.state.plan
     selected = session.state.children.used(goal.explore_start_id or "")
     try:
-        changes = plan.plan_done(cut_line(summary, _MAX_SUMMARY), goal)
+        changes = plan.plan_done(one_line(summary, _MAX_SUMMARY), goal)
     except PlanError:
         # It has ended before, or has open goals below it: what was selected is a fact all the same.
         updates: dict[str, object] = {"selected_branch": selected}
         if goal.status == "completed":
-            updates["summary"] = cut_line(
+            updates["summary"] = one_line(
                 t("{summary} Then: {summary2}", summary=goal.summary or "", summary2=summary).strip(),
                 _MAX_SUMMARY,
             )

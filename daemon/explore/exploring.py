@@ -15,13 +15,13 @@ from daemon.copies.base import Base, CopyError, WorkingCopies
 from daemon.explore import merging
 from daemon.explore.beginning import branch_tasks, checked_background, checked_directions
 from daemon.explore.branch import LocalRunner
+from daemon.explore.branch_notes import results_text, short_summary
 from daemon.explore.choosing import awaited_choice
 from daemon.explore.chosen import carry_over, decided_early
 from daemon.explore.results import ResultError, save_result
 from daemon.explore.runner import Agreed, BranchOutcome, BranchRunner, BranchTask
 from daemon.explore.score_text import score_table
 from daemon.explore.testing import agree_on_test
-from daemon.explore.words import results_text, short_summary
 from daemon.model.branches import BranchMeta
 from daemon.model.events import (
     BranchCompleted,
@@ -35,7 +35,7 @@ from daemon.model.events import (
 from daemon.model.meters import Metered
 from daemon.permission.service import CallPermission, Waited
 from daemon.plan.changes import one_line
-from daemon.plan.exploring import (
+from daemon.plan.explore_goals import (
     is_given_up,
     merge_of,
     plan_counted,
@@ -47,10 +47,10 @@ from daemon.plan.exploring import (
 from daemon.plan.tree import Change, PlanError
 from daemon.store.base import StoreError
 from tools.base import Permission, ToolError
-from tools.cutting import head
-from tools.exploring import Told
 from tools.localization import n, t
-from tools.shielding import finish
+from tools.ports import WorkOutcome
+from tools.process.uncancellable import finish
+from tools.text.truncate import head
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -62,7 +62,7 @@ RESULT_FOLDER = "result"
 
 
 class SessionExplorer:
-    """Implements ``tools.exploring.Explorer`` for one call in a session."""
+    """Implements ``tools.ports.Explorer`` for one call in a session."""
 
     def __init__(
         self, session: Session, call_id: str, permission: Permission, runner: BranchRunner | None = None
@@ -72,7 +72,7 @@ class SessionExplorer:
         self._permission = permission
         self._runner = runner or LocalRunner()
 
-    async def explore(self, branches: Sequence[str], background: str | None) -> Told:
+    async def explore(self, branches: Sequence[str], background: str | None) -> WorkOutcome:
         """See Explorer."""
         directions = checked_directions(branches)
         background = checked_background(background)
@@ -80,15 +80,15 @@ class SessionExplorer:
         if session.parent is not None:
             raise ToolError("A branch or a sub-agent cannot explore: work on your own direction.")
         waited = self._permission.waited if isinstance(self._permission, CallPermission) else Waited()
-        exploration = Exploration(session, self._call_id, self._runner, waited)
+        exploration = RunningExploration(session, self._call_id, self._runner, waited)
         return await exploration.run(directions, background)
 
-    async def select(self, choice: Sequence[str]) -> Told:
+    async def select(self, choice: Sequence[str]) -> WorkOutcome:
         """See Explorer."""
         return await merging.select(self._session, choice, self._permission, self._call_id)
 
 
-class Exploration:
+class RunningExploration:
     """One exploration, from its goal to what the main line is told of it. Implements BranchHost."""
 
     def __init__(self, session: Session, call_id: str, runner: BranchRunner, waited: Waited) -> None:
@@ -108,7 +108,7 @@ class Exploration:
         self._open: dict[str, BranchTask] = {}
         """Branches that were announced and have not ended."""
 
-    async def run(self, directions: Sequence[str], background: str | None) -> Told:
+    async def run(self, directions: Sequence[str], background: str | None) -> WorkOutcome:
         """Work on all directions; returns when all have ended. Canceled, it ends them first. Raises ToolError."""
         session = self._session
         self._copies, base = await self._opened()
@@ -304,7 +304,7 @@ class Exploration:
 
     # -- the end --
 
-    async def _told(self, unsaved: Sequence[str]) -> Told:
+    async def _told(self, unsaved: Sequence[str]) -> WorkOutcome:
         session = self._session
         branches = session.state.children.of(self._start_id)
         table = score_table(branches)
@@ -319,21 +319,21 @@ class Exploration:
             text = results_text(branches, table, unsaved, choice)
         elif choice:
             text = f"{text}\n\n{choice}"
-        return Told(
+        return WorkOutcome(
             text,
             title=t("{done} of {count} branches completed", done=done, count=len(branches)),
             metadata=self._metadata(),
             is_error=done == 0,
         )
 
-    def _given_up(self) -> Told:
+    def _given_up(self) -> WorkOutcome:
         session = self._session
         branches = session.state.children.of(self._start_id)
         text = t("The person gave this exploration up, and its branches were stopped.\n\n") + results_text(
             branches, score_table(branches), ()
         )
         self._completed(text)
-        return Told(text, title=t("stopped by the user"), metadata=self._metadata(), is_error=True)
+        return WorkOutcome(text, title=t("stopped by the user"), metadata=self._metadata(), is_error=True)
 
     def _break_off(self, why: str) -> None:
         try:

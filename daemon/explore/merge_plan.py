@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from daemon.copies.base import BranchChange
-from tools.diff import shown_name
+from tools.diff.merge import Clash, MergeConflict, merge
+from tools.diff.unified_diff import shown_name
 from tools.localization import t
-from tools.merge import Clash, MergeConflict, merge
 
 _LINK = 0o120000
 _EXECUTABLE = 0o111
@@ -24,7 +24,7 @@ Kind = Literal["absent", "file", "link", "other"]
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class FileVersion:
     """A file at one moment."""
 
     kind: Kind = "absent"
@@ -41,7 +41,7 @@ class State:
     """Permission bits, where they are known."""
 
 
-ABSENT = State()
+ABSENT = FileVersion()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Pick:
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class UnmergeableFile:
     """Why a file cannot be merged."""
 
     name: str
@@ -69,8 +69,8 @@ class Merged:
 
     name: str
     branches: tuple[str, ...]
-    before: State
-    after: State
+    before: FileVersion
+    after: FileVersion
 
     @property
     def mode(self) -> int | None:
@@ -97,7 +97,7 @@ class MergePlan:
     """Files that are as the branch has them already."""
     left_out: tuple[tuple[str, str], ...] = ()
     """Names of what is not written, each with the reason."""
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[UnmergeableFile, ...] = ()
 
 
 class _CannotMerge(Exception):
@@ -107,7 +107,7 @@ class _CannotMerge(Exception):
         self.clashes = tuple(clashes)
 
 
-def plan_merge(picks: Sequence[Pick], current: Mapping[str, State]) -> MergePlan:
+def plan_merge(picks: Sequence[Pick], current: Mapping[str, FileVersion]) -> MergePlan:
     """The plan for what was picked, on the files as they are ``current``-ly (by name; absent: no such file)."""
     by_name: dict[str, list[Pick]] = {}
     for pick in picks:
@@ -115,13 +115,13 @@ def plan_merge(picks: Sequence[Pick], current: Mapping[str, State]) -> MergePlan
     files: list[Merged] = []
     same: list[str] = []
     left_out: list[tuple[str, str]] = []
-    conflicts: list[Conflict] = []
+    conflicts: list[UnmergeableFile] = []
     for name in sorted(by_name):
         if reason := unwritable(name, [pick.change for pick in by_name[name]]):
             left_out.append((name, reason))
             continue
         merged = _file(name, by_name[name], current.get(name, ABSENT))
-        if isinstance(merged, Conflict):
+        if isinstance(merged, UnmergeableFile):
             conflicts.append(merged)
         elif merged.after == merged.before and merged.mode is None:
             same.append(name)
@@ -144,7 +144,9 @@ def unwritable(name: str, changes: Sequence[BranchChange]) -> str:
     return ""
 
 
-def merge_states(base: State, ours: State, theirs: State, *, sides: tuple[str, str]) -> State | Conflict:
+def merge_states(
+    base: FileVersion, ours: FileVersion, theirs: FileVersion, *, sides: tuple[str, str]
+) -> FileVersion | UnmergeableFile:
     """Three-way merge of one file; a Conflict (without a name) when it is not certain what is meant.
 
     ``sides``: what ``ours`` and ``theirs`` are, in words. Exchanged, the two give the same file, or a conflict again.
@@ -152,23 +154,23 @@ def merge_states(base: State, ours: State, theirs: State, *, sides: tuple[str, s
     try:
         return _merged(base, ours, theirs, sides)
     except _CannotMerge as error:
-        return Conflict("", error.reason, error.clashes, sides)
+        return UnmergeableFile("", error.reason, error.clashes, sides)
 
 
-def of_change(change: BranchChange) -> tuple[State, State]:
+def of_change(change: BranchChange) -> tuple[FileVersion, FileVersion]:
     """The base's and the branch's state of a changed file."""
     return _state(change.before, change.before_mode), _state(change.after, change.after_mode)
 
 
-def _state(content: bytes | None, mode: int | None) -> State:
+def _state(content: bytes | None, mode: int | None) -> FileVersion:
     if content is None:
         return ABSENT
     if mode == _LINK:
-        return State("link", content)
-    return State("file", content, None if mode is None else bool(mode & _EXECUTABLE))
+        return FileVersion("link", content)
+    return FileVersion("file", content, None if mode is None else bool(mode & _EXECUTABLE))
 
 
-def _file(name: str, picks: Sequence[Pick], now: State) -> Merged | Conflict:
+def _file(name: str, picks: Sequence[Pick], now: FileVersion) -> Merged | UnmergeableFile:
     base, wanted = of_change(picks[0].change)
     branches = [picks[0].branch]
     for pick in picks[1:]:
@@ -184,20 +186,20 @@ def _file(name: str, picks: Sequence[Pick], now: State) -> Merged | Conflict:
             reason = t(
                 "{sides} and {sides2} changed it from different beginnings", sides=sides[0], sides2=sides[1]
             )
-            return Conflict(name, reason, sides=sides)
+            return UnmergeableFile(name, reason, sides=sides)
         merged = merge_states(base, wanted, other, sides=sides)
-        if isinstance(merged, Conflict):
-            return Conflict(name, merged.reason, merged.clashes, sides)
+        if isinstance(merged, UnmergeableFile):
+            return UnmergeableFile(name, merged.reason, merged.clashes, sides)
         wanted = merged
         branches.append(pick.branch)
     sides = (t("the file as it is now"), t("branch {branches}", branches=t(" and ").join(branches)))
     after = merge_states(base, now, wanted, sides=sides)
-    if isinstance(after, Conflict):
-        return Conflict(name, after.reason, after.clashes, sides)
+    if isinstance(after, UnmergeableFile):
+        return UnmergeableFile(name, after.reason, after.clashes, sides)
     return Merged(name, tuple(branches), now, after)
 
 
-def _merged(base: State, ours: State, theirs: State, sides: tuple[str, str]) -> State:
+def _merged(base: FileVersion, ours: FileVersion, theirs: FileVersion, sides: tuple[str, str]) -> FileVersion:
     if ours.kind == "other" or (ours.why and "absent" not in (base.kind, theirs.kind)):
         raise _CannotMerge(ours.why)
     if _equal(theirs, base):
@@ -220,7 +222,7 @@ def _merged(base: State, ours: State, theirs: State, sides: tuple[str, str]) -> 
                 ),
                 _whole(ours.content, theirs.content),
             )
-        return State("file", ours.content, _executable(None, ours, theirs), mode=ours.mode)
+        return FileVersion("file", ours.content, _executable(None, ours, theirs), mode=ours.mode)
     if theirs.kind == "absent":
         raise _CannotMerge(
             t("{sides} deleted it, and {sides2} has other changes", sides=sides[1], sides2=sides[0]),
@@ -232,15 +234,15 @@ def _merged(base: State, ours: State, theirs: State, sides: tuple[str, str]) -> 
     )
 
 
-def _merged_files(base: State, ours: State, theirs: State) -> State:
+def _merged_files(base: FileVersion, ours: FileVersion, theirs: FileVersion) -> FileVersion:
     try:
         content = merge(base.content, ours.content, theirs.content)
     except MergeConflict as error:
         raise _CannotMerge(error.reason, error.clashes) from error
-    return State("file", content, _executable(base.executable, ours, theirs), mode=ours.mode)
+    return FileVersion("file", content, _executable(base.executable, ours, theirs), mode=ours.mode)
 
 
-def _executable(base: bool | None, ours: State, theirs: State) -> bool | None:
+def _executable(base: bool | None, ours: FileVersion, theirs: FileVersion) -> bool | None:
     """Who of the two changed it decides."""
     known = {ours.executable, theirs.executable} - {None}
     if len(known) < 2:
@@ -250,20 +252,20 @@ def _executable(base: bool | None, ours: State, theirs: State) -> bool | None:
     return not base
 
 
-def _with_mode_of(state: State, now: State) -> State:
+def _with_mode_of(state: FileVersion, now: FileVersion) -> FileVersion:
     """What the branch does not know of permissions stays as it is."""
     executable = now.executable if state.executable is None else state.executable
-    return State(state.kind, state.content, executable if state.kind == "file" else None, mode=now.mode)
+    return FileVersion(state.kind, state.content, executable if state.kind == "file" else None, mode=now.mode)
 
 
-def _equal(one: State, other: State) -> bool:
+def _equal(one: FileVersion, other: FileVersion) -> bool:
     """Whether they are the same as far as both are known."""
     if (one.kind, one.content) != (other.kind, other.content):
         return False
     return one.executable is None or other.executable is None or one.executable == other.executable
 
 
-def _is(state: State, side: str) -> str:
+def _is(state: FileVersion, side: str) -> str:
     what = {"absent": t("does not have it"), "link": t("has a symbolic link"), "file": t("has a file")}.get(
         state.kind, state.why
     )
@@ -279,11 +281,11 @@ def _whole(ours: bytes, theirs: bytes) -> tuple[Clash, ...]:
     return (Clash(1, "", *texts),)
 
 
-def _misplaced(files: Sequence[Merged]) -> list[Conflict]:
+def _misplaced(files: Sequence[Merged]) -> list[UnmergeableFile]:
     """Files for which there will be no room: another file stands there, or above it, and does not go."""
     made = {file.name for file in files if file.after.kind == "file"}
     gone = {file.name for file in files if file.after.kind == "absent"}
-    found: list[Conflict] = []
+    found: list[UnmergeableFile] = []
     # Whatever is refused stays as it is, so what needs it to go is refused as well.
     for file in files:
         if file.after.kind != "file":
@@ -291,9 +293,11 @@ def _misplaced(files: Sequence[Merged]) -> list[Conflict]:
         above = next((folder for folder in _above(file.name) if folder in made), "")
         stays = [name for name in file.before.in_the_way if name not in gone]
         if above:
-            found.append(Conflict(file.name, t("{above} would be a file and a folder at once", above=above)))
+            found.append(
+                UnmergeableFile(file.name, t("{above} would be a file and a folder at once", above=above))
+            )
         elif stays:
-            found.append(Conflict(file.name, _no_room(file.name, stays)))
+            found.append(UnmergeableFile(file.name, _no_room(file.name, stays)))
     return found
 
 

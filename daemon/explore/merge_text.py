@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from daemon.explore.merge_plan import Conflict, MergePlan
-from daemon.model.words import cut_line
-from tools.cutting import head
-from tools.diff import shown_name
+from daemon.explore.merge_plan import MergePlan, UnmergeableFile
+from tools.diff.unified_diff import shown_name
 from tools.localization import n, t
+from tools.text.truncate import head, one_line
 
 _MAX_CONFLICTS = 5
 """Told in full; of the others only the names."""
@@ -82,7 +81,7 @@ def names(files: Sequence[str]) -> str:
     return t("{shown} and {more} more", shown=shown, more=more) if more > 0 else shown
 
 
-def _conflict(conflict: Conflict, kept: Sequence[str], by_person: bool) -> list[str]:
+def _conflict(conflict: UnmergeableFile, kept: Sequence[str], by_person: bool) -> list[str]:
     lines = [f"- {shown_name(conflict.name)}: {conflict.reason}"]
     for clash in conflict.clashes[:_MAX_CLASHES]:
         place = t("line {line}, ", line=clash.line) if len(clash.base) + len(clash.ours) else ""
@@ -107,4 +106,4 @@ def _quoted(text: str) -> list[str]:
 
 
 def _row(row: str) -> str:
-    return head(shown_name(row.expandtabs(4)), _MAX_WIDTH) if row.strip() else cut_line(row, _MAX_WIDTH)
+    return head(shown_name(row.expandtabs(4)), _MAX_WIDTH) if row.strip() else one_line(row, _MAX_WIDTH)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from daemon.copies.base import BranchChange
 from daemon.explore.choosing import refuse_model
 from daemon.explore.chosen import note_choice
-from daemon.explore.merge_plan import ABSENT, MergePlan, Pick, State, plan_merge
+from daemon.explore.merge_plan import ABSENT, FileVersion, MergePlan, Pick, plan_merge
 from daemon.explore.merge_text import conflicts_text, names, remarks
 from daemon.explore.stored import FOREIGN, find_branch, result_folder, stored_result
 from daemon.explore.written import short_names
@@ -27,18 +27,16 @@ from daemon.files.blobs import Blobs
 from daemon.loop.restore_writing import UnseenFiles
 from daemon.model.branches import BranchMeta, Choice
 from daemon.model.messages import whole_characters
-from daemon.model.words import cut_line
 from tools.access import Action
 from tools.base import Approval, FileChange, Permission, PermissionAsk, PlanChange, ToolContext, ToolError
 from tools.change import ChangeOutcome, apply_changes
-from tools.cutting import head
-from tools.diff import shown_name
-from tools.exploring import Told
-from tools.hashing import sha256
+from tools.diff.unified_diff import shown_name
+from tools.files.regular_files import sha256
 from tools.language import Diagnostics
 from tools.localization import t
-from tools.open_files import Editors
 from tools.paths import explain_os_error
+from tools.ports import Editors, WorkOutcome
+from tools.text.truncate import head, one_line
 from tools.writing import atomic, buffers
 
 if TYPE_CHECKING:
@@ -48,7 +46,7 @@ _MAX_SUMMARY = 600
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BranchPart:
     """What of one branch is wanted: all of it, or a file or folder."""
 
     branch: BranchMeta
@@ -60,12 +58,14 @@ class Part:
 class Selection:
     """What came of a choice."""
 
-    told: Told
+    told: WorkOutcome
     branches: tuple[BranchMeta, ...]
     written: tuple[str, ...]
 
 
-async def select(session: Session, choice: Sequence[str], permission: Permission, tool_call_id: str) -> Told:
+async def select(
+    session: Session, choice: Sequence[str], permission: Permission, tool_call_id: str
+) -> WorkOutcome:
     """The model's choice: apply branches (``A``) or parts of them (``A:src/a.py``, ``B:docs``).
 
     Raises ToolError, also where the choice is the person's, and PermissionDenied.
@@ -107,7 +107,7 @@ async def merge_selected(
         if not picks:
             no_files = t("It changed no files: there is nothing to take over.")
             why = t("There is nothing else to take over.") if beside else no_files
-        told = Told(f"{note}\n{why}", title=t("{branches}: nothing to write", branches=_ids(branches)))
+        told = WorkOutcome(f"{note}\n{why}", title=t("{branches}: nothing to write", branches=_ids(branches)))
         # What an earlier merge has brought is used as long as that one is not undone: this adds nothing.
         if fresh := [branch for branch in branches if not _is_used(session, branch)]:
             _choose(session, fresh, _choice(tool_call_id, by, f"{head} {why}", used=bool(picks)))
@@ -124,18 +124,18 @@ async def merge_selected(
         "selected": [branch.id for branch in branches],
         "left_out": [whole_characters(name) for name, _ in plan.left_out],
     }
-    told = Told(result.content, f"{_ids(branches)}: {result.title}", metadata)
+    told = WorkOutcome(result.content, f"{_ids(branches)}: {result.title}", metadata)
     return Selection(told, branches, written)
 
 
-def parse_choice(session: Session, choice: Sequence[str]) -> tuple[Part, ...]:
+def parse_choice(session: Session, choice: Sequence[str]) -> tuple[BranchPart, ...]:
     """What is wanted. Raises ToolError for what is no branch, or not inside of the workspace."""
-    parts: dict[tuple[str, str], Part] = {}
+    parts: dict[tuple[str, str], BranchPart] = {}
     for item in choice:
         name, _, path = item.partition(":")
         branch = find_branch(session, name)
         path = _relative(path.strip(), session.services.workspace)
-        parts.setdefault((branch.id, path), Part(branch, path))
+        parts.setdefault((branch.id, path), BranchPart(branch, path))
     if not parts:
         raise ToolError(
             t('Nothing is selected: name a branch ("A"), or files and folders of branches ("A:src/a.py").')
@@ -158,7 +158,7 @@ def _relative(path: str, workspace: Path) -> str:
     return "/".join(words)
 
 
-async def _picked(session: Session, parts: Sequence[Part]) -> tuple[list[Pick], str]:
+async def _picked(session: Session, parts: Sequence[BranchPart]) -> tuple[list[Pick], str]:
     """What is to be merged; and what is not, because it is ignored and was not named, in words."""
     picks: dict[tuple[str, str], Pick] = {}
     beside: dict[tuple[str, str], BranchChange] = {}
@@ -197,15 +197,15 @@ def _is_in(change: BranchChange, path: str) -> bool:
     return not path or change.name == path or change.name.startswith(f"{path}/")
 
 
-def _current(workspace: Path, files: Sequence[str], editors: Editors) -> dict[str, State]:
+def _current(workspace: Path, files: Sequence[str], editors: Editors) -> dict[str, FileVersion]:
     """The files as the person sees them. Blocking."""
     return {name: _state_now(workspace, name, editors) for name in files}
 
 
-def _state_now(workspace: Path, name: str, editors: Editors) -> State:
+def _state_now(workspace: Path, name: str, editors: Editors) -> FileVersion:
     path = workspace / name
     if Path(os.path.realpath(path.parent)) != path.parent:
-        return State("other", why=t("a folder above it is a symbolic link"))
+        return FileVersion("other", why=t("a folder above it is a symbolic link"))
     try:
         found = os.lstat(path)
     except FileNotFoundError:
@@ -213,33 +213,33 @@ def _state_now(workspace: Path, name: str, editors: Editors) -> State:
     except NotADirectoryError:
         above = next((folder for folder in path.parents if os.path.lexists(folder)), path)
         way = (above.relative_to(workspace).as_posix(),)
-        return State("absent", why=t("what was a folder above it is a file now"), in_the_way=way)
+        return FileVersion("absent", why=t("what was a folder above it is a file now"), in_the_way=way)
     except OSError as error:
-        return State("other", why=explain_os_error(error, t("it cannot be looked at")).rstrip("."))
+        return FileVersion("other", why=explain_os_error(error, t("it cannot be looked at")).rstrip("."))
     if found is not None and stat.S_ISLNK(found.st_mode):
-        return State("link", os.fsencode(path.readlink()))
+        return FileVersion("link", os.fsencode(path.readlink()))
     if found is not None and stat.S_ISDIR(found.st_mode):
         return _folder_now(workspace, path)
     if found is not None and not stat.S_ISREG(found.st_mode):
-        return State("other", why=t("what has this name now is no regular file"))
+        return FileVersion("other", why=t("what has this name now is no regular file"))
     open_file = editors.opened(path)
     if open_file is not None and open_file.refusal:
-        return State("other", why=open_file.refusal.rstrip("."))
+        return FileVersion("other", why=open_file.refusal.rstrip("."))
     try:
         data = atomic.read_or_none(path)
         if open_file is not None and open_file.unsaved:
             data = buffers.as_saved(data, open_file.text)
     except (OSError, ToolError) as error:
         why = explain_os_error(error, t("it cannot be read")) if isinstance(error, OSError) else str(error)
-        return State("other", why=why.rstrip("."))
+        return FileVersion("other", why=why.rstrip("."))
     if data is None:
         return ABSENT
     bits = None if found is None else stat.S_IMODE(found.st_mode)
     executable = None if bits is None or os.name == "nt" else bool(bits & stat.S_IXUSR)
-    return State("file", data, executable, mode=bits)
+    return FileVersion("file", data, executable, mode=bits)
 
 
-def _folder_now(workspace: Path, path: Path) -> State:
+def _folder_now(workspace: Path, path: Path) -> FileVersion:
     inside: list[str] = []
 
     def failed(error: OSError) -> None:
@@ -253,10 +253,10 @@ def _folder_now(workspace: Path, path: Path) -> State:
             if not folders and not files:
                 inside.append(f"{name}/")
     except OSError as error:
-        return State(
+        return FileVersion(
             "other", why=explain_os_error(error, t("it is a folder that cannot be read")).rstrip(".")
         )
-    return State("absent", why=t("there is a folder of this name now"), in_the_way=tuple(inside))
+    return FileVersion("absent", why=t("there is a folder of this name now"), in_the_way=tuple(inside))
 
 
 def _changes(plan: MergePlan, workspace: Path) -> list[FileChange]:
@@ -318,7 +318,7 @@ class _NoPlan:
 
 
 def _planned(
-    picks: Sequence[Pick], current: Mapping[str, State], workspace: Path
+    picks: Sequence[Pick], current: Mapping[str, FileVersion], workspace: Path
 ) -> tuple[MergePlan, dict[Path, str]]:
     """The plan, and the hash of each file that it is made on. May take long for large files."""
     plan = plan_merge(picks, current)
@@ -390,19 +390,19 @@ def _choice(tool_call_id: str, by: str, summary: str, *, used: bool = True) -> C
     return Choice(branch_ids=(), tool_call_id=tool_call_id, summary=summary, used=used, by=by)
 
 
-def _head(parts: Sequence[Part]) -> str:
+def _head(parts: Sequence[BranchPart]) -> str:
     words: dict[str, list[str]] = {}
     described = {part.branch.id: part.branch.description for part in parts}
     for part in parts:
         words.setdefault(part.branch.id, []).append(part.path)
     said = [
-        t("branch {branch} ({described})", branch=branch, described=cut_line(described[branch], 80))
+        t("branch {branch} ({described})", branch=branch, described=one_line(described[branch], 80))
         if "" in paths
         else t(
             "{paths} of branch {branch} ({described})",
             paths=names(paths),
             branch=branch,
-            described=cut_line(described[branch], 80),
+            described=one_line(described[branch], 80),
         )
         for branch, paths in words.items()
     ]
@@ -415,7 +415,7 @@ def _ids(branches: Sequence[BranchMeta]) -> str:
 
 def _summary(head: str, written: Sequence[str], outcome: ChangeOutcome) -> str:
     altered = t(" The person altered it before accepting.") if outcome.altered else ""
-    return cut_line(
+    return one_line(
         t("{head} Written: {written}.{altered}", head=head, written=names(written), altered=altered),
         _MAX_SUMMARY,
     )

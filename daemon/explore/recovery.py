@@ -13,18 +13,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from daemon.explore.branch_notes import results_text, short_summary
 from daemon.explore.chosen import carry_over, decided_early, follow_choices
 from daemon.explore.score_text import score_table
-from daemon.explore.words import results_text, short_summary
 from daemon.loop.interrupted import Took
 from daemon.model.branches import BranchMeta, BranchStatus, Score, child_id
 from daemon.model.events import BranchCompleted, ExploreCompleted
 from daemon.model.goals import Goal
 from daemon.model.messages import Usage
 from daemon.model.traces import BranchTrace
-from daemon.model.words import cut_line
 from daemon.plan.counting import with_message
-from daemon.plan.exploring import (
+from daemon.plan.explore_goals import (
     is_given_up,
     merge_of,
     plan_counted,
@@ -34,6 +33,7 @@ from daemon.plan.exploring import (
 )
 from daemon.store.ids import parent_of
 from tools.localization import noted, t
+from tools.text.truncate import one_line
 
 if TYPE_CHECKING:
     from daemon.copies.base import LeftBehind, WorkingCopies
@@ -204,5 +204,5 @@ def _exploring(session: Session) -> list[BranchMeta]:
 async def _summary(folder: Path, words: str) -> str:
     kept = await asyncio.to_thread((folder / "result").is_dir)
     end = t("; what it had changed is kept.") if kept else t("; nothing that it had changed is kept.")
-    said = t(" What it said last: {words}", words=cut_line(words, _WORDS)) if words.strip() else ""
+    said = t(" What it said last: {words}", words=one_line(words, _WORDS)) if words.strip() else ""
     return f"{t(STOPPED)}{end}{said}"

@@ -17,10 +17,9 @@ from typing import Any, cast
 
 from daemon.copies.base import BranchChange
 from daemon.files.blobs import BlobError, Blobs
-from tools.cutting import head
-from tools.folders import make_folder
-from tools.hashing import sha256
+from tools.files.regular_files import make_folder, sha256
 from tools.localization import t
+from tools.text.truncate import head
 
 VERSION = 1
 _LIST, _CONTENTS, _PATCH = "changes.json", "contents", "changes.patch"

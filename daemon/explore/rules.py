@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from daemon.model.permissions import Action, Rule
-from tools.regular_files import open_regular
+from tools.files.regular_files import open_regular
 
 _FILES = ("read", "edit", "ls", "external_directory")
 _PYTHON = {

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from daemon.explore.check_words import NOT_RUN, duration_words, ended_words
 from daemon.model.branches import BranchMeta, CheckRun, Score
-from daemon.model.words import cut_line
 from tools.localization import noted, t
+from tools.text.truncate import one_line
 
 _UNKNOWN = noted("unknown")
 BRANCH_STATUS = {
@@ -88,4 +88,4 @@ def _tokens(count: int) -> str:
 
 def _cell(text: str, length: int) -> str:
     # A description is anybody's text: it must not end its cell, or its row.
-    return cut_line(text, length).replace("\\", "\\\\").replace("|", "\\|")
+    return one_line(text, length).replace("\\", "\\\\").replace("|", "\\|")

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from daemon.copies.base import BranchChange, WorkingCopy
 from daemon.model.branches import CheckRun, Score
 from tools.base import Diagnostics, FileChange
-from tools.diff import of_change
+from tools.diff.unified_diff import of_change
 from tools.language import CurrentProblems, Problem, Severity
-from tools.open_files import Editors
+from tools.ports import Editors
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from daemon.explore.results import ResultError, StoredResult, load_result
 from daemon.model.branches import BranchMeta, child_id, root_of, session_of
-from daemon.model.words import cut_line
 from tools.errors import ToolError
 from tools.localization import noted, t
+from tools.text.truncate import one_line
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -32,7 +32,7 @@ def find_branch(session: Session, name: str) -> BranchMeta:
             return branch
         if session.branch_id and (branch := branches.get(f"{session.branch_id}.{candidate}")) is not None:
             return branch
-    shown = cut_line(wanted, 80) or "(empty)"
+    shown = one_line(wanted, 80) or "(empty)"
     if not branches:
         raise ToolError(t("There is no branch {shown}: nothing was explored in this session.", shown=shown))
     raise ToolError(
@@ -42,7 +42,7 @@ def find_branch(session: Session, name: str) -> BranchMeta:
 
 def described(branches: Sequence[BranchMeta]) -> str:
     """Those there are, in a line."""
-    names = [f"{branch.id} ({cut_line(branch.description, 60)}; {_status(branch)})" for branch in branches]
+    names = [f"{branch.id} ({one_line(branch.description, 60)}; {_status(branch)})" for branch in branches]
     more = len(names) - _MAX_NAMED
     return t("Branches: {names}", names=", ".join(names[-_MAX_NAMED:])) + (
         t(" and {more} older ones.", more=more) if more > 0 else "."

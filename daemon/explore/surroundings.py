@@ -15,19 +15,19 @@ from pathlib import Path
 
 from daemon.copies.base import WorkingCopy
 from daemon.explore.rules import branch_rules, git_folders
-from daemon.files.commands import CommandWatches
+from daemon.files.command_changes import CommandWatches
 from daemon.files.eyes import RootEyes
 from daemon.files.watch import FileWatch
 from daemon.loop.services import Services
 from daemon.model.permissions import Rule
-from tools.confinement import Confinement, confine
-from tools.open_files import NoEditors
+from tools.ports import NoEditors
+from tools.sandbox.confinement import Confinement, confine
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class BranchEnvironment:
     """``services`` is for the sessions of one branch: its own, and those of its sub-agents."""
 
     services: Services
@@ -47,7 +47,7 @@ class Surroundings:
 
 async def surroundings(
     services: Services, copy: WorkingCopy, *, session_id: str, copies_folder: Path | None = None
-) -> Surroundings:
+) -> BranchEnvironment:
     """For the branch ``session_id``, which works in ``copy``; ``services`` are those of the session that started it.
 
     ``copies_folder``: where the copies of all branches lie; by default the folder of the state folder that has this
@@ -98,7 +98,7 @@ async def surroundings(
         # What is written here when the daemon dies is thrown away with the copy, so nobody recovers it.
         journal=private / "journal",
     )
-    return Surroundings(inside, eyes, commands, watch, told)
+    return BranchEnvironment(inside, eyes, commands, watch, told)
 
 
 class _Told:

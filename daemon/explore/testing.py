@@ -23,12 +23,12 @@ from daemon.explore.runner import Agreed
 from daemon.loop.services import Services
 from daemon.model.branches import CheckRun
 from daemon.permission.service import CallInfo
-from daemon.redaction import SECRETS
-from tools import process
 from tools.base import PermissionAsk, PermissionDenied
 from tools.localization import t
-from tools.shielding import finish
-from tools.visible import LONGEST_TITLE, shown_brief
+from tools.process import programs
+from tools.process.uncancellable import finish
+from tools.redaction.redactor import SECRETS
+from tools.text.terminal import LONGEST_TITLE, shown_brief
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -168,10 +168,10 @@ async def _run(
     approved: bool,
 ) -> CheckRun:
     root = copy.root
-    argv = process.shell_argv(command, root, services.stands_for)
+    argv = programs.shell_argv(command, root, services.stands_for)
     if argv is None:
         return CheckRun(command=command, detail=t("no shell was found on PATH"))
-    env = process.scrubbed_environment(os.environ) | dict(services.environment) | copy.environment
+    env = programs.scrubbed_environment(os.environ) | dict(services.environment) | copy.environment
     began = time.monotonic()
     tail = _Tail()
     sandbox: Sandbox | None = None
@@ -182,7 +182,7 @@ async def _run(
         else:
             argv = (*services.confinement.prefix, *argv)
         began = time.monotonic()
-        ended = await process.run(
+        ended = await programs.run(
             argv, cwd=root, env=env, on_output=tail.feed, timeout_s=timeout_s, merge_stderr=True
         )
     except _NotContained as error:
@@ -202,7 +202,7 @@ async def _run(
     return await asyncio.to_thread(_told, command, ended, tail, duration, timeout_s)
 
 
-def _told(command: str, ended: process.Ended, tail: _Tail, duration: int, timeout_s: float) -> CheckRun:
+def _told(command: str, ended: programs.Ended, tail: _Tail, duration: int, timeout_s: float) -> CheckRun:
     text = SECRETS.text(tail.text())
     passed, failed = counted(text)
     detail = last_lines(text)

@@ -12,16 +12,15 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from daemon.copies.base import BranchChange
-from daemon.copies.limits import HEAVY
+from daemon.copies.base import HEAVY, BranchChange
 from daemon.explore.results import name_problem
 from daemon.files.blobs import BlobError
 from daemon.files.git import Git
 from daemon.files.history import SessionHistory
-from daemon.files.versions import Entry, Version
-from tools.cutting import head
-from tools.diff import shown_name
+from daemon.files.versions import FileVersions, Version
+from tools.diff.unified_diff import shown_name
 from tools.localization import t
+from tools.text.truncate import head
 
 MOST_FILES = 1_000
 MOST_BYTES = 64 << 20
@@ -145,7 +144,7 @@ def _now(root: Path, name: str) -> tuple[bytes, int] | None:
         return None
 
 
-def _stored(history: SessionHistory, entry: Entry | None) -> tuple[bytes, int | None] | None:
+def _stored(history: SessionHistory, entry: FileVersions | None) -> tuple[bytes, int | None] | None:
     data = _blob(history, entry.after if entry is not None else None)
     return None if data is None or entry is None else (data, _mode(entry.after_mode))
 

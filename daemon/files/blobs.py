@@ -7,8 +7,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from tools.folders import make_folder
-from tools.hashing import sha256
+from tools.files.regular_files import make_folder, sha256
 from tools.localization import t
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")

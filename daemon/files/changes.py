@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from daemon.files.restore import turned_all
-from daemon.files.versions import Entry, Record, Step, Version
+from daemon.files.versions import FileVersions, Record, RestoreStep, Version
 
 
 @dataclass(slots=True)
@@ -18,7 +18,7 @@ class FileSetChange:
     change_id: str
     """The id of the tool call."""
     versions: list[Version] = field(default_factory=list[Version])
-    last: Step | None = None
+    last: RestoreStep | None = None
 
     @property
     def time(self) -> datetime:
@@ -35,7 +35,7 @@ class FileSetChange:
         return self.last is not None and self.last.action != "redo"
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[FileVersions]:
         """What it did, as far as the contents are known."""
         return [version.entry for version in self.versions if version.entry is not None]
 
@@ -44,12 +44,12 @@ class FileSetChange:
         """Files whose old content is not known: they cannot be undone."""
         return [version.path for version in self.versions if version.entry is None]
 
-    def forward(self) -> list[Entry]:
+    def forward(self) -> list[FileVersions]:
         """What redoing it applies: the undo turned round, so that undo and redo lead back to the same bytes."""
         step = self._own_step
         return self.entries if step is None else turned_all(step.files)
 
-    def backward(self) -> list[Entry]:
+    def backward(self) -> list[FileVersions]:
         """What undoing it applies."""
         step = self._own_step
         return turned_all(self.entries if step is None else step.files)
@@ -60,7 +60,7 @@ class FileSetChange:
         return list(dict.fromkeys(folder for entry in made for folder in entry.folders))
 
     @property
-    def _own_step(self) -> Step | None:
+    def _own_step(self) -> RestoreStep | None:
         """The last step, when it was about this change only: turning it round is exact."""
         return self.last if self.last is not None and self.last.changes == (self.change_id,) else None
 
@@ -82,7 +82,7 @@ def next_undo(changes: Sequence[FileSetChange]) -> FileSetChange | None:
     return next((c for c in reversed(changes) if not c.undone and c.entries), None)
 
 
-def next_redo(changes: Sequence[FileSetChange], steps: Sequence[Step]) -> FileSetChange | None:
+def next_redo(changes: Sequence[FileSetChange], steps: Sequence[RestoreStep]) -> FileSetChange | None:
     """The change that was undone last; of those undone together the oldest, so that they come back in order."""
     by_id = {change.change_id: change for change in changes}
     for step in reversed(steps):

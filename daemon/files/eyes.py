@@ -1,4 +1,4 @@
-"""Who looks at the files of another folder than the workspace: the ports that ``lsp_bridge.branch_eyes`` implements."""
+"""The language services of a folder other than the workspace: ports that ``branch_language_services`` implements."""
 
 from __future__ import annotations
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from daemon.files.breath import breathing
-from daemon.files.git_index import IndexEntry, UnknownIndex, entries
-from tools.ignore_files import SLOW_S, endless
-from tools.process import find_program, scrubbed_environment
-from tools.regular_files import read_regular
+from daemon.files.state import IndexEntry, UnknownIndex, entries
+from tools.files.regular_files import read_regular
+from tools.process.programs import find_program, scrubbed_environment
+from tools.search.ripgrep import SLOW_S, endless
 
 log = logging.getLogger(__name__)
 

@@ -22,9 +22,9 @@ from daemon.files.blobs import Blobs
 from daemon.files.meanwhile import Writes
 from daemon.files.versions import (
     Action,
-    Entry,
+    FileVersions,
     Record,
-    Step,
+    RestoreStep,
     Version,
     VersionFile,
     entries_of,
@@ -34,7 +34,7 @@ from daemon.files.versions import (
     version_line,
 )
 from tools.base import ChangeKind, CommandChange, CommandWatch, Counts, FileChange, FileHistory, ToolError
-from tools.hashing import sha256
+from tools.files.regular_files import sha256
 from tools.localization import t
 from tools.paths import rule_target
 from tools.writing.atomic import read_or_none
@@ -67,7 +67,7 @@ class LineHistory(FileHistory, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenChange:
     """A change that somebody made already. Without ``change`` its contents are not known, and it cannot be undone."""
 
     path: Path
@@ -105,7 +105,7 @@ class SessionHistory:
         self._writes = writes
         self._read_only = read_only
         self._record: Record | None = None
-        self._kept: dict[str, Version | Step] = {}
+        self._kept: dict[str, Version | RestoreStep] = {}
         """What was kept in this process and not written yet, by name."""
         self._loading = threading.Lock()
         self._adding = threading.Lock()
@@ -171,7 +171,7 @@ class SessionHistory:
                 self._record = record
             return self._record
 
-    def keep_seen(self, seen: Sequence[Seen], tool_call_id: str) -> list[Version]:
+    def keep_seen(self, seen: Sequence[SeenChange], tool_call_id: str) -> list[Version]:
         """Store changes that are on disk already; call ``tell`` with the result. Blocking. Raises ToolError."""
         changes = [item.change for item in seen if item.change is not None]
         try:
@@ -211,8 +211,8 @@ class SessionHistory:
             record = self.record()
             files = tuple(self._entry(change) for change in plan)
             with self._adding:
-                number = sum(isinstance(item, Step) for item in record.items) + 1
-                step = Step(f"s{number}", action, tuple(changes), files, self._now().isoformat())
+                number = sum(isinstance(item, RestoreStep) for item in record.items) + 1
+                step = RestoreStep(f"s{number}", action, tuple(changes), files, self._now().isoformat())
                 self._file.append([step_line(step)])
                 record.items.append(step)
             self._kept[step.step] = step
@@ -275,20 +275,20 @@ class SessionHistory:
         self._kept.update({version.version: version for version in named if version.version is not None})
         return named
 
-    def _note_keeping(self, kept: Sequence[tuple[str, Entry]]) -> None:
+    def _note_keeping(self, kept: Sequence[tuple[str, FileVersions]]) -> None:
         if self._writes is not None:
             self._writes.keeping(self, self.blobs, kept)
 
-    def _note_written(self, entries: Sequence[Entry]) -> None:
+    def _note_written(self, entries: Sequence[FileVersions]) -> None:
         if self._writes is not None:
             self._writes.written(entries)
 
-    def _entry(self, change: FileChange) -> Entry:
+    def _entry(self, change: FileChange) -> FileVersions:
         before_mode: int | None = None
         if change.before is not None:
             with contextlib.suppress(OSError):
                 before_mode = stat.S_IMODE(change.path.stat().st_mode)
-        return Entry(
+        return FileVersions(
             change.path,
             None if change.before is None else self.blobs.put(change.before),
             None if change.after is None else self.blobs.put(change.after),
@@ -336,12 +336,12 @@ def _missing_folders(path: Path) -> tuple[Path, ...]:
     return tuple(reversed(missing))
 
 
-def _number(item: Version | Step) -> int:
+def _number(item: Version | RestoreStep) -> int:
     name = item.version if isinstance(item, Version) else None
     return int(name[1:]) if name is not None and name[:1] == "v" and name[1:].isdecimal() else 0
 
 
-def _decide(record: Record, undecided: Sequence[Version | Step]) -> list[dict[str, list[str]]]:
+def _decide(record: Record, undecided: Sequence[Version | RestoreStep]) -> list[dict[str, list[str]]]:
     """After a crash between keeping and writing: the contents say what happened.
 
     Newest first, each is compared with what is known to have come after it, else with the disk. What is taken for
@@ -366,7 +366,7 @@ def _decide(record: Record, undecided: Sequence[Version | Step]) -> list[dict[st
     return lines
 
 
-def _after(entry: Entry, later: Sequence[Version | Step], record: Record) -> str | None:
+def _after(entry: FileVersions, later: Sequence[Version | RestoreStep], record: Record) -> str | None:
     """Hash of what stood there after ``entry`` was to be written."""
     for item in later:
         if (name_of(item) or "") in record.written:

@@ -19,7 +19,7 @@ class BadIndex(Exception):
     """This index is damaged, or of a kind that is not understood; the message says it for the person."""
 
 
-class Entry(NamedTuple):
+class IndexLine(NamedTuple):
     """One line of the index; ``at`` is where it begins in the file."""
 
     at: int
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 class Index(NamedTuple):
     """What an index holds."""
 
-    entries: list[Entry]
+    entries: list[IndexLine]
     end: int
     """Where the entries end."""
     extensions: list[tuple[bytes, bytes]]
@@ -59,14 +59,14 @@ def read(data: bytes, hash_size: int) -> Index:
     """The index in ``data``; empty for no data. Raises BadIndex."""
     if not data:
         return Index([], 0, [])
-    found: list[Entry] = []
+    found: list[IndexLine] = []
     end = 12
     for entry, end in entries(data, hash_size):  # noqa: B007 - the last end counts
         found.append(entry)
     return Index(found, end, list(extensions(data, end, hash_size)))
 
 
-def entries(data: bytes, hash_size: int) -> Iterator[tuple[Entry, int]]:
+def entries(data: bytes, hash_size: int) -> Iterator[tuple[IndexLine, int]]:
     """Each entry, and where it ends in the file. Raises BadIndex."""
     try:
         yield from _entries(data, hash_size)
@@ -74,7 +74,7 @@ def entries(data: bytes, hash_size: int) -> Iterator[tuple[Entry, int]]:
         raise BadIndex("The repository's index is damaged; `git status` says more.") from error
 
 
-def _entries(data: bytes, hash_size: int) -> Iterator[tuple[Entry, int]]:
+def _entries(data: bytes, hash_size: int) -> Iterator[tuple[IndexLine, int]]:
     signature, version, count = struct.unpack_from(">4sII", data)
     if signature != b"DIRC" or version not in (2, 3, 4):
         raise BadIndex(f"The repository's index has the unknown version {version}.")
@@ -102,7 +102,7 @@ def _entries(data: bytes, hash_size: int) -> Iterator[tuple[Entry, int]]:
             at = start + ((end - start) // 8 + 1) * 8
         stat = (c_s, c_ns, m_s, m_ns, dev, inode, uid, gid, size)
         assumed, skipped, intended = bool(flags & 0x8000), bool(more & 0x4000), bool(more & 0x2000)
-        yield Entry(start, path, mode, oid, flags >> 12 & 3, assumed, skipped, intended, stat), at
+        yield IndexLine(start, path, mode, oid, flags >> 12 & 3, assumed, skipped, intended, stat), at
 
 
 def extensions(data: bytes, at: int, hash_size: int) -> Iterator[tuple[bytes, bytes]]:
@@ -129,7 +129,7 @@ _KEPT = (b"TREE", b"REUC", b"sdir")
 """What is true of the files elsewhere, too. The others know folders, times or offsets."""
 
 
-def restat(data: bytes, index: Index, hash_size: int, stat_of: Callable[[Entry], Stat | None]) -> bytes:
+def restat(data: bytes, index: Index, hash_size: int, stat_of: Callable[[IndexLine], Stat | None]) -> bytes:
     """The same index with other stats. None: unknown, git has to compare the content."""
     if not data:
         return data

@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import Protocol
 
 from daemon.files.blobs import BlobError, Blobs
-from daemon.files.overlaps import UNKNOWN, Told, Write, gaps_between, happened, put
-from daemon.files.state import State
-from daemon.files.versions import Entry
-from tools.hashing import sha256
+from daemon.files.overlaps import UNKNOWN, KnownChange, Write, gaps_between, happened, put
+from daemon.files.state import FileState
+from daemon.files.versions import FileVersions
+from tools.files.regular_files import sha256
 
 
 class Writes(Protocol):
     """Hears of what is kept in a history and written."""
 
-    def keeping(self, history: object, blobs: Blobs, kept: Sequence[tuple[str, Entry]]) -> None:
+    def keeping(self, history: object, blobs: Blobs, kept: Sequence[tuple[str, FileVersions]]) -> None:
         """These are about to be written; with the names of their versions. From any thread."""
         ...
 
-    def written(self, entries: Sequence[Entry]) -> None:
+    def written(self, entries: Sequence[FileVersions]) -> None:
         """They are on disk now. From any thread."""
         ...
 
@@ -76,10 +76,10 @@ class Meanwhile:
         notes: Notes,
         path: str,
         old: str | None,
-        state: State | None,
+        state: FileState | None,
         read: Callable[[], str | None],
         between: Callable[[str | None], Sequence[Write]] = lambda new: (),
-    ) -> tuple[str | None, Told]:
+    ) -> tuple[str | None, KnownChange]:
         """What ``read`` (the hash of the content there now) returned, and what the command did to the file.
 
         ``between``: what is known to have stood there at some moments, given the content there now.
@@ -117,7 +117,7 @@ class Meanwhile:
 
     # -- all others --
 
-    def keeping(self, history: object, blobs: Blobs, kept: Sequence[tuple[str, Entry]]) -> None:
+    def keeping(self, history: object, blobs: Blobs, kept: Sequence[tuple[str, FileVersions]]) -> None:
         """See Writes."""
         with self._lock:
             for name, entry in kept:
@@ -133,7 +133,7 @@ class Meanwhile:
                     self._note(path, write)
                 write.names[id(history)] = name
 
-    def written(self, entries: Sequence[Entry]) -> None:
+    def written(self, entries: Sequence[FileVersions]) -> None:
         """See Writes."""
         with self._lock:
             for entry in entries:

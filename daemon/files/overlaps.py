@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from daemon.files.blobs import Blobs
-from daemon.files.state import State
+from daemon.files.state import FileState
 
 UNKNOWN = "?"
 """In place of a content's hash."""
@@ -35,7 +35,7 @@ class Write:
     changed_mode: bool = False
     names: dict[int, str] = field(default_factory=dict[int, str])
     """What its version is called in each history, by the history's ``id``."""
-    state: State | None = None
+    state: FileState | None = None
     """The file afterwards, where the content is not known."""
 
 
@@ -51,7 +51,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class KnownChange:
     """What is known of the changes of one command to one file. ``rest``: it did more that is not known."""
 
     gaps: tuple[Gap, ...]
@@ -85,11 +85,11 @@ def gaps_between(
     began: float,
     old: str | None,
     new: str | None,
-    state: State | None,
+    state: FileState | None,
     writes: Sequence[Write],
     behind: Sequence[Write],
     now: float,
-) -> Told:
+) -> KnownChange:
     """What a command that ``began`` then did, while ``writes`` happened, and ``behind`` came later.
 
     ``old``, ``new``: hashes of the content before and after; ``state``: of the file after; ``now``: a place behind
@@ -109,11 +109,11 @@ def gaps_between(
         opaque = write if current == UNKNOWN else None
     if UNKNOWN in (current, new):
         same = opaque is not None and _stamp(opaque.state) == _stamp(state)
-        return Told(tuple(found), tuple(writes), not same)
+        return KnownChange(tuple(found), tuple(writes), not same)
     if current != new:
         order = _ahead_of(behind[0], last) if behind else now
         found.append(Gap(current, new, order, tuple(behind)))
-    return Told(tuple(found), tuple(writes))
+    return KnownChange(tuple(found), tuple(writes))
 
 
 def _ahead_of(write: Write, last: float) -> float:
@@ -121,5 +121,5 @@ def _ahead_of(write: Write, last: float) -> float:
     return (max(last, math.ceil(write.order) - 1) + write.order) / 2
 
 
-def _stamp(state: State | None) -> bytes | None:
+def _stamp(state: FileState | None) -> bytes | None:
     return None if state is None else state.stamp

@@ -14,23 +14,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from daemon.files.blobs import BlobError, Blobs
-from daemon.files.versions import Entry
+from daemon.files.versions import FileVersions
 from tools.base import FileChange
-from tools.cutting import head
-from tools.diff import shown_name
+from tools.diff.merge import Clash, MergeConflict, merge, split
+from tools.diff.unified_diff import shown_name
 from tools.localization import t
-from tools.merge import Clash, MergeConflict, merge, split
+from tools.text.truncate import head
 from tools.writing.atomic import read_or_none
 
 MAX_SHOWN = 5
 _SIDE_LINES = 12
 
 
-class Refused(Exception):
+class RestoreRefused(Exception):
     """It is not done, and nothing was changed; the message says why and what to do."""
 
 
-class Conflict(Refused):
+class Conflict(RestoreRefused):
     """The person's edits and the change are about the same places."""
 
 
@@ -48,7 +48,7 @@ class Planner:
     display: Callable[[Path], str]
     """The name of a file as the person reads it."""
     check: Callable[[Path], None]
-    """Raises Refused for a file that must not be written."""
+    """Raises RestoreRefused for a file that must not be written."""
     _now: dict[Path, _Content] = field(default_factory=dict[Path, _Content])
     _disk: dict[Path, _Content] = field(default_factory=dict[Path, _Content])
     _moved: dict[Path, Path] = field(default_factory=dict[Path, Path])
@@ -59,12 +59,12 @@ class Planner:
     _blocked: set[Path] = field(default_factory=set[Path])
     """Above which a file is now."""
 
-    def apply(self, groups: Iterable[Sequence[Entry]]) -> None:
+    def apply(self, groups: Iterable[Sequence[FileVersions]]) -> None:
         """Apply groups of entries, each from its ``before`` to its ``after``; the files of a move belong together.
 
-        Raises Refused when a content is not available or a file must not be touched.
+        Raises RestoreRefused when a content is not available or a file must not be touched.
         """
-        waiting: dict[Path, Entry] = {}
+        waiting: dict[Path, FileVersions] = {}
         for group in groups:
             moves = {entry.moved_from: entry for entry in group if entry.moved_from is not None}
             for entry in group:
@@ -108,7 +108,7 @@ class Planner:
             changes.append(FileChange(path, disk.data, now.data, mode, came_from))
         return changes
 
-    def _change(self, entry: Entry) -> None:
+    def _change(self, entry: FileVersions) -> None:
         path = entry.path
         now = self._read(path)
         base, target = self._blob(entry.before), self._blob(entry.after)
@@ -116,7 +116,7 @@ class Planner:
         if path in self._clashing:
             return
         if path in self._folders and base is not None and target is not None:
-            raise Refused(self._is_folder(path))
+            raise RestoreRefused(self._is_folder(path))
         if now.data in (base, target):
             self._now[path] = _Content(target, _mode(entry, now))
             return
@@ -135,7 +135,7 @@ class Planner:
             if data is not None:
                 self._now[path] = _Content(data, _mode(entry, now))
 
-    def _move(self, source: Entry, target: Entry) -> None:
+    def _move(self, source: FileVersions, target: FileVersions) -> None:
         """``source.path`` becomes ``target.path``, with the person's edits in it."""
         now, there = self._read(source.path), self._read(target.path)
         base, wanted = self._blob(source.before), self._blob(target.after)
@@ -172,7 +172,7 @@ class Planner:
             self.check(path)
             name = shown_name(self.display(path))
             if Path(os.path.realpath(path)) != path:
-                raise Refused(t("{name} leads somewhere else now. Nothing was changed.", name=name))
+                raise RestoreRefused(t("{name} leads somewhere else now. Nothing was changed.", name=name))
             try:
                 data = read_or_none(path)
                 mode = None if data is None else stat.S_IMODE(path.stat().st_mode)
@@ -183,7 +183,7 @@ class Planner:
                 data, mode = None, None
                 self._blocked.add(path)
             except OSError as error:
-                raise Refused(
+                raise RestoreRefused(
                     t(
                         "{name} cannot be read ({strerror}). Nothing was changed.",
                         name=name,
@@ -194,14 +194,14 @@ class Planner:
         return self._now[path]
 
     def _check_room(self, path: Path) -> None:
-        """What stands where a file is to be must be gone by then. Raises Refused."""
+        """What stands where a file is to be must be gone by then. Raises RestoreRefused."""
         if path in self._folders:
             inside = (Path(folder) / name for folder, _, names in os.walk(path) for name in names)
             if not all(self._goes(file) for file in inside):
-                raise Refused(self._is_folder(path))
+                raise RestoreRefused(self._is_folder(path))
         if path in self._blocked and not any(self._goes(folder) for folder in path.parents):
             above = next((folder for folder in path.parents if folder.is_file()), path.parent)
-            raise Refused(
+            raise RestoreRefused(
                 t(
                     "{path} cannot be there: {above} is a file now, where a folder was. Nothing was changed: "
                     "move that file away and try again.",
@@ -226,12 +226,12 @@ class Planner:
         try:
             return self.blobs.get(digest)
         except BlobError as error:
-            raise Refused(
+            raise RestoreRefused(
                 t("{error} Without it nothing can be restored; nothing was changed.", error=error)
             ) from error
 
 
-def turned(entry: Entry) -> Entry:
+def turned(entry: FileVersions) -> FileVersions:
     """The entry the other way round. Where it was moved from is for ``turned_all`` to say."""
     return replace(
         entry,
@@ -244,13 +244,13 @@ def turned(entry: Entry) -> Entry:
     )
 
 
-def turned_all(entries: Sequence[Entry]) -> list[Entry]:
+def turned_all(entries: Sequence[FileVersions]) -> list[FileVersions]:
     """The entries of one change the other way round, last first; a move goes back."""
     went = {entry.moved_from: entry.path for entry in entries if entry.moved_from is not None}
     return [replace(turned(entry), moved_from=went.get(entry.path)) for entry in reversed(entries)]
 
 
-def _mode(entry: Entry, now: _Content) -> int | None:
+def _mode(entry: FileVersions, now: _Content) -> int | None:
     if now.data is None:
         return entry.after_mode
     changed = entry.before_mode is not None and entry.before_mode != entry.after_mode

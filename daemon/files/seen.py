@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.open_files import Editors
+from tools.ports import Editors
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from daemon.files.blobs import BlobError
-from daemon.files.history import Seen, SessionHistory
+from daemon.files.history import SeenChange, SessionHistory
 from daemon.files.meanwhile import Meanwhile, Notes, content
-from daemon.files.overlaps import UNKNOWN, Gap, Told, Write
-from daemon.files.state import Delta, State
+from daemon.files.overlaps import UNKNOWN, Gap, KnownChange, Write
+from daemon.files.state import FileDelta, FileState
 from daemon.files.tree import Tree
 from tools.base import ChangeKind, FileChange
-from tools.hashing import sha256
+from tools.files.regular_files import sha256
 from tools.writing.atomic import read_or_none
 
 MAX_CONTENT = 8 * 1024 * 1024
@@ -22,30 +22,30 @@ MAX_CONTENT = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CommandEdit:
     """A change by a command. Without ``gap`` it is not known what it was."""
 
-    seen: Seen
-    state: State | None
+    seen: SeenChange
+    state: FileState | None
     gap: Gap | None = None
 
-    def seen_in(self, history: SessionHistory) -> Seen:
+    def seen_in(self, history: SessionHistory) -> SeenChange:
         """The change as it is to be kept there: ahead of what came later, though that was kept before."""
         later = self.gap.later if self.gap is not None else ()
         names = (write.names.get(id(history)) for write in later)
         return replace(self.seen, ahead_of=next((name for name in names if name), None))
 
 
-def kind_of(delta: Delta) -> ChangeKind:
+def kind_of(delta: FileDelta) -> ChangeKind:
     """Whether a file is there now, and was before."""
     if delta.new is None:
         return "delete"
     return "create" if delta.old is None else "update"
 
 
-def in_turn(found: Sequence[Found]) -> list[list[Found]]:
+def in_turn(found: Sequence[CommandEdit]) -> list[list[CommandEdit]]:
     """The same, so that each part has a file once: several changes of one file are kept one after the other."""
-    parts: list[list[Found]] = []
+    parts: list[list[CommandEdit]] = []
     count: dict[Path, int] = {}
     for item in found:
         number = count[item.seen.path] = count.get(item.seen.path, -1) + 1
@@ -56,7 +56,7 @@ def in_turn(found: Sequence[Found]) -> list[list[Found]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Bases:
+class LaterBases:
     """How commands that began later, and are still at work, found the files: they will not take that for theirs."""
 
     began: tuple[float, ...] = ()
@@ -66,9 +66,9 @@ class Bases:
     """Of files that changed since, by when each began; None: not known."""
 
     @staticmethod
-    def of(tree: Tree, others: Sequence[tuple[float, Mapping[str, Delta]]]) -> Bases:
+    def of(tree: Tree, others: Sequence[tuple[float, Mapping[str, FileDelta]]]) -> LaterBases:
         """``others``: when each began, and what changed since."""
-        found = Bases(tuple(began for began, _ in others))
+        found = LaterBases(tuple(began for began, _ in others))
         for began, deltas in others:
             old = {path: delta.old for path, delta in deltas.items()}
             states = {p: state for p, state in old.items() if state is not None and state.size <= MAX_CONTENT}
@@ -89,11 +89,16 @@ class Bases:
 
 
 def seen_changes(
-    tree: Tree, meanwhile: Meanwhile, notes: Notes, deltas: Sequence[Delta], late: bool, found_by: Bases
-) -> list[Found]:
+    tree: Tree,
+    meanwhile: Meanwhile,
+    notes: Notes,
+    deltas: Sequence[FileDelta],
+    late: bool,
+    found_by: LaterBases,
+) -> list[CommandEdit]:
     """The changes of one command, those of one file in order. ``late``: what was before it is not known; ``found_by``:
     what others that began later found, and will not take for theirs."""
-    states: dict[str, State] = {
+    states: dict[str, FileState] = {
         delta.path: delta.old for delta in deltas if delta.old is not None and delta.old.size <= MAX_CONTENT
     }
     contents = {} if late else tree.contents(states)
@@ -103,8 +108,13 @@ def seen_changes(
 
 
 def _changes(
-    meanwhile: Meanwhile, notes: Notes, delta: Delta, contents: dict[str, bytes], late: bool, found_by: Bases
-) -> Iterator[Found]:
+    meanwhile: Meanwhile,
+    notes: Notes,
+    delta: FileDelta,
+    contents: dict[str, bytes],
+    late: bool,
+    found_by: LaterBases,
+) -> Iterator[CommandEdit]:
     path = Path(delta.path)
     before = contents.get(delta.path)
     known: dict[str, bytes] = {}
@@ -128,7 +138,7 @@ def _changes(
         except OSError:
             return UNKNOWN
         with contextlib.suppress(OSError):
-            settled.append(State.of(path.lstat()).stamp == delta.new.stamp)
+            settled.append(FileState.of(path.lstat()).stamp == delta.new.stamp)
         return None if data is None else hashed(data)
 
     if late or not delta.certain or (delta.old is not None and before is None):
@@ -145,7 +155,7 @@ def _changes(
         try:
             sides = [content(digest, known, told.writes) for digest in (gap.before, gap.after)]
         except BlobError:
-            yield Found(Seen(path, "update"), delta.new)
+            yield CommandEdit(SeenChange(path, "update"), delta.new)
             continue
         # Bits that are not as they were are taken for set by its last change, but when a tool set some.
         whole = number == len(gaps) - 1 and not any(write.changed_mode for write in told.writes)
@@ -155,15 +165,15 @@ def _changes(
         mode = now if None not in (was, now) and was != now else None
         change = FileChange(path, sides[0], sides[1], mode)
         folders = tuple(Path(folder) for folder in delta.new_folders) if number == 0 else ()
-        yield Found(Seen(path, change.kind, change, was, now, folders), delta.new, gap)
+        yield CommandEdit(SeenChange(path, change.kind, change, was, now, folders), delta.new, gap)
     if told.rest:
         # What was not known before may have been there or not.
         sure = (delta.certain and not late) or delta.new is None
-        yield Found(Seen(path, kind_of(delta) if sure else "update"), delta.new)
+        yield CommandEdit(SeenChange(path, kind_of(delta) if sure else "update"), delta.new)
 
 
 def _only_mode(
-    old: str | None, new: str | None, old_mode: int | None, new_mode: int | None, told: Told
+    old: str | None, new: str | None, old_mode: int | None, new_mode: int | None, told: KnownChange
 ) -> bool:
     if told.gaps or told.rest or None in (old_mode, new_mode) or UNKNOWN in (old, new):
         return False

@@ -1,28 +1,30 @@
-"""A file at one moment: what the system says of it, and where its content can be had from. Pure."""
+"""A file at one moment: its stat, where its content can be had from, and what git's index knows of it. Pure."""
 
 from __future__ import annotations
 
 import os
 import stat
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from daemon.files.git_index import IndexEntry
+from daemon.files import index_file
+from daemon.files.index_file import FILE, BadIndex, extensions
 
 _STAMP = struct.Struct("<qqqQI")
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class FileState:
     """A file at one moment. ``source`` says where its content is: ``g`` + git's id, ``b`` + hash of our copy."""
 
     stamp: bytes
     source: bytes = b""
 
     @staticmethod
-    def of(found: os.stat_result) -> State:
+    def of(found: os.stat_result) -> FileState:
         """The state that a stat shows."""
-        return State(
+        return FileState(
             _STAMP.pack(found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_mode)
         )
 
@@ -49,11 +51,44 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Delta:
+class FileDelta:
     """A file that is not as it was. ``certain`` is False when it is not known whether and how it was there before."""
 
     path: str
-    old: State | None
-    new: State | None
+    old: FileState | None
+    new: FileState | None
     certain: bool = True
     new_folders: tuple[str, ...] = ()
+
+
+class UnknownIndex(Exception):
+    """This index is of a kind that is not understood (or damaged); nothing in it is used."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """A tracked regular file: times in nanoseconds, size in bytes, ``inode`` cut to 32 bits."""
+
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    size: int
+    oid: bytes
+
+
+def entries(data: bytes, hash_size: int = 20) -> Iterator[tuple[bytes, IndexEntry]]:
+    """Path (relative to the top folder, with ``/``) and entry of each plain tracked file.
+
+    Left out are conflicts, links, submodules, and files that git was told not to look at. Raises UnknownIndex.
+    """
+    end = 12
+    try:
+        for entry, end in index_file.entries(data, hash_size):  # noqa: B007 - the last end counts
+            if entry.kind == FILE and not (entry.stage or entry.assumed or entry.skipped or entry.intended):
+                ctime, ctime_ns, mtime, mtime_ns, _, inode, _, _, size = entry.stat
+                times = mtime * 10**9 + mtime_ns, ctime * 10**9 + ctime_ns
+                yield entry.path, IndexEntry(*times, inode, size, entry.oid)
+    except BadIndex as error:
+        raise UnknownIndex(str(error)) from error
+    if any(name == b"link" for name, _ in extensions(data, end, hash_size)):
+        raise UnknownIndex("a split index")

@@ -20,10 +20,9 @@ from pathlib import Path
 from daemon.files.baseline import MAX_FILE, Baseline
 from daemon.files.breath import breathing
 from daemon.files.git import Git
-from daemon.files.git_index import IndexEntry
-from daemon.files.state import Delta, State
+from daemon.files.state import FileDelta, FileState, IndexEntry
 from daemon.files.tree_events import TreeEvents
-from tools.search import EXCLUDED
+from tools.search.ripgrep import EXCLUDED
 
 log = logging.getLogger(__name__)
 
@@ -50,13 +49,13 @@ _BINARY = (
 )
 
 
-class TooLarge(Exception):
+class TooManyFiles(Exception):
     """There are too many files."""
 
 
 @dataclass(slots=True)
 class _Folder:
-    files: dict[str, State] = field(default_factory=dict[str, State])
+    files: dict[str, FileState] = field(default_factory=dict[str, FileState])
     folders: set[str] = field(default_factory=set[str])
     others: set[str] = field(default_factory=set[str])
     """Links, pipes and the like: what takes their place is no new file."""
@@ -85,7 +84,7 @@ class Tree:
         self._garbage: list[str] = []
 
     def build(self) -> None:
-        """Look at all files, and watch them from now on. Raises TooLarge."""
+        """Look at all files, and watch them from now on. Raises TooManyFiles."""
         workspace = Path(self._workspace)
         self._git = Git.of(workspace, self._origin)
         self._ignored = self._git.ignored() if self._git is not None else set()
@@ -101,7 +100,7 @@ class Tree:
             first = [path for path in self._uncovered if not path.endswith(_BINARY)]
             self._uncovered = deque((*first, *last))
 
-    def collect(self) -> list[Delta]:
+    def collect(self) -> list[FileDelta]:
         """What changed since the last call."""
         paths, whole = self._events.take(BARRIER_S)
         if not whole:
@@ -115,14 +114,14 @@ class Tree:
         if not there:
             return []
         there = self._without_ignored(there)
-        found: dict[str, Delta] = {}
+        found: dict[str, FileDelta] = {}
         for path in there:
             for delta in self._look(path):
                 first = found.get(delta.path)
                 found[delta.path] = (
                     delta
                     if first is None
-                    else Delta(
+                    else FileDelta(
                         delta.path,
                         first.old,
                         delta.new,
@@ -154,7 +153,7 @@ class Tree:
             self._baseline.release(digest)
         self._garbage.clear()
 
-    def contents(self, states: dict[str, State]) -> dict[str, bytes]:
+    def contents(self, states: dict[str, FileState]) -> dict[str, bytes]:
         """The content of files while they were in these states, where it can be had."""
         oids = {path: state.source[1:] for path, state in states.items() if state.source[:1] == b"g"}
         blobs = self._git.blobs(list(set(oids.values()))) if oids and self._git is not None else {}
@@ -213,7 +212,7 @@ class Tree:
             before, self._ignored = self._ignored, self._git.ignored()
             self._doubtful |= before - self._ignored
 
-    def _look(self, path: str) -> Iterator[Delta]:
+    def _look(self, path: str) -> Iterator[FileDelta]:
         """Compare one path with what is remembered of it."""
         folder, _, name = path.rpartition("/")
         content = self._folders.get(folder)
@@ -229,7 +228,7 @@ class Tree:
         if path in self._folders:
             yield from self._drop(path)
         if content is not None:
-            new = State.of(found) if found is not None and stat.S_ISREG(found.st_mode) else None
+            new = FileState.of(found) if found is not None and stat.S_ISREG(found.st_mode) else None
             if new is not None or name in content.files:
                 yield self._set(folder, name, new)
             if found is None or new is not None:
@@ -237,8 +236,8 @@ class Tree:
             else:
                 content.others.add(name)
 
-    def _scan(self, top: str) -> Iterator[Delta]:
-        """A folder and all below it: each file that is not as it was. Raises TooLarge."""
+    def _scan(self, top: str) -> Iterator[FileDelta]:
+        """A folder and all below it: each file that is not as it was. Raises TooManyFiles."""
         new_folders = self._new_folders(top)
         todo = deque([top])
         for folder in breathing(_drained(todo), 4):
@@ -249,7 +248,7 @@ class Tree:
                 if parent in self._folders:
                     self._folders[parent].folders.add(name)
             self._events.add(folder)  # before looking: what changes from now on is told
-            files: dict[str, State] = {}
+            files: dict[str, FileState] = {}
             folders: set[str] = set()
             others: set[str] = set()
             try:
@@ -261,7 +260,7 @@ class Tree:
                             if entry.is_dir(follow_symlinks=False):
                                 folders.add(entry.name)
                             elif entry.is_file(follow_symlinks=False):
-                                files[entry.name] = State.of(entry.stat(follow_symlinks=False))
+                                files[entry.name] = FileState.of(entry.stat(follow_symlinks=False))
                             else:
                                 others.add(entry.name)
             except OSError as error:
@@ -294,7 +293,7 @@ class Tree:
         parts = folder[len(top) + 1 :].split("/")
         return tuple(f"{top}/{'/'.join(parts[: n + 1])}" for n in range(len(parts)))
 
-    def _drop(self, folder: str) -> Iterator[Delta]:
+    def _drop(self, folder: str) -> Iterator[FileDelta]:
         """A folder is gone, with all below it."""
         content = self._folders.pop(folder, None)
         if content is None:
@@ -307,9 +306,11 @@ class Tree:
             yield from self._drop(f"{folder}/{name}")
         self._count -= len(content.files)
         for name, old in content.files.items():
-            yield Delta(f"{folder}/{name}", old, None)
+            yield FileDelta(f"{folder}/{name}", old, None)
 
-    def _set(self, folder: str, name: str, new: State | None, new_folders: tuple[str, ...] = ()) -> Delta:
+    def _set(
+        self, folder: str, name: str, new: FileState | None, new_folders: tuple[str, ...] = ()
+    ) -> FileDelta:
         content = self._folders[folder]
         path = f"{folder}/{name}"
         old = content.files.get(name)
@@ -321,12 +322,12 @@ class Tree:
             content.files[name] = new
         self._count += (new is not None) - (old is not None)
         if self._count > MAX_FILES:
-            raise TooLarge(f"{self._workspace} has more than {MAX_FILES} files")
+            raise TooManyFiles(f"{self._workspace} has more than {MAX_FILES} files")
         certain = old is not None or not (
             name in content.others
             or any(path == other or path.startswith(f"{other}/") for other in self._doubtful)
         )
-        return Delta(path, old, new, certain, new_folders)
+        return FileDelta(path, old, new, certain, new_folders)
 
     # -- contents --
 
@@ -338,9 +339,9 @@ class Tree:
             return
         source = self._in_git(path, state) or self._copied(path, state)
         if source:
-            content.files[name] = State(state.stamp, source)
+            content.files[name] = FileState(state.stamp, source)
 
-    def _in_git(self, path: str, state: State) -> bytes:
+    def _in_git(self, path: str, state: FileState) -> bytes:
         if self._git is None:
             return b""
         if self._index is None:
@@ -355,7 +356,7 @@ class Tree:
         entry = self._index.get(path)
         return b"g" + entry.oid if entry is not None and state.is_in(entry) else b""
 
-    def _copied(self, path: str, state: State) -> bytes:
+    def _copied(self, path: str, state: FileState) -> bytes:
         if state.size > MAX_FILE:
             return b""
         digest = self._baseline.known(path, state.stamp)
@@ -366,7 +367,7 @@ class Tree:
                 )
                 with os.fdopen(descriptor, "rb") as file:
                     data = file.read(MAX_FILE + 1)
-                    now = State.of(os.fstat(descriptor))
+                    now = FileState.of(os.fstat(descriptor))
             except OSError:
                 return b""
             # Changed meanwhile: then it is not what it was, and its event is on the way.

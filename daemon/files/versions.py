@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from tools.base import ChangeKind, kind_of_change
-from tools.folders import make_folder
+from tools.files.regular_files import make_folder
 
 Action = Literal["undo", "redo", "restore"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FileVersions:
     """One file from one content to another, by hash. None: no file there."""
 
     path: Path
@@ -57,7 +57,7 @@ class Version:
     time: str
     path: Path
     kind: ChangeKind
-    entry: Entry | None
+    entry: FileVersions | None
     added: int = 0
     removed: int = 0
     ahead_of: str | None = None
@@ -65,13 +65,13 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RestoreStep:
     """The person took changes back or forward; ``files`` is what that did to the disk."""
 
     step: str
     action: Action
     changes: tuple[str, ...]
-    files: tuple[Entry, ...]
+    files: tuple[FileVersions, ...]
     time: str
 
 
@@ -79,7 +79,7 @@ class Step:
 class Record:
     """What the list says, in order; and which of it is on disk."""
 
-    items: list[Version | Step] = field(default_factory=list["Version | Step"])
+    items: list[Version | RestoreStep] = field(default_factory=list["Version | RestoreStep"])
     written: set[str] = field(default_factory=set[str])
     void: set[str] = field(default_factory=set[str])
 
@@ -117,7 +117,7 @@ class Record:
                 wanted.discard(name)
                 self.items[number] = settled(self.items[number], after)
 
-    def undecided(self) -> list[Version | Step]:
+    def undecided(self) -> list[Version | RestoreStep]:
         """What was kept, and nobody knows whether it was written: a crash came between."""
         return [item for item in self.items if (name := name_of(item)) is not None and not self.knows(name)]
 
@@ -133,30 +133,30 @@ class Record:
             if isinstance(item, Version) and (item.version is None or item.version in self.written)
         ]
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[RestoreStep]:
         """The steps that were done, oldest first."""
-        return [item for item in self.items if isinstance(item, Step) and item.step in self.written]
+        return [item for item in self.items if isinstance(item, RestoreStep) and item.step in self.written]
 
 
-def name_of(item: Version | Step) -> str | None:
+def name_of(item: Version | RestoreStep) -> str | None:
     """What a version or step is called; None for a version that was only noticed."""
-    return item.step if isinstance(item, Step) else item.version
+    return item.step if isinstance(item, RestoreStep) else item.version
 
 
-def settled(item: Version | Step, after: Mapping[Path, str | None]) -> Version | Step:
+def settled(item: Version | RestoreStep, after: Mapping[Path, str | None]) -> Version | RestoreStep:
     """The same, with other contents after the write."""
 
-    def entry(old: Entry) -> Entry:
+    def entry(old: FileVersions) -> FileVersions:
         return replace(old, after=after[old.path]) if old.path in after else old
 
-    if isinstance(item, Step):
+    if isinstance(item, RestoreStep):
         return replace(item, files=tuple(entry(file) for file in item.files))
     return item if item.entry is None else replace(item, entry=entry(item.entry))
 
 
-def entries_of(item: Version | Step) -> Sequence[Entry]:
+def entries_of(item: Version | RestoreStep) -> Sequence[FileVersions]:
     """What it did to files, as far as their contents are known."""
-    if isinstance(item, Step):
+    if isinstance(item, RestoreStep):
         return item.files
     return () if item.entry is None else (item.entry,)
 
@@ -218,7 +218,7 @@ def version_line(version: Version) -> dict[str, Any]:
     return {**line, **_entry_line(version.entry)}
 
 
-def step_line(step: Step) -> dict[str, Any]:
+def step_line(step: RestoreStep) -> dict[str, Any]:
     """A step as it is stored."""
     return {
         "step": step.step,
@@ -229,7 +229,7 @@ def step_line(step: Step) -> dict[str, Any]:
     }
 
 
-def _entry_line(entry: Entry) -> dict[str, Any]:
+def _entry_line(entry: FileVersions) -> dict[str, Any]:
     line: dict[str, Any] = {"before": entry.before, "after": entry.after}
     if entry.before_mode is not None or entry.after_mode is not None:
         line["mode"] = [entry.before_mode, entry.after_mode]
@@ -259,12 +259,12 @@ def _version(line: Mapping[str, Any]) -> Version:
     )
 
 
-def _step(line: Mapping[str, Any]) -> Step:
+def _step(line: Mapping[str, Any]) -> RestoreStep:
     action = line["action"]
     if action not in ("undo", "redo", "restore"):
         raise ValueError(action)
     files = cast("list[dict[str, Any]]", line["files"])
-    return Step(
+    return RestoreStep(
         _string(line["step"]),
         action,
         _strings(line["changes"]),
@@ -273,10 +273,10 @@ def _step(line: Mapping[str, Any]) -> Step:
     )
 
 
-def _entry(line: Mapping[str, Any]) -> Entry:
+def _entry(line: Mapping[str, Any]) -> FileVersions:
     modes = cast("list[object]", line.get("mode") or [None, None])
     old, new = (mode if isinstance(mode, int) and 0 <= mode <= 0o7777 else None for mode in modes)
-    return Entry(
+    return FileVersions(
         Path(_string(line["path"])),
         _hash(line["before"]),
         _hash(line["after"]),

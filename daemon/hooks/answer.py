@@ -9,9 +9,8 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, cast, get_args
 
 from daemon.model.messages import whole_characters
-from daemon.model.words import cut_line
-from tools.cutting import head
 from tools.localization import t
+from tools.text.truncate import head, one_line
 
 HookName = Literal[
     "session.start",
@@ -54,7 +53,7 @@ class HookFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HookAnswer:
     """What a hook had to say; nothing, as a rule."""
 
     denied: bool = False
@@ -65,7 +64,7 @@ class Answer:
     """For the model."""
 
 
-NOTHING = Answer()
+NOTHING = HookAnswer()
 
 
 def only_watches(name: HookName) -> bool:
@@ -78,9 +77,9 @@ def may_deny(name: HookName) -> bool:
     return "decision" in _KEYS.get(name, ())
 
 
-def denial(reason: str) -> Answer:
+def denial(reason: str) -> HookAnswer:
     """A refusal. Whoever is refused must learn something, so there is always a reason."""
-    return Answer(denied=True, reason=head(reason.strip(), MAX_REASON) or t("it gave no reason."))
+    return HookAnswer(denied=True, reason=head(reason.strip(), MAX_REASON) or t("it gave no reason."))
 
 
 def concerns(tools: str, tool: str) -> bool:
@@ -88,7 +87,7 @@ def concerns(tools: str, tool: str) -> bool:
     return tools == "*" or any(fnmatchcase(tool, pattern.strip()) for pattern in tools.split("|"))
 
 
-def read_text(name: HookName, text: str) -> Answer:
+def read_text(name: HookName, text: str) -> HookAnswer:
     """The answer in what a program printed. Raises HookFailed."""
     if only_watches(name) or not text.strip():
         return NOTHING
@@ -96,12 +95,12 @@ def read_text(name: HookName, text: str) -> Answer:
         value: object = json.loads(text)
     except (ValueError, RecursionError):
         raise HookFailed(
-            "answer", t("printed what is not JSON: {text}", text=cut_line(head(text, 400), 80))
+            "answer", t("printed what is not JSON: {text}", text=one_line(head(text, 400), 80))
         ) from None
     return read_value(name, value)
 
 
-def read_value(name: HookName, value: object) -> Answer:
+def read_value(name: HookName, value: object) -> HookAnswer:
     """An answer that is JSON already. Raises HookFailed.
 
     What is not known is a failure and not ignored: a refusal with a slip of the pen in it must not pass for consent.
@@ -118,7 +117,7 @@ def read_value(name: HookName, value: object) -> Answer:
             "answer",
             t(
                 "answered with {unknown}; {name} may say {known}",
-                unknown=cut_line(", ".join(unknown), 80),
+                unknown=one_line(", ".join(unknown), 80),
                 name=name,
                 known=known,
             ),
@@ -129,7 +128,7 @@ def read_value(name: HookName, value: object) -> Answer:
             "answer",
             t(
                 "decided {decision!r}: a hook may deny, it cannot allow what rules ask about",
-                decision=cut_line(str(decision), 40),
+                decision=one_line(str(decision), 40),
             ),
         )
     reason, context, arguments = fields.get("reason"), fields.get("context"), fields.get("arguments")
@@ -145,7 +144,7 @@ def read_value(name: HookName, value: object) -> Answer:
         )
     if decision == "deny":
         return denial(reason or "")
-    return Answer(
+    return HookAnswer(
         arguments=cast("dict[str, Any] | None", arguments), context=head((context or "").strip(), MAX_CONTEXT)
     )
 

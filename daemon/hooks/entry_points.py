@@ -21,7 +21,7 @@ STRICT = ".strict"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class HookFunction:
     """One function."""
 
     hook: HookName
@@ -32,14 +32,16 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFunctions:
     """All functions by hook, and what is wrong, in words for the person."""
 
-    entries: Mapping[HookName, tuple[Entry, ...]] = field(default_factory=dict[HookName, tuple[Entry, ...]])
+    entries: Mapping[HookName, tuple[HookFunction, ...]] = field(
+        default_factory=dict[HookName, tuple[HookFunction, ...]]
+    )
     problems: tuple[str, ...] = ()
 
 
-def discover() -> Found:
+def discover() -> FoundFunctions:
     """Look through what is installed; nothing of it is imported. Reads the disk: call it in a thread. Never raises."""
     # Takes 50 ms to import, and is only wanted when the first session begins.
     from importlib.metadata import entry_points
@@ -48,8 +50,8 @@ def discover() -> Found:
         points = list(entry_points(group=GROUP))
     except Exception as error:  # broken metadata of any package may raise anything
         log.exception("entry points cannot be read")
-        return Found(problems=(t("Python hooks were not looked for: {error}", error=error),))
-    found: dict[HookName, list[Entry]] = {}
+        return FoundFunctions(problems=(t("Python hooks were not looked for: {error}", error=error),))
+    found: dict[HookName, list[HookFunction]] = {}
     problems: list[str] = []
     for point in points:
         package = point.dist.name if point.dist is not None else ""
@@ -58,10 +60,12 @@ def discover() -> Found:
         if hook is None:
             problems.append(unknown(point.name, t("the package {package}", package=package)))
             continue
-        found.setdefault(hook, []).append(Entry(hook, point.value, package, point.name.endswith(STRICT)))
+        found.setdefault(hook, []).append(
+            HookFunction(hook, point.value, package, point.name.endswith(STRICT))
+        )
     for entries in found.values():
         entries.sort(key=lambda entry: (entry.package, entry.value))
-    return Found({hook: tuple(entries) for hook, entries in found.items()}, tuple(problems))
+    return FoundFunctions({hook: tuple(entries) for hook, entries in found.items()}, tuple(problems))
 
 
 def unknown(name: str, where: str) -> str:

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from daemon.config import Hook
-from daemon.hooks.answer import MAX_OUTPUT, Answer, HookFailed, HookName, denial, may_deny, read_text
-from daemon.model.words import cut_line
-from tools.cutting import head
+from daemon.hooks.answer import MAX_OUTPUT, HookAnswer, HookFailed, HookName, denial, may_deny, read_text
 from tools.localization import t
-from tools.process import find_program, run, scrubbed_environment
+from tools.process.programs import find_program, run, scrubbed_environment
+from tools.text.truncate import head, one_line
 
 _DENIES = 2
 _MAX_ERRORS = 4_000
@@ -44,7 +43,7 @@ class Executable:
     @property
     def label(self) -> str:
         """As the person knows it."""
-        return cut_line(shlex.join(self.hook.command), 80)
+        return one_line(shlex.join(self.hook.command), 80)
 
     @property
     def tools(self) -> str:
@@ -56,7 +55,7 @@ class Executable:
         """See Hook."""
         return self.hook.on_failure == "deny"
 
-    async def ask(self, name: HookName, payload: Mapping[str, Any]) -> Answer:
+    async def ask(self, name: HookName, payload: Mapping[str, Any]) -> HookAnswer:
         """Run it to its end. Raises HookFailed; on cancellation nothing of it is left."""
         printed, errors = bytearray(), bytearray()
 
@@ -96,7 +95,7 @@ class Executable:
         if ended.exit_code < 0:
             raise HookFailed("crash", t("was killed by signal {value}", value=-ended.exit_code))
         if ended.exit_code:
-            why = f": {cut_line(said, 300)}" if said else ""
+            why = f": {one_line(said, 300)}" if said else ""
             raise HookFailed(
                 "exit", t("failed with exit code {exit_code}{why}", exit_code=ended.exit_code, why=why)
             )
@@ -140,7 +139,7 @@ class Executable:
                     t(
                         "is called with {argument}, a file of a folder that is not trusted: name it by its full "
                         "path, or trust the folder",
-                        argument=cut_line(argument, 80),
+                        argument=one_line(argument, 80),
                     ),
                 )
         return arguments

@@ -64,7 +64,7 @@ def serve(next_line: Callable[[], bytes], answers: BinaryIO) -> None:
         except BaseException as error:  # SystemExit, too: a hook does not end the process for others
             last = "".join(traceback.format_exception_only(error)).strip()
             shown = "".join(traceback.format_exception(error))
-            from tools.cutting import head, tail
+            from tools.text.truncate import head, tail
 
             reply = _line({"id": call["id"], "error": head(last, 2_000), "traceback": tail(shown, 8_000)})
         answers.write(reply)

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from daemon.hooks.answer import MAX_OUTPUT, Answer, Failure, HookFailed, HookName, read_value
-from daemon.hooks.entry_points import Entry
-from daemon.model.words import cut_line
+from daemon.hooks.answer import MAX_OUTPUT, Failure, HookAnswer, HookFailed, HookName, read_value
+from daemon.hooks.entry_points import HookFunction
 from tools.localization import t
-from tools.process import Ended, run, scrubbed_environment
-from tools.shielding import finish
+from tools.process.programs import Ended, run, scrubbed_environment
+from tools.process.uncancellable import finish
+from tools.text.truncate import one_line
 
 log = logging.getLogger(__name__)
 
@@ -68,12 +68,12 @@ class PythonHost:
         self._clock = clock
         self._turn = asyncio.Lock()
         self._process: _Process | None = None
-        self._pauses: dict[Entry, _Pause] = {}
+        self._pauses: dict[HookFunction, _Pause] = {}
         self._calls = 0
         self.started = 0
         """How many times a process was started."""
 
-    async def call(self, entry: Entry, payload: Mapping[str, Any], timeout_s: float) -> object:
+    async def call(self, entry: HookFunction, payload: Mapping[str, Any], timeout_s: float) -> object:
         """What the function answers. Raises HookFailed; after a cancellation the process is gone."""
         async with self._turn:
             pause = self._pauses.get(entry)
@@ -102,7 +102,7 @@ class PythonHost:
 
     # -- inside --
 
-    async def _call(self, entry: Entry, payload: Mapping[str, Any], timeout_s: float) -> object:
+    async def _call(self, entry: HookFunction, payload: Mapping[str, Any], timeout_s: float) -> object:
         process = self._process
         if process is None or process.running.done():
             process = await self._start()
@@ -124,7 +124,7 @@ class PythonHost:
         message = reply.result()
         if "error" in message:
             log.warning("hook %s failed: %s", entry.value, message.get("traceback", ""))
-            raise HookFailed("error", t("failed: {error}", error=cut_line(str(message["error"]), 300)))
+            raise HookFailed("error", t("failed: {error}", error=one_line(str(message["error"]), 300)))
         return message.get("answer")
 
     async def _start(self) -> _Process:
@@ -197,7 +197,7 @@ class PythonHost:
         how = t("by signal {value}", value=-code) if code < 0 else t("with exit code {code}", code=code)
         return HookFailed("crash", t("ended its process {how}", how=how))
 
-    def _pause(self, entry: Entry, kind: Failure) -> None:
+    def _pause(self, entry: HookFunction, kind: Failure) -> None:
         known = self._pauses.get(entry)
         failures = 1 if known is None else known.failures + 1
         # Once is an accident: then it is tried again at once.
@@ -220,7 +220,7 @@ class PythonHost:
 class PythonHook:
     """One function."""
 
-    entry: Entry
+    entry: HookFunction
     host: PythonHost
     timeout_s: float = TIMEOUT_S
 
@@ -236,9 +236,9 @@ class PythonHook:
 
     @property
     def denies_on_failure(self) -> bool:
-        """See Entry."""
+        """See HookFunction."""
         return self.entry.strict
 
-    async def ask(self, name: HookName, payload: Mapping[str, Any]) -> Answer:
+    async def ask(self, name: HookName, payload: Mapping[str, Any]) -> HookAnswer:
         """Call it. Raises HookFailed."""
         return read_value(name, await self.host.call(self.entry, payload, self.timeout_s))

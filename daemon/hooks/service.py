@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from daemon.hooks.answer import HookName
-from daemon.hooks.entry_points import Entry, Found, discover
+from daemon.hooks.entry_points import FoundFunctions, HookFunction, discover
 from daemon.hooks.python import TIMEOUT_S, PythonHook, PythonHost, host_command
 
 
@@ -20,7 +20,7 @@ class Hooks:
         workspace: Path,
         folder: Path,
         *,
-        find: Callable[[], Found] = discover,
+        find: Callable[[], FoundFunctions] = discover,
         command: Sequence[str] | None = None,
         timeout_s: float = TIMEOUT_S,
         clock: Callable[[], float] = time.monotonic,
@@ -32,7 +32,7 @@ class Hooks:
         self.workspace = workspace
         self.known = False
         """It has been looked for functions."""
-        self.found = Found()
+        self.found = FoundFunctions()
         self._folder = folder
         self._find = find
         self._command = tuple(command or host_command(workspace))
@@ -54,11 +54,11 @@ class Hooks:
         self.found = await asyncio.to_thread(self._find)
         self.known = True
 
-    def functions(self, name: HookName) -> tuple[Entry, ...]:
+    def functions(self, name: HookName) -> tuple[HookFunction, ...]:
         """The functions for one moment, as far as is known."""
         return self.found.entries.get(name, ())
 
-    def callable(self, entry: Entry) -> PythonHook:
+    def callable(self, entry: HookFunction) -> PythonHook:
         """A function that can be asked."""
         if self.host is None:
             self.host = PythonHost(self._command, self._folder, self._clock)

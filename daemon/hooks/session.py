@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from daemon.hooks.answer import NAMES, Answer, HookFailed, HookName, concerns, may_deny, only_watches
+from daemon.hooks.answer import NAMES, HookAnswer, HookFailed, HookName, concerns, may_deny, only_watches
 from daemon.hooks.entry_points import unknown
 from daemon.hooks.executable import Executable
 from daemon.loop.features import Said
@@ -22,10 +22,10 @@ from daemon.model.messages import FilePart, ToolCallPart
 from daemon.model.permissions import PermissionRequest
 from daemon.model.tags import within
 from daemon.model.traces import QueuedPrompt
-from daemon.model.words import cut_line
 from daemon.store.base import StoreError
 from tools.base import PermissionDenied, ToolResult
 from tools.localization import t
+from tools.text.truncate import one_line
 
 if TYPE_CHECKING:
     from daemon.hooks.service import Hooks
@@ -57,7 +57,7 @@ class Asked(Protocol):
     def tools(self) -> str: ...
     @property
     def denies_on_failure(self) -> bool: ...
-    async def ask(self, name: HookName, payload: Mapping[str, Any]) -> Answer: ...
+    async def ask(self, name: HookName, payload: Mapping[str, Any]) -> HookAnswer: ...
 
 
 class SessionHooks:
@@ -269,7 +269,7 @@ class SessionHooks:
         context = within(TAG, "\n\n".join(contexts)) if contexts else ""
         return Said(context=context, changes=tuple(changes))
 
-    async def _answer(self, hook: Asked, name: HookName, payload: Mapping[str, Any]) -> Answer | None:
+    async def _answer(self, hook: Asked, name: HookName, payload: Mapping[str, Any]) -> HookAnswer | None:
         """None: it failed, and the person was told."""
         try:
             return await hook.ask(name, payload)
@@ -409,7 +409,7 @@ def _in_words(changes: tuple[dict[str, Any], ...]) -> str:
     for change in changes:
         parts = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in change["set"].items()]
         parts += [t("without {key}", key=key) for key in change["removed"]]
-        shown = cut_line(", ".join(parts), _MAX_SHOWN)
+        shown = one_line(", ".join(parts), _MAX_SHOWN)
         words.append(
             t("The hook {by} changed the arguments of the call: {shown}.", by=change["by"], shown=shown)
         )

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 from daemon.context.check_command import find_test_command
-from daemon.context.marks import Marks
 from daemon.context.profiles import ContextProfile, answer_tokens, profile_for
 from daemon.context.project_map import project_map
 from daemon.context.prompt import Environment, Layer, mode_text, prompt_layers, system_blocks
@@ -24,6 +23,7 @@ from daemon.loop.offered import described, offered
 from daemon.loop.policy import Policy
 from daemon.loop.record import Record
 from daemon.loop.services import Services
+from daemon.model.events import Marks
 from daemon.model.messages import Usage, subtracted
 from daemon.model.meters import GoalMeter, Meter, Metered
 from daemon.permission.rules import RuleSet

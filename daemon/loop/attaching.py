@@ -15,14 +15,14 @@ from daemon.loop.session import Session
 from daemon.loop.tool_context import call_permission
 from daemon.model.messages import OPEN_FILE, FilePart, ToolCallPart
 from daemon.provider.attachable import refusal
-from daemon.redaction import SECRETS
 from tools.base import Permission, PermissionDenied, ToolError
-from tools.cutting import short
 from tools.localization import noted, t
 from tools.paths import ask_read, did_you_mean, explain_os_error, resolve, rule_target
 from tools.read import MAX_IMAGE_BYTES, image_type
-from tools.text import BinaryFile, decode
-from tools.visible import shown_line
+from tools.redaction.redactor import SECRETS
+from tools.text.decoding import BinaryFile, decode
+from tools.text.terminal import shown_line
+from tools.text.truncate import short
 
 MOST_FILES = 20
 MAX_TEXT_BYTES = 256 * 1024

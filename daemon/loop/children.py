@@ -15,7 +15,7 @@ from daemon.model.branches import child_id
 from daemon.model.events import SessionCreated
 from daemon.model.traces import BranchTrace, Trace
 from daemon.state.session_state import SessionState
-from tools.cutting import head
+from tools.text.truncate import head
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from daemon.context import pacing
-from daemon.context.compaction import Carried, History, carried_over
+from daemon.context.compaction import CarriedOver, History, carried_over
 from daemon.context.profiles import ContextProfile, room
 from daemon.context.summaries import summary_prompt
 from daemon.context.tokens import estimate_tokens
@@ -91,7 +91,7 @@ class _Cut:
 
     keep_from: int
     cut_results: bool
-    carried: Carried
+    carried: CarriedOver
     after: int
     kept_steps: int
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from daemon.context.compaction import Carried
+from daemon.context.compaction import CarriedOver
 from daemon.context.profiles import ContextProfile
 from tools.localization import n, noted, t
 
@@ -37,7 +37,7 @@ def done(before: int, after: int) -> str:
 
 
 def unusual(
-    profile: ContextProfile, fallback: str, kept_steps: int, carried: Carried, *, cut_results: bool
+    profile: ContextProfile, fallback: str, kept_steps: int, carried: CarriedOver, *, cut_results: bool
 ) -> list[str]:
     """What is not as usual about one that is stored."""
     said: list[str] = []
@@ -62,7 +62,7 @@ def unusual(
     return said
 
 
-def _lost(carried: Carried) -> str:
+def _lost(carried: CarriedOver) -> str:
     few, many = carried.shortened, carried.left_out
     shortened = n("{count} long message of yours", "{count} long messages of yours", few)
     if few and many:

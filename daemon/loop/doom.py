@@ -17,8 +17,8 @@ from daemon.model.goals import Goal
 from daemon.model.messages import Message, ToolCallPart, ToolResultPart
 from daemon.model.tags import within
 from daemon.plan.tree import PlanTree
-from daemon.redaction import SECRETS
 from tools.localization import noted, t
+from tools.redaction.redactor import SECRETS
 
 REPEATS = 3
 """Equal calls in a row, after which, and after each as many more, the person is asked."""
@@ -215,9 +215,12 @@ def general_command(workspace: Path) -> Callable[[str], bool]:
     """Whether a command line only looks, tests or builds: to repeat that is everyday work."""
 
     def is_general(command: str) -> bool:
-        from tools.shell.question import Place, question  # with its grammar: only when it comes to this
+        from tools.shell.question import (
+            CommandPlace,
+            question,
+        )  # with its grammar: only when it comes to this
 
-        asked = question(command, Place(workspace=workspace, home=Path.home()))
+        asked = question(command, CommandPlace(workspace=workspace, home=Path.home()))
         if asked.read_only:
             return True
         patterns = [each.pattern for each in asked.suggestions if each.permission == "bash"]

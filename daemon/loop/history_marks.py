@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from daemon.context.marks import Marks
 from daemon.context.profiles import CACHE_LASTS_S, PRUNE_MINIMUM
 from daemon.loop.assembly import Assembly
 from daemon.loop.record import Record
-from daemon.model.events import ContextMarked
+from daemon.model.events import ContextMarked, Marks
 
 
 def mark_history(record: Record, assembly: Assembly, sequence: int) -> None:

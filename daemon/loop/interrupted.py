@@ -10,9 +10,9 @@ from daemon.loop.record import Record
 from daemon.model.branches import SubagentMeta, child_id
 from daemon.model.messages import ToolResultPart, Usage
 from daemon.model.traces import Trace, trace_status
-from daemon.model.words import cut_line
 from daemon.provider.call_ids import goal_of_step
 from daemon.store.base import StoreError, TraceStore
+from tools.text.truncate import one_line
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ NOTHING_SAID = "It ended without a word."
 def task_words(record: Record, call_id: str, prompt: str, limit: int) -> str:
     """Return in short what a sub-agent is to do: the goal that it does as a step of the plan, else its prompt."""
     goal = record.state.plan.goals.get(goal_of_step(call_id) or "")
-    return cut_line(prompt if goal is None else goal.description, limit)
+    return one_line(prompt if goal is None else goal.description, limit)
 
 
 def title_of(meta: SubagentMeta, record: Record) -> str:

@@ -22,7 +22,7 @@ from daemon.model.tags import within
 from daemon.plan.forest import ENDED
 from daemon.plan.text import plan_to_prompt
 from daemon.provider.base import Complete, ModelRequest, PromptMessage, SystemBlock, answered
-from tools.cutting import head
+from tools.text.truncate import head
 
 log = logging.getLogger(__name__)
 

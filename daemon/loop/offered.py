@@ -8,9 +8,9 @@ from typing import Any
 from daemon.agents.loader import SHIPPED_AGENTS, AgentProfile, load_agent
 from daemon.loop.policy import Policy
 from tools.base import Tool
-from tools.cutting import head
 from tools.localization import t
 from tools.registry import unknown_tool
+from tools.text.truncate import head
 
 TASK = "task"
 GOAL, STEP = "goal", "step"

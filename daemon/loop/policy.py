@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from daemon.agents.loader import HANDS_OVER, NO_HAND_OVER, AgentProfile, Found, UnknownAgent
+from daemon.agents.loader import HANDS_OVER, NO_HAND_OVER, AgentProfile, FoundAgents, UnknownAgent
 from daemon.config import Config
 from daemon.loop.design import CODE, Design, changed_words
 from daemon.loop.record import Record
@@ -38,7 +38,7 @@ class Policy:
         self, record: Record, agent: AgentProfile, services: Services, parent: Policy | None = None
     ) -> None:
         self.agent = agent
-        self.agents: Found | None = None
+        self.agents: FoundAgents | None = None
         """The agents there are, as the last turn began with them."""
         self.client = ClientSettings(services.config(), services.trust())
         self.handed_over = False

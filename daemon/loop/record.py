@@ -31,14 +31,14 @@ from daemon.model.permissions import PermissionRequest
 from daemon.model.traces import Trace, trace_status
 from daemon.permission.service import Settled
 from daemon.plan.counting import Together, tokens_of, tools_of
-from daemon.plan.exploring import plan_counted
+from daemon.plan.explore_goals import plan_counted
 from daemon.plan.tree import Change
 from daemon.state.goal_events import goal_event
 from daemon.state.session_state import SessionState
 from daemon.state.spending import goal_of_subagent
 from daemon.store.base import StoreError
 from daemon.store.ids import sequence_of
-from tools.cutting import head
+from tools.text.truncate import head
 
 log = logging.getLogger(__name__)
 

@@ -24,12 +24,12 @@ from daemon.model.messages import FinishPart, Part, TextPart, ToolCallPart, Tool
 from daemon.permission.service import CANCELED
 from daemon.plan.tree import PlanTree
 from daemon.provider.call_ids import goal_of_step
-from daemon.redaction import is_redacted
 from daemon.state.session_state import SessionState
 from daemon.store.base import NewerFormat, StoreError, TraceStore, UnknownTrace
 from daemon.store.beginning import MixedUp, begun, check_id
 from daemon.store.ids import MESSAGE_ID, sequence_of
 from tools.localization import noted, t
+from tools.redaction.redactor import is_redacted
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from daemon.files.versions import Action
 from tools.base import Counts, FileChange
-from tools.open_files import Editors
+from tools.ports import Editors
 
 if TYPE_CHECKING:
     from daemon.files.history import SessionHistory

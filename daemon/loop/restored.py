@@ -12,7 +12,7 @@ from daemon.model.events import RestoredFile
 from daemon.model.permissions import FileDiff
 from tools.access import suggestions
 from tools.base import FileChange, PermissionAsk, ProposedFile
-from tools.diff import limited, shown_name
+from tools.diff.unified_diff import limited, shown_name
 from tools.localization import t
 from tools.paths import folder_patterns
 

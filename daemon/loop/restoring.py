@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from daemon.files.changes import FileSetChange, changes_of, next_redo, next_undo
-from daemon.files.restore import Planner, Refused
-from daemon.files.versions import Action, Entry, Record
+from daemon.files.restore import Planner, RestoreRefused
+from daemon.files.versions import Action, FileVersions, Record
 from daemon.loop.restore_writing import StepKeeper, StepWriting, UnseenFiles, remove_empty
 from daemon.loop.restored import Outcome as Outcome
 from daemon.loop.restored import Planned, restored_files, revert_question, revert_words
@@ -24,10 +24,10 @@ from daemon.model.events import FileChanged, FilesRestored
 from daemon.model.messages import Message, ToolCallPart
 from tools.base import FileChange, Permission, ProposedFile, ToolError
 from tools.change import write_approved
-from tools.cutting import head
-from tools.diff import shown_name
+from tools.diff.unified_diff import shown_name
 from tools.localization import noted, t
 from tools.paths import rule_target
+from tools.text.truncate import head
 from tools.writing.proposal import propose
 
 MAX_NAMED = 5
@@ -77,7 +77,7 @@ class Restorer:
         self._history = session.files.history
 
     async def overview(self) -> Overview:
-        """The session's changes. Raises Refused when the history cannot be read."""
+        """The session's changes. Raises RestoreRefused when the history cannot be read."""
         record = await self._record()
         changes = changes_of(record)
         return Overview(tuple(changes), next_undo(changes), next_redo(changes, record.steps()))
@@ -102,7 +102,7 @@ class Restorer:
                     t("There is nothing to undo: no file was changed, or all of it is undone.")
                 )
             if change.undone:
-                raise Refused(
+                raise RestoreRefused(
                     t("The {change} is undone already. It can be redone.", change=self._name(change))
                 )
             return await self._step("undo", [change], self._name(change), dry_run, by)
@@ -115,7 +115,7 @@ class Restorer:
             if change is None:
                 raise UnknownChange(t("There is nothing to redo: nothing was undone."))
             if not change.undone:
-                raise Refused(
+                raise RestoreRefused(
                     t("The {change} is not undone, so there is nothing to redo.", change=self._name(change))
                 )
             return await self._step("redo", [change], self._name(change), dry_run, by)
@@ -154,7 +154,7 @@ class Restorer:
             changes, target = self._wanted(overview, *self._below(goal_id))
         except UnknownChange:
             return t("No file was changed for it (or all of it was taken back before).")
-        except Refused as error:
+        except RestoreRefused as error:
             raise ToolError(f"{error} {t(_STILL_OPEN)}") from error
         try:
             planned = await self._planned("restore", changes, target)
@@ -169,7 +169,7 @@ class Restorer:
                         )
                     )
             await self._carry_out(planned, by="")
-        except Refused as error:
+        except RestoreRefused as error:
             raise ToolError(f"{error} {t(_STILL_OPEN)}") from error
         return revert_words(planned, self._names)
 
@@ -203,7 +203,7 @@ class Restorer:
 
         session = self._session
         if session.foreign:
-            raise Refused(t(FOREIGN))
+            raise RestoreRefused(t(FOREIGN))
         if session.running:
             raise Busy(t(BUSY))
         async with session.files.lock:  # a turn that begins now waits for it
@@ -216,7 +216,7 @@ class Restorer:
         try:
             return await asyncio.to_thread(self._history.record)
         except OSError as error:
-            raise Refused(
+            raise RestoreRefused(
                 t("The file history cannot be read ({strerror}).", strerror=error.strerror or error)
             ) from error
 
@@ -232,7 +232,9 @@ class Restorer:
         groups = [change.forward() if action == "redo" else change.backward() for change in changes]
         unknown = tuple(path for change in changes for path in change.unknown)
         if not any(change.entries for change in changes):
-            raise Refused(t("The {target} cannot be undone: the old content is not known.", target=target))
+            raise RestoreRefused(
+                t("The {target} cannot be undone: the old content is not known.", target=target)
+            )
         writes, proposal = await asyncio.to_thread(self._plan, groups)
         if unknown:
             target += t(" (not {unknown}: the old content is not known)", unknown=self._names(unknown))
@@ -272,7 +274,9 @@ class Restorer:
         )
         self._session.features.files_restored(self._session)  # it may have been the merge of a branch
 
-    def _plan(self, groups: Sequence[Sequence[Entry]]) -> tuple[list[FileChange], tuple[ProposedFile, ...]]:
+    def _plan(
+        self, groups: Sequence[Sequence[FileVersions]]
+    ) -> tuple[list[FileChange], tuple[ProposedFile, ...]]:
         """Blocking."""
         planner = Planner(self._history.blobs, self._display, self._checker())
         planner.apply(groups)
@@ -295,14 +299,14 @@ class Restorer:
                     events = self._services.store.events(self._session.session_id)
                     logged = {event.path for event in events if isinstance(event, FileChanged)}
                 if name not in logged:
-                    raise Refused(
+                    raise RestoreRefused(
                         t(
                             "{name} was not changed by this session. Nothing was changed.",
                             name=shown_name(name),
                         )
                     )
             if unsaved(path) is not None:
-                raise Refused(
+                raise RestoreRefused(
                     t(
                         "{name} has unsaved changes in the editor. Nothing was changed: save or discard them, "
                         "then try again.",
@@ -321,7 +325,7 @@ class Restorer:
             await write_approved(plan, writing)
         except ToolError as error:
             keeper.failed()
-            raise Refused(t("It was not done; try again. {error}", error=error)) from error
+            raise RestoreRefused(t("It was not done; try again. {error}", error=error)) from error
         except BaseException:
             if not keeper.done:
                 keeper.failed()

@@ -23,9 +23,9 @@ from daemon.permission.service import PermissionService
 from daemon.provider.base import ModelRequest, ProviderEvent
 from daemon.store.base import TraceStore
 from tools.base import Diagnostics, Tool
-from tools.confinement import Confinement
 from tools.language import Navigation, NoNavigation
-from tools.open_files import Editors
+from tools.ports import Editors
+from tools.sandbox.confinement import Confinement
 
 
 class Models(Protocol):

@@ -44,9 +44,9 @@ from daemon.permission.service import CANCELED, CallPermission, Settled
 from daemon.state.session_state import SessionState
 from daemon.store.base import StoreError
 from tools.base import Permission
-from tools.exploring import Explorer, HandOver, Subagents
 from tools.localization import noted, t
 from tools.paths import reading
+from tools.ports import Explorer, HandOver, Subagents
 
 log = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ from daemon.jobs import SessionJobs, StoppableCalls
 from daemon.loop.record import Record
 from daemon.loop.services import Services
 from daemon.model.events import Delta, Event, MessageAdded
-from daemon.redaction import SECRETS
 from daemon.state.notes import JOB_ENDED, JOB_KILLED, job_lost, job_notice
-from tools.jobs import Job
+from tools.ports import Job
+from tools.redaction.redactor import SECRETS
 
 _LIVE_OUTPUT = 20_000
 """Characters of live output that are kept for each command; clients keep as many."""

@@ -23,7 +23,7 @@ from daemon.model.messages import (
     Usage,
     whole_characters,
 )
-from daemon.permission.service import Place
+from daemon.permission.service import CallPlace
 from daemon.provider.base import (
     Complete,
     PartStop,
@@ -37,8 +37,8 @@ from daemon.provider.base import (
 )
 from tools.access import suggestions
 from tools.base import Approval, PermissionAsk, PermissionDenied, ToolContext, ToolResult
-from tools.cutting import cut_text
 from tools.localization import n, t
+from tools.text.truncate import cut_text
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class StepHost(Protocol):
     def stopped(self, call_id: str) -> ToolResult | None: ...
     def tool_started(self, call: ToolCallPart) -> None: ...
     def repeats(self, call: ToolCallPart) -> Repeat: ...
-    def tool_context(self, call: ToolCallPart, place: Place | None = None) -> ToolContext: ...
+    def tool_context(self, call: ToolCallPart, place: CallPlace | None = None) -> ToolContext: ...
     async def run_tool(self, call: ToolCallPart, context: ToolContext) -> ToolResult: ...
 
 
@@ -388,7 +388,7 @@ async def _answer(host: StepHost, call: ToolCallPart, *, again: bool = False) ->
 
 
 async def _permitted(
-    host: StepHost, call: ToolCallPart, *, again: bool, place: Place | None = None
+    host: StepHost, call: ToolCallPart, *, again: bool, place: CallPlace | None = None
 ) -> ToolResultPart:
     """Run one call. Raises PermissionDenied when the user said no; a rule's no is a result like others."""
     try:
@@ -400,7 +400,9 @@ async def _permitted(
         return _refused(call, f"Permission denied. {denied.reason}", metadata)
 
 
-async def _run_one(host: StepHost, call: ToolCallPart, *, again: bool, place: Place | None) -> ToolResultPart:
+async def _run_one(
+    host: StepHost, call: ToolCallPart, *, again: bool, place: CallPlace | None
+) -> ToolResultPart:
     context = host.tool_context(call, place)
     host.tool_started(call)
     repeat = Repeat() if again else host.repeats(call)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from daemon.loop.doom import same_call
 from daemon.model.messages import ToolCallPart, ToolResultPart
 from tools.base import PermissionDenied
-from tools.shielding import finish
+from tools.process.uncancellable import finish
 
 TOGETHER = "task"
 EDITS = ("edit", "write")

@@ -11,8 +11,8 @@ from daemon.loop.session import Session
 from daemon.model.messages import ToolCallPart
 from daemon.permission.service import CallInfo, CallPermission
 from daemon.provider.call_ids import goal_of_step
-from daemon.redaction import SECRETS
 from tools.base import Plan, ToolContext
+from tools.redaction.redactor import SECRETS
 from tools.sandbox.policy import SandboxPolicy
 
 

@@ -49,7 +49,7 @@ from daemon.model.messages import (
 )
 from daemon.model.traces import PromptPlanner
 from daemon.permission.rules import rule_words
-from daemon.permission.service import CallPermission, Place
+from daemon.permission.service import CallPermission, CallPlace
 from daemon.plan.port import SessionPlan
 from daemon.plan.tree import PlanTree
 from daemon.provider.base import (
@@ -464,7 +464,7 @@ class Turn:
         repeat = self._session.turn.calls.starting(call, self._state.messages, self._state.plan)
         return Repeat(not_run=_CIRCLE) if self._driver.circling(call.name, repeat) else repeat
 
-    def tool_context(self, call: ToolCallPart, place: Place | None = None) -> ToolContext:
+    def tool_context(self, call: ToolCallPart, place: CallPlace | None = None) -> ToolContext:
         """See StepHost."""
         permission = replace(call_permission(self._session, call), place=place)
         self._times.asks(call.id, permission.waited)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tools.base import ToolResult
 from tools.localization import noted, t
-from tools.shielding import finish
+from tools.process.uncancellable import finish
 
 LIMIT_S = 180.0
 """How long a call may make no progress. Everything that tools wait for has a shorter limit of its own."""

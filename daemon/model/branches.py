@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Literal
 
 from daemon.model.base import Cost, Count, Model
-from daemon.model.goals import GoalStats, GoalTree
+from daemon.model.goals import GoalStats
 from daemon.model.messages import Message, StopReason, Usage
 
 BranchStatus = Literal["exploring", "completed", "abandoned"]
@@ -125,19 +125,6 @@ class Choice(Model):
     """Who chose, when it was a person."""
     undone: bool = False
     """The change was taken back."""
-
-
-class BranchContext(Model):
-    """A branch as it is stored and shown by itself, with the fields of seed 000."""
-
-    id: str
-    explore_start_id: str
-    description: str
-    status: BranchStatus
-    goal_tree: GoalTree
-    summary: str | None = None
-    cumulative_stats: GoalStats = GoalStats()
-    last_message: Message | None = None
 
 
 class SubagentMeta(Model):

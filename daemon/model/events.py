@@ -6,6 +6,7 @@ may be dropped for a slow client, and are followed by the stored part or message
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal, get_args
 
@@ -457,3 +458,13 @@ class Delta(Model):
     name: str | None = None
     """The tool's name, for ``tool_input``."""
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """See ``daemon.model.events.ContextMarked``."""
+
+    pruned: frozenset[int] = frozenset()
+    """Sequences of tool messages whose result is cleared."""
+    history_before: int = 0
+    """Turns that began below this sequence are history."""

@@ -17,8 +17,8 @@ from daemon.model.permissions import (
 )
 from daemon.permission.rules import Verdict
 from tools.base import PermissionAsk, ToolError
-from tools.cutting import short
 from tools.localization import t
+from tools.text.truncate import short
 
 MOST_GRANTS = 20
 """Of one answer."""

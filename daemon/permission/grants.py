@@ -23,6 +23,7 @@ from daemon.model.encoding import json_bytes
 from daemon.model.permissions import Grant, Rule, Scope, StoredGrant
 from daemon.runtime import write_private
 from daemon.store.base import StoreError
+from tools.json_access import mapping
 from tools.localization import t
 
 FORMAT = 1
@@ -137,7 +138,7 @@ class _GrantFile:
             return _Content()
         except (OSError, ValueError, RecursionError) as error:
             return self._bad(str(error))
-        fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        fields = mapping(value)
         written = fields.get("format")
         if isinstance(written, int) and written > FORMAT:
             problem = t(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from daemon.model.permissions import Action, Rule
 from daemon.permission import matching
-from daemon.permission.layers import ALIASES, PATHS, STRICTNESS, UNMATCHED, Layers, Surroundings
+from daemon.permission.layers import ALIASES, PATHS, STRICTNESS, UNMATCHED, Layers, PatternRoots
 from daemon.permission.modes import DEVICE, SANDBOX, Circumstances, is_device
 from daemon.permission.protected import Kind, is_specific, may_protect, protected
 from tools.access import Access
@@ -55,7 +55,7 @@ class _Name:
     permission: str
     exact: str
     folded: str
-    around: Surroundings
+    around: PatternRoots
 
     @property
     def outside(self) -> bool:
@@ -153,7 +153,7 @@ class Judge:
             folded = matching.fold(exact)
         else:
             exact = folded = access.target.replace("\\", "/")
-        return _Name(permission, exact, folded, Surroundings(matching.home(), self._root, self._stands_for))
+        return _Name(permission, exact, folded, PatternRoots(matching.home(), self._root, self._stands_for))
 
     def _rule(self, access: Access, name: _Name, now: Circumstances) -> tuple[Rule, Rule | None]:
         if not access.several:

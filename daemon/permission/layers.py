@@ -26,7 +26,7 @@ UNMATCHED = Rule(permission="*", pattern="*", action="ask")
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class PatternRoots:
     """What patterns are relative to: the person's home folder, and the workspace if it is known."""
 
     home: str
@@ -52,10 +52,10 @@ def names_permission(rule: Rule, permission: str) -> bool:
 class _Table:
     """Rules of one layer for one permission."""
 
-    def __init__(self, rules: Sequence[Rule], permission: str, around: Surroundings) -> None:
+    def __init__(self, rules: Sequence[Rule], permission: str, around: PatternRoots) -> None:
         self.rules = [rule for rule in rules if names_permission(rule, permission)]
         paths = permission in PATHS
-        around = around if permission != "external_directory" else Surroundings(around.home)
+        around = around if permission != "external_directory" else PatternRoots(around.home)
         self._patterns = [
             around.patterns(rule) if paths else (matching.expanded(rule.pattern, around.home),)
             for rule in self.rules
@@ -214,13 +214,13 @@ class _Same:
 
 
 @functools.lru_cache(maxsize=256)
-def _table(rules: _Same, permission: str, around: Surroundings) -> _Table:
+def _table(rules: _Same, permission: str, around: PatternRoots) -> _Table:
     # The key holds the rules, so none of their ids can go to others while it is there.
     return _Table(rules.rules, permission, around)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RuleMatch:
     """``rule`` decides; for a wildcard ``part`` is a rule that asks about or denies a part of it, ``besides`` the one
     where a branch's rules forbid no part of it."""
 
@@ -255,10 +255,10 @@ class Layers:
         self._layers = tuple(map(_Same, layers))
         self._trusted = trusted
 
-    def _tables(self, permission: str, around: Surroundings) -> list[_Table | None]:
+    def _tables(self, permission: str, around: PatternRoots) -> list[_Table | None]:
         return [_table(layer, permission, around) if layer.rules else None for layer in self._layers]
 
-    def find(self, permission: str, name: str, folded: str, around: Surroundings) -> Rule:
+    def find(self, permission: str, name: str, folded: str, around: PatternRoots) -> Rule:
         """The rule that decides; UNMATCHED when none matches."""
         base, everywhere, local, here, session, agent, *bounds, branch = (
             None if table is None else table.last(name, folded) for table in self._tables(permission, around)
@@ -271,7 +271,7 @@ class Layers:
             found = found if bound is None or not _stricter(bound, found) else bound
         return _in_branch(found, branch)
 
-    def find_several(self, permission: str, name: str, folded: str, around: Surroundings) -> Found:
+    def find_several(self, permission: str, name: str, folded: str, around: PatternRoots) -> RuleMatch:
         """The same for a wildcard."""
         found, parts = UNMATCHED, list[Rule]()
         for index, table in enumerate(self._tables(permission, around)):
@@ -291,9 +291,9 @@ class Layers:
                 found = rule
             parts = [*some, *parts]
         besides = [part for part in parts if part.source != "branch" or part.action != "deny"]
-        return Found(found, _strictest(parts), _strictest(besides))
+        return RuleMatch(found, _strictest(parts), _strictest(besides))
 
-    def allowing(self, permission: str, name: str, folded: str, around: Surroundings) -> Iterator[Rule]:
+    def allowing(self, permission: str, name: str, folded: str, around: PatternRoots) -> Iterator[Rule]:
         """Rules that allow it, the strongest first, down to the first that does not. Those of a workspace that is not
         trusted allow nothing."""
         for index, table in reversed(list(enumerate(self._tables(permission, around)))):

@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass
 
 from daemon.permission.matching import expanded, fold, home, intersects, is_outside, matches
+from tools.files.protected_names import FOLDERS as EDIT_FOLDERS
+from tools.files.protected_names import GIT_FILES, OTHER_FILES, SHELL_FILES, WORKSPACE_FILE
 from tools.localization import noted, t
-from tools.protected_names import FOLDERS as EDIT_FOLDERS
-from tools.protected_names import GIT_FILES, OTHER_FILES, SHELL_FILES, WORKSPACE_FILE
 
 PROTECTED_PERMISSIONS = frozenset({"read", "edit"})
 

@@ -6,6 +6,7 @@ A flat list, the last rule that matches wins, and when none matches the answer i
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,14 +16,14 @@ from typing import Literal
 from daemon.model.permissions import Action, Mode, Reason, Rule, Trust
 from daemon.permission import matching
 from daemon.permission.judging import Decision, Judge, insistence, protection, strictest
-from daemon.permission.layers import PATHS, STRICTNESS, UNMATCHED, Layers, Surroundings, names_permission
+from daemon.permission.layers import PATHS, STRICTNESS, UNMATCHED, Layers, PatternRoots, names_permission
 from daemon.permission.matching import matches
 from daemon.permission.modes import LIFTABLE, Circumstances
-from daemon.permission.plain import PERMISSIONS, Plain
+from daemon.permission.protected import may_be_protected
+from daemon.permission.rule_text import reason_words as reason_words
+from daemon.permission.rule_text import rule_words as rule_words
+from daemon.permission.rule_text import told
 from daemon.permission.rules_file import rules_from_config as rules_from_config
-from daemon.permission.words import reason_words as reason_words
-from daemon.permission.words import rule_words as rule_words
-from daemon.permission.words import told
 from tools.access import Access, Suggestion
 from tools.base import PermissionAsk
 
@@ -258,7 +259,7 @@ class RuleSet:
     def places_outside(self) -> list[tuple[str, bool]]:
         """Patterns by which rules name places outside of the workspace, absolute, the strongest last; the flag: reading
         there does not pass without a question."""
-        around = Surroundings(matching.home(), self._root, self._stands_for)
+        around = PatternRoots(matching.home(), self._root, self._stands_for)
         layers = (
             self._base, self._granted, self._workspace, self._granted_here, self._session, self._agent,
             *self._bounds,
@@ -271,11 +272,6 @@ class RuleSet:
             if len(patterns) == 1 and matching.is_outside(patterns[0]) and matching.names_place(rule.pattern):
                 found.append((patterns[0], rule.action != "allow"))
         return found
-
-    def decide_all(self, permission: str, targets: Sequence[str]) -> Rule:
-        """The strictest decision over all targets."""
-        decisions = [self.decide(permission, target) for target in targets] or [self.decide(permission, "")]
-        return max(decisions, key=lambda rule: STRICTNESS[rule.action])
 
     def explain(self, permission: str, target: str) -> tuple[Reason, ...]:
         """What would be decided and why, the strictest first. ``target``: as rules match it; ``~`` is the home."""
@@ -358,3 +354,40 @@ def _outcome(layer: Sequence[Rule], permission: str) -> Literal["denied", "some"
             if set(rule.pattern) == {"*"}:
                 return "denied"
     return "open"
+
+
+PERMISSIONS = frozenset({"read", "edit"})
+# Relative, nothing to tidy up, the same in every file system but for case, and no device.
+_SIMPLE = re.compile(r"(?:[\w@+=,-][\w@+=, .-]*/)*[\w@+=,-](?:[\w@+=, .-]*[\w@+=,-])?", re.ASCII)
+
+
+class Plain:
+    """Of one permission and set of rules, for the home folder at the time."""
+
+    def __init__(self, rules: Iterable[Rule], permission: str, root: str, stands_for: str = "") -> None:
+        self.home = matching.home()
+        around = PatternRoots(self.home, root, stands_for)
+        self.rule: Rule | None = None
+        """What decides about all of them, once somebody asked about one."""
+        forms: dict[str, None] = {}
+        for rule in rules:
+            if not names_permission(rule, permission):
+                continue
+            for pattern in around.patterns(rule):
+                for form in matching.forms(pattern):
+                    text = re.sub(r"\*+", "*", form)
+                    if text != "*":
+                        forms |= dict.fromkeys((text, matching.fold(text)))
+        self._named = re.compile("|".join(map(matching.regex, forms)) or r"(?!)", re.DOTALL)
+        state = os.environ.get("GOALWRIGHT_HOME", "")
+        inside = matching.normal(matching.expanded(state, self.home), root) if state else "/"
+        self._none = not root or not matching.is_outside(inside)
+
+    def covers(self, name: str) -> bool:
+        """Whether ``name`` is decided like any other. No for some that are, never yes wrongly."""
+        if self._none or _SIMPLE.fullmatch(name) is None:
+            return False
+        folded = name.lower()
+        if may_be_protected(folded) or self._named.match(folded) is not None:
+            return False
+        return folded == name or self._named.match(name) is None

@@ -6,8 +6,8 @@ from typing import cast
 
 from daemon.model.permissions import Action, Rule, RuleSource
 from daemon.permission.layers import STRICTNESS
-from tools.cutting import head
 from tools.localization import t
+from tools.text.truncate import head
 
 _SAME = {"step": "goal"}
 """The tool of the plan has one permission, whichever it is."""

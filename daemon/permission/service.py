@@ -47,10 +47,10 @@ from tools.base import (
     ToolError,
 )
 from tools.base import Question as AskedQuestion
-from tools.cutting import cut_text
-from tools.diff import limited
+from tools.diff.unified_diff import limited
 from tools.localization import t
-from tools.visible import shown_line
+from tools.text.terminal import shown_line
+from tools.text.truncate import cut_text
 from tools.writing.proposal import hunk_count, propose, with_hunks, with_text
 
 log = logging.getLogger(__name__)
@@ -406,7 +406,7 @@ class PermissionService:
         self._settle_too(pending, "reject", TIMEOUT)
 
 
-class Place(Protocol):
+class CallPlace(Protocol):
     """The place of a call among edits that are asked about together and made one after the other."""
 
     async def asking(self) -> None:
@@ -435,7 +435,7 @@ class CallPermission:
     asker: Asker
     call: CallInfo
     waited: Waited = field(default_factory=Waited)
-    place: Place | None = None
+    place: CallPlace | None = None
     """For calls that are asked about together: the place among them."""
 
     async def ask(self, ask: PermissionAsk) -> Approval:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from daemon.model.goals import GoalStats
 from daemon.model.messages import Message, ToolResultPart
-from tools.cutting import head
+from tools.text.truncate import head
 
 _PREVIEW_SEGMENTS = 8
 _PREVIEW_NAME = 40

@@ -19,8 +19,8 @@ from daemon.model.events import AffectedGoal
 from daemon.model.goals import Goal, GoalStats, GoalTree
 from daemon.plan.changes import Added, Change, Moved, PlanError, Removed, Updated
 from daemon.plan.counting import counted
-from tools.cutting import short
 from tools.localization import t
+from tools.text.truncate import short
 
 ENDED = ("completed", "abandoned")
 

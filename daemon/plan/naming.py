@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from daemon.model.goals import Goal
 from daemon.plan.changes import PlanError, one_line
 from daemon.plan.tree import PlanTree
-from tools.cutting import short
 from tools.goal_lines import without_marks
+from tools.text.truncate import short
 
 HERE = re.compile(r"\s*(?:\(g\d+\)\s*(?:← current)?|← current)\s*$")
 """What the plan shows behind a description: the id, and which goal has the focus."""

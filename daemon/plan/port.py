@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from daemon.model.goals import Goal, PlanFront
 from daemon.plan.forest import ENDED
-from daemon.plan.stepping import MARKS, Step
+from daemon.plan.stepping import MARKS, StepCall
 from daemon.plan.text import plan_to_prompt, progress_text, todo_text
 from daemon.plan.tree import Added, Change, Moved, PlanError, PlanTree, Removed, Updated
 from tools.base import PlanChange, PlanOperation, ToolError
-from tools.cutting import short
 from tools.localization import english
+from tools.text.truncate import short
 
 Operation = Callable[[PlanTree], list[Change]]
 _NAMED = 5
@@ -127,7 +127,7 @@ class SessionPlan:
         summary: str | None = None,
     ) -> str:
         """See tools.base.Plan. They apply in the order complete, focus, plan (``daemon.plan.stepping``)."""
-        step = Step(plan, focus, complete, summary or "")
+        step = StepCall(plan, focus, complete, summary or "")
         try:
             changes = step.changes(self._tree)
         except PlanError as error:

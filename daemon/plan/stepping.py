@@ -29,7 +29,7 @@ _Make = Callable[[Sequence[Change]], None]
 
 
 @dataclass(slots=True)
-class Step:
+class StepCall:
     """One call of ``step``. ``changes`` plans it; the other fields say afterwards what the changes do not."""
 
     plan: Sequence[str] = ()

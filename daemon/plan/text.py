@@ -18,7 +18,7 @@ from daemon.plan.changes import MAX_DESCRIPTION
 from daemon.plan.forest import ENDED
 from daemon.plan.needs import needed
 from daemon.plan.tree import PlanTree
-from tools.cutting import short
+from tools.text.truncate import short
 
 MAX_PLAN = 6_000
 """Characters of the plan in a request."""

@@ -32,8 +32,8 @@ from daemon.plan.changes import (
 from daemon.plan.counting import extended_preview, joined, joined_preview, parted
 from daemon.plan.forest import ENDED, GoalForest
 from daemon.plan.needs import misplaced
-from tools.cutting import short
 from tools.localization import noted, t
+from tools.text.truncate import short
 
 __all__ = [
     "MAX_DEPTH", "MAX_DESCRIPTION", "MAX_GOALS_AT_ONCE", "MAX_SUMMARY", "Added", "Change", "Focus", "Moved",

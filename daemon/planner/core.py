@@ -35,7 +35,7 @@ class Began:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlanMade:
     """The model answered with ``steps`` steps, and the tree has them. ``aside``: open goals that are not for now."""
 
     steps: int
@@ -79,14 +79,14 @@ class Paused:
     ended: Ran | None = None
 
 
-Happening = Began | Planned | NotPlanned | Ran | RanTogether | Paused
+Happening = Began | PlanMade | NotPlanned | Ran | RanTogether | Paused
 
 
 # -- what to do --
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class AskForPlan:
     """Ask the model for a plan. ``why``: what happened, for the model; ``revise``: open goals it does not name go."""
 
     kind: AskKind
@@ -113,7 +113,7 @@ class End:
     detail: str = ""
 
 
-Decision = Ask | Work | End
+Decision = AskForPlan | Work | End
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Course:
     nudged: bool = False
     replans: int = 0
     aside: frozenset[str] = frozenset()
-    asked: Ask | None = None
+    asked: AskForPlan | None = None
     failed: End | None = None
     """What the turn would have ended with if no plan had been asked for."""
     failures: tuple[tuple[str, str], ...] = ()
@@ -149,7 +149,7 @@ def decide(course: Course, tree: PlanTree, happening: Happening) -> tuple[Course
     match happening:
         case Began():
             return _began(course)
-        case Planned():
+        case PlanMade():
             return _planned(replace(course, aside=happening.aside), tree, happening.steps)
         case NotPlanned():
             return _not_planned(course, tree, happening)
@@ -157,7 +157,9 @@ def decide(course: Course, tree: PlanTree, happening: Happening) -> tuple[Course
             ended = happening.ended
             course = replace(course, failed=None if ended is None else End(ended.stop, ended.detail))
             return _asks(
-                course, Ask("again", happening.words, revise=True), by_person=happening.reason == "person"
+                course,
+                AskForPlan("again", happening.words, revise=True),
+                by_person=happening.reason == "person",
             )
         case Ran():
             return _ran(course, tree, happening)
@@ -228,13 +230,13 @@ def _together(tree: PlanTree, course: Course, ready: Sequence[Goal]) -> tuple[st
 
 def _began(course: Course) -> tuple[Course, Decision]:
     if course.mode in ("layered", "signposts"):
-        return _asks(course, Ask("first"), by_person=True)
+        return _asks(course, AskForPlan("first"), by_person=True)
     if course.mode == "replan":
-        return _asks(course, Ask("again", revise=True), by_person=True)
+        return _asks(course, AskForPlan("again", revise=True), by_person=True)
     return course, Work("begin")
 
 
-def _asks(course: Course, ask: Ask, *, by_person: bool = False) -> tuple[Course, Decision]:
+def _asks(course: Course, ask: AskForPlan, *, by_person: bool = False) -> tuple[Course, Decision]:
     replans = course.replans if by_person else course.replans + 1
     return replace(course, asked=ask, replans=replans), ask
 
@@ -281,7 +283,9 @@ def _ran(course: Course, tree: PlanTree, ran: Ran) -> tuple[Course, Decision]:
         if course.mode == "on_demand" and ran.stop == "error" and course.may_replan:
             return _asks(
                 replace(course, failed=end),
-                Ask("again", t("The work stopped with an error: {detail}", detail=ran.detail), revise=True),
+                AskForPlan(
+                    "again", t("The work stopped with an error: {detail}", detail=ran.detail), revise=True
+                ),
             )
         return course, end
     goal = tree.goals.get(course.step or "")
@@ -376,7 +380,9 @@ def _next(course: Course, tree: PlanTree, end: End) -> tuple[Course, Decision]:
         )
         return course, End("error", joined(what, " ", why, left))
     failed = End("error" if course.failed is None else course.failed.stop, what)
-    return _asks(replace(course, failed=failed), Ask("again", what, revise=True, failed=failures[0][0]))
+    return _asks(
+        replace(course, failed=failed), AskForPlan("again", what, revise=True, failed=failures[0][0])
+    )
 
 
 def _step(course: Course, tree: PlanTree, ready: Sequence[Goal]) -> tuple[Course, Decision]:

@@ -13,14 +13,14 @@ from daemon.model.traces import PromptPlanner
 from daemon.plan.changes import Change, Updated
 from daemon.plan.tree import PlanError
 from daemon.planner.core import (
-    Ask,
+    AskForPlan,
     Began,
     Course,
     End,
     Happening,
     NotPlanned,
     Paused,
-    Planned,
+    PlanMade,
     Ran,
     RanTogether,
     Work,
@@ -28,10 +28,7 @@ from daemon.planner.core import (
     next_step,
 )
 from daemon.planner.failures import Failures
-from daemon.planner.reading import MAX_LAYERED, MAX_SIGNPOSTS, BadPlan, read_plan
-from daemon.planner.revising import revised
-from daemon.planner.together import can_share, step_calls, steps_in
-from daemon.planner.words import (
+from daemon.planner.planning_notes import (
     again_text,
     ask_text,
     asks,
@@ -41,12 +38,19 @@ from daemon.planner.words import (
     where_it_stands,
     work_text,
 )
+from daemon.planner.reading import MAX_LAYERED, MAX_SIGNPOSTS, BadPlan, read_plan
+from daemon.planner.revising import revised
+from daemon.planner.together import can_share, step_calls, steps_in
 from tools.base import ToolResult
-from tools.cutting import short
 from tools.localization import t, written_for_models
+from tools.text.truncate import short
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
+import asyncio
+
+from daemon.loop.queue import TurnResult, Wish
+from daemon.loop.session import Sealed, Session
 
 _WHY = 600
 """Characters of why a sub-agent did not reach its goal."""
@@ -163,7 +167,7 @@ class Driver:
                 # The person wants a plan, and the model has just stopped.
                 self._course = before
                 happening = Paused("person", ended=Ran(decision.stop, decision.detail))
-            elif isinstance(decision, Ask):
+            elif isinstance(decision, AskForPlan):
                 happening = await self._ask(decision)
             elif decision.kind == "together":
                 happening = await self._ran_together(decision)
@@ -235,7 +239,7 @@ class Driver:
             self._failing = failing
         return bool(self._failing)
 
-    async def _ask(self, ask: Ask) -> Happening:
+    async def _ask(self, ask: AskForPlan) -> Happening:
         session = self._session
         wish = session.turn.put_wish(None)
         try:
@@ -246,7 +250,7 @@ class Driver:
             session.turn.put_wish(session.turn.wish or wish)  # the turn ends, and tells
             raise
         again = ask.kind == "again"
-        if isinstance(made, Planned):
+        if isinstance(made, PlanMade):
             told = planned_notice(made.steps, again=again)
             if made.steps or again:
                 session.notice("info", told, MADE)
@@ -255,12 +259,12 @@ class Driver:
             if made.stop is None:
                 session.notice("warning", told, NOT_MADE)
         if wish is not None:
-            stop = "end_turn" if isinstance(made, Planned) else made.stop or "error"
+            stop = "end_turn" if isinstance(made, PlanMade) else made.stop or "error"
             wish.settle(session.state.turn or "", stop, told)
         self._failures.taken = len(session.state.messages)
         return made
 
-    async def _asked(self, ask: Ask, instructions: str, *, by_person: bool) -> Planned | NotPlanned:
+    async def _asked(self, ask: AskForPlan, instructions: str, *, by_person: bool) -> PlanMade | NotPlanned:
         light = self._course.mode == "signposts" and ask.kind == "first"
         has_open = next_step(self._tree) is not None
         text = ask_text(
@@ -286,7 +290,7 @@ class Driver:
                 text = again_text(problem)
         return NotPlanned(written_for_models(problem, t("The model's answer could not be used as a plan.")))
 
-    def _planned(self, ask: Ask, *, light: bool, any_list: bool) -> Planned:
+    def _planned(self, ask: AskForPlan, *, light: bool, any_list: bool) -> PlanMade:
         """The answer as goals of the tree. Raises BadPlan and PlanError, with the tree unchanged."""
         messages = self._session.state.messages
         answer = next(m for m in reversed(messages) if m.role == "assistant" and m.compaction() is None)
@@ -295,8 +299,38 @@ class Driver:
         why = t("Abandoned with a new plan. {why}", why=ask.why) if ask.why else ""
         revision = revised(self._tree, steps, revise=ask.revise, why=why, failed=ask.failed)
         self._record(revision.changes)
-        return Planned(revision.steps, revision.aside)
+        return PlanMade(revision.steps, revision.aside)
 
     def _record(self, changes: list[Change] | tuple[Change, ...]) -> None:
         for change in changes:
             self._session.record.goal(change)
+
+
+REPLAN = "Make a new plan for what is left."
+
+
+async def replan(session: Session, instructions: str = "") -> TurnResult:
+    """Plan again from here at the person's wish; ``instructions`` are what they want of the plan, in any mode.
+
+    At rest a turn of its own asks for the plan and ends. While a turn runs the plan is made between two steps of it,
+    and the work goes on by it; a later wish replaces one that still waits. Returns when the plan was made: ``detail``
+    says it, or why there is none. Cancelling the caller withdraws a wish that still waits; a turn that was begun for
+    it goes on, as turns do. Raises Sealed for the record of a child.
+    """
+    if session.sealed:
+        raise Sealed(session.sealed)
+    instructions = instructions.strip()
+    at_rest = not session.running
+    wish = Wish("" if at_rest else instructions, asyncio.get_running_loop().create_future())
+    if (earlier := session.turn.put_wish(wish)) is not None:
+        earlier.settle(session.state.turn or "", "canceled", t("A later wish for a plan took its place."))
+    if at_rest:
+        await session.prompt(f"{REPLAN} {instructions}".strip(), planner="replan")
+    try:
+        return await asyncio.shield(wish.result)
+    except asyncio.CancelledError:
+        # Whoever wished does not wait any more. A plan that is being made already is made.
+        if not at_rest and session.turn.wish is wish:
+            session.turn.put_wish(None)
+            wish.settle(session.state.turn or "", "canceled", t("The wish for a plan was withdrawn."))
+        raise

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from daemon.loop.doom import key_of
 from daemon.model.messages import FilePart, Message, TextPart, ToolCallPart, ToolResultPart
-from tools.cutting import short
 from tools.localization import t
+from tools.text.truncate import short
 
 FAILURES = 3
 """Failures of a row, after which a new plan is asked for."""

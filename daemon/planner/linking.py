@@ -11,7 +11,7 @@ from daemon.plan.changes import PlanError
 from daemon.plan.needs import needed
 from daemon.plan.tree import PlanTree
 from daemon.planner.reading import BadPlan, PlanStep
-from tools.cutting import head
+from tools.text.truncate import head
 
 _PLACE = re.compile(r"(?:step\s*|#)?(\d+(?:\.\d+)?)\.?", re.IGNORECASE)
 

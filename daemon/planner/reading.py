@@ -15,7 +15,8 @@ from typing import cast
 from daemon.model.messages import ToolCallPart
 from daemon.plan.changes import MAX_DESCRIPTION, one_line
 from daemon.planner.listing import listed, plain
-from tools.cutting import head
+from tools.json_access import mapping
+from tools.text.truncate import head
 
 MAX_LAYERED = 12
 MAX_SIGNPOSTS = 5
@@ -238,10 +239,10 @@ def _steps_below(items: list[object], depth: int = 1) -> tuple[PlanStep, ...]:
         raise BadPlan("The steps were nested too deeply; one level below a step is allowed.")
     found: list[PlanStep] = []
     for item in items:
-        fields = cast("dict[str, object]", item) if isinstance(item, dict) else {}
+        fields = mapping(item)
         inner = next((fields[name] for name in _BELOW if isinstance(fields.get(name), list)), None)
         own: dict[str, object] = {name: value for name, value in fields.items() if name not in _BELOW}
-        step = _step(own if fields else cast("object", item))
+        step = _step(own if fields else item)
         if inner:
             step = replace(step, steps=_steps_below(cast("list[object]", inner), depth + 1))
         found.append(step)

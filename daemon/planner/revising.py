@@ -11,8 +11,8 @@ from daemon.plan.needs import misplaced, stand_in, waits_for
 from daemon.plan.tree import MAX_SUMMARY, Added, Change, PlanError, PlanTree, Updated
 from daemon.planner.linking import linked
 from daemon.planner.reading import BadPlan, PlanStep
-from tools.cutting import head
 from tools.localization import noted, t
+from tools.text.truncate import head
 
 REPLACED = noted("Abandoned: the new plan does not have it.")
 

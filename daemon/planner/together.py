@@ -14,7 +14,7 @@ from daemon.model.messages import Message, ToolCallPart
 from daemon.plan.forest import ENDED
 from daemon.plan.tree import PlanTree
 from daemon.provider.call_ids import goal_of_step, step_call_id
-from tools.cutting import head
+from tools.text.truncate import head
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session

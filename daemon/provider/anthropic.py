@@ -13,15 +13,16 @@ import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from daemon.provider import anthropic_wire, errors, http
 from daemon.provider.answer_guard import AnswerRefused, provider_error
-from daemon.provider.anthropic_sign_in import BASE_URL, Access, SignIn
+from daemon.provider.anthropic_sign_in import BASE_URL, Credential, SignIn
 from daemon.provider.anthropic_stream import MessageBuilder
 from daemon.provider.base import ModelRequest, ProviderError, ProviderEvent
-from daemon.provider.server_sent_events import EventReader
+from daemon.provider.http import EventReader
 from daemon.version import product_version
+from tools.json_access import mapping
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class AnthropicProvider:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Play one call; see ``Provider.stream``."""
-        access = Access.of(request.env)
+        access = Credential.of(request.env)
         for replay_thinking in (True, False):
             args = anthropic_wire.build(request, replay_thinking=replay_thinking)
             try:
@@ -65,7 +66,7 @@ class AnthropicProvider:
                     raise
 
     async def _played(
-        self, access: Access, args: dict[str, Any], request: ModelRequest
+        self, access: Credential, args: dict[str, Any], request: ModelRequest
     ) -> AsyncGenerator[ProviderEvent, None]:
         headers = {
             **await self._sign_in.headers(access),
@@ -90,7 +91,7 @@ class AnthropicProvider:
             raise _error(error, access, request) from error
 
     async def _refusal(
-        self, response: aiohttp.ClientResponse, access: Access, request: ModelRequest
+        self, response: aiohttp.ClientResponse, access: Credential, request: ModelRequest
     ) -> ProviderError:
         if response.status == 401:
             self._sign_in.refused(access)
@@ -103,7 +104,7 @@ class AnthropicProvider:
 
 
 async def _events(
-    response: aiohttp.ClientResponse, access: Access, request: ModelRequest
+    response: aiohttp.ClientResponse, access: Credential, request: ModelRequest
 ) -> AsyncGenerator[ProviderEvent, None]:
     """Yield the events of an answer. Raises ProviderError when it breaks the protocol or reports an error."""
     reader = EventReader()
@@ -132,7 +133,7 @@ def _decoded(data: bytes, message: MessageBuilder) -> dict[str, Any]:
         if data == b"[DONE]":  # some imitations of the API end with it, as another API does
             return {}
         raise message.broken(t("not the JSON that was expected")) from None
-    return cast("dict[str, Any]", event) if isinstance(event, dict) else {}
+    return mapping(event)
 
 
 async def _read_to_end(pieces: AsyncIterator[bytes]) -> None:
@@ -147,7 +148,7 @@ async def _read_to_end(pieces: AsyncIterator[bytes]) -> None:
                 pass
 
 
-def _error(error: Exception, access: Access, request: ModelRequest) -> Exception:
+def _error(error: Exception, access: Credential, request: ModelRequest) -> Exception:
     """Return the ProviderError for an exception of the HTTP library. Other exceptions are bugs and pass unchanged."""
     import aiohttp
 
@@ -169,12 +170,12 @@ def _error(error: Exception, access: Access, request: ModelRequest) -> Exception
 
 
 def _said(
-    body: object, text: str, response: aiohttp.ClientResponse, access: Access, request: ModelRequest
+    body: object, text: str, response: aiohttp.ClientResponse, access: Credential, request: ModelRequest
 ) -> ProviderError:
     """Return the ProviderError for an error that the server reported by status or within an answer."""
-    whole = cast("dict[str, object]", body) if isinstance(body, dict) else {}
+    whole = mapping(body)
     inner = whole.get("error")
-    said = cast("dict[str, object]", inner) if isinstance(inner, dict) else {}
+    said = mapping(inner)
     words = said.get("message") or (inner if isinstance(inner, str) else "") or whole.get("message") or text
     failure = errors.Failure(
         status=response.status,

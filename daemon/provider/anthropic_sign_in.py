@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from daemon.provider import errors
 from daemon.provider.base import ProviderError
 from tools.localization import t
-from tools.redaction import SECRETS
+from tools.redaction.redactor import SECRETS
 
 if TYPE_CHECKING:
     from anthropic.lib.credentials import CredentialsFile, TokenCache
@@ -29,7 +29,7 @@ _TOKENS_BETA = "oauth-2025-04-20"
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class Credential:
     """A server and the credential for it. Its ``repr`` hides the secrets."""
 
     base_url: str
@@ -38,7 +38,7 @@ class Access:
     profile: str | None = None
 
     @classmethod
-    def of(cls, env: Mapping[str, str]) -> Access:
+    def of(cls, env: Mapping[str, str]) -> Credential:
         """Read the environment of a client. Raises ProviderError when it has no credential or no usable address."""
         own_url = env.get(BASE_URL, "").strip()
         base_url = errors.checked_url(own_url, BASE_URL) if own_url else DEFAULT_BASE_URL
@@ -65,9 +65,9 @@ class SignIn:
     """Make the headers that authorise requests, and keep the tokens of profiles."""
 
     def __init__(self) -> None:
-        self._profiles: dict[Access, tuple[CredentialsFile, TokenCache]] = {}
+        self._profiles: dict[Credential, tuple[CredentialsFile, TokenCache]] = {}
 
-    async def headers(self, access: Access) -> dict[str, str]:
+    async def headers(self, access: Credential) -> dict[str, str]:
         """Return the headers for one request. Raises ProviderError when a profile cannot sign in."""
         if access.profile:
             return await asyncio.to_thread(self._signed_in, access)
@@ -76,7 +76,7 @@ class SignIn:
             headers["X-Api-Key"] = access.api_key  # imitations often know only the older header
         return headers
 
-    def _signed_in(self, access: Access) -> dict[str, str]:
+    def _signed_in(self, access: Credential) -> dict[str, str]:
         """Return headers with a profile's token, which the SDK renews before it expires. Blocks."""
         from anthropic import AnthropicError
         from anthropic.lib.credentials import CredentialsFile, TokenCache
@@ -105,7 +105,7 @@ class SignIn:
                 ),
             ) from error
 
-    def refused(self, access: Access) -> None:
+    def refused(self, access: Credential) -> None:
         """Forget a token that the server rejected, so that the next request gets a new one."""
         if access in self._profiles:
             self._profiles[access][1].invalidate()

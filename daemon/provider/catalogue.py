@@ -26,6 +26,7 @@ from daemon.provider.litellm import CUSTOM_BASE, LM_STUDIO_URL, OPENAI_URL
 from daemon.provider.retry import with_retry
 from daemon.provider.side_questions import NotAnswered, json_from
 from daemon.provider.windows import base_url_of, headers_of, window_in
+from tools.json_access import mapping
 from tools.localization import t
 
 _LIST_TIMEOUT_S = 8.0
@@ -179,7 +180,7 @@ def _question(provider: Provided, env: Mapping[str, str]) -> _Question:
 
 
 def _models(provider: str, answer: object) -> tuple[Offered, ...]:
-    whole = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
+    whole = mapping(answer)
     listed = whole.get("data") or whole.get("models") or ()
     entries = [cast("dict[str, Any]", one) for one in cast("list[object]", listed) if isinstance(one, dict)]
     found = [model for entry in entries if (model := _offered(provider, entry)) is not None]
@@ -221,7 +222,7 @@ def _offered(provider: str, entry: dict[str, Any]) -> Offered | None:
 def _prices(entry: Mapping[str, Any]) -> tuple[float | None, float | None]:
     """Return the prices that OpenRouter and its like give, in dollars for one token."""
     pricing_of = entry.get("pricing")
-    given = cast("dict[str, Any]", pricing_of) if isinstance(pricing_of, dict) else {}
+    given = mapping(pricing_of)
     try:
         paid, received = float(given["prompt"]), float(given["completion"])
     except (KeyError, TypeError, ValueError):

@@ -36,7 +36,7 @@ _NO_CHAT = re.compile(r"embed|bge-|minilm|rerank|ocr", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ModelChoice:
     """A model for a new session. ``notice`` is what the person should know about it, or empty."""
 
     model: str
@@ -64,18 +64,18 @@ def parse_model(model: str) -> tuple[str, str]:
 
 async def default_model(
     env: Mapping[str, str], configured: str | None = None, ollama_probe: OllamaProbe | None = None
-) -> Choice:
+) -> ModelChoice:
     """What a new session uses: the configured model, else what the environment gives access to, else the demo."""
     if configured:
-        return Choice(configured, configured.startswith("demo/"))
+        return ModelChoice(configured, configured.startswith("demo/"))
     if any(env.get(name) for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")):
-        return Choice(ANTHROPIC_DEFAULT)
+        return ModelChoice(ANTHROPIC_DEFAULT)
     if env.get("OPENAI_API_KEY"):
-        return Choice(OPENAI_DEFAULT)
+        return ModelChoice(OPENAI_DEFAULT)
     found = await (ollama_probe or ollama_models)(env)
     name = best_local_model(found or [])
     if name is not None:
-        return Choice(
+        return ModelChoice(
             f"ollama/{name}",
             False,
             t(
@@ -94,7 +94,7 @@ async def default_model(
     notice = t("This is the built-in demo: a script, not a real model. {how}", how=how)
     if found is not None:
         notice += t(" Ollama is running but has no model yet: get one with `ollama pull qwen3-coder`.")
-    return Choice(DEMO, True, notice)
+    return ModelChoice(DEMO, True, notice)
 
 
 def best_local_model(names: list[str]) -> str | None:

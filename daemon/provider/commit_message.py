@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from daemon.model.tags import within
 from daemon.provider.base import ProviderError
 from daemon.provider.catalogue import answer_of
-from daemon.redaction import SECRETS
-from tools.cutting import head
 from tools.localization import t
+from tools.redaction.redactor import SECRETS
+from tools.text.truncate import head
 
 MAX_CHANGES = 60_000
 """Characters of the changes that the model sees."""

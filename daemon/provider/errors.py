@@ -14,8 +14,8 @@ from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from daemon.provider.base import ErrorKind, ProviderError
-from tools.cutting import head
 from tools.localization import t
+from tools.text.truncate import head
 
 _OVERFLOW = re.compile(
     r"prompt( is)? too long|input is too long|too many (input )?tokens|context[ _]length|context window"

@@ -13,7 +13,7 @@ from daemon.model.messages import Usage
 from daemon.provider import choose, pricing
 from daemon.provider.answer_guard import cut_at_limit
 from daemon.provider.base import ModelRequest, ProviderError, ProviderEvent
-from daemon.provider.choose import Choice, default_model, provider_for
+from daemon.provider.choose import ModelChoice, default_model, provider_for
 from daemon.provider.retry import with_retry
 from daemon.provider.windows import Windows
 
@@ -28,7 +28,7 @@ class ProviderModels:
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     clock: Callable[[], float] = time.monotonic
     windows: Windows = field(default_factory=Windows)
-    _chosen: tuple[float, object, Choice] | None = field(default=None, repr=False)
+    _chosen: tuple[float, object, ModelChoice] | None = field(default=None, repr=False)
     _warm: bool = field(default=False, repr=False)
 
     def stream(self, model: str, request: ModelRequest) -> AsyncIterator[ProviderEvent]:
@@ -64,7 +64,7 @@ class ProviderModels:
         """See Models."""
         return pricing.cost(model, usage)
 
-    async def choose(self, env: Mapping[str, str], configured: str | None) -> Choice:
+    async def choose(self, env: Mapping[str, str], configured: str | None) -> ModelChoice:
         """The model for a client with this environment and these settings.
 
         Remembered for a moment: a client that opens asks several times, and each may knock at Ollama's door.

@@ -131,14 +131,14 @@ class When(_Node):
         )
 
 
-class Choice(_Node):
+class ScriptedChoice(_Node):
     """One way to go on. Without ``when`` it is taken when none before it was."""
 
     when: When = When()
-    go: Step
+    go: ScriptedStep
 
 
-class Step(_Node):
+class ScriptedStep(_Node):
     """What the model does in one call; see the module's text."""
 
     reasoning: str = ""
@@ -149,10 +149,10 @@ class Step(_Node):
     chunk: int = Field(default=40, ge=1)
     delay_ms: float = Field(default=0, ge=0)
     error: ScriptedError | None = None
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[ScriptedChoice, ...] = ()
 
     @model_validator(mode="after")
-    def _one_kind(self) -> Step:
+    def _one_kind(self) -> ScriptedStep:
         answers = bool(self.reasoning or self.text or self.tool_calls)
         if answers + bool(self.error) + bool(self.choices) != 1:
             raise ValueError("a step has either an answer (reasoning, text, tool_calls), an error or choices")
@@ -164,17 +164,17 @@ class Script(_Node):
 
     name: str
     note: str = ""
-    turns: tuple[tuple[Step, ...], ...] = Field(min_length=1)
+    turns: tuple[tuple[ScriptedStep, ...], ...] = Field(min_length=1)
     repeat_last_turn: bool = False
     """Further prompts play the last turn again."""
-    branches: dict[str, tuple[tuple[Step, ...], ...]] = Field(
-        default_factory=dict[str, tuple[tuple[Step, ...], ...]]
+    branches: dict[str, tuple[tuple[ScriptedStep, ...], ...]] = Field(
+        default_factory=dict[str, tuple[tuple[ScriptedStep, ...], ...]]
     )
-    agents: dict[str, tuple[tuple[Step, ...], ...]] = Field(
-        default_factory=dict[str, tuple[tuple[Step, ...], ...]]
+    agents: dict[str, tuple[tuple[ScriptedStep, ...], ...]] = Field(
+        default_factory=dict[str, tuple[tuple[ScriptedStep, ...], ...]]
     )
 
-    def turns_for(self, branch: str, agent: str) -> tuple[tuple[Step, ...], ...]:
+    def turns_for(self, branch: str, agent: str) -> tuple[tuple[ScriptedStep, ...], ...]:
         """What this one plays. Raises ProviderError for a branch that a script with branches does not know."""
         if branch in self.branches:
             return self.branches[branch]
@@ -185,7 +185,7 @@ class Script(_Node):
         return self.turns
 
 
-Choice.model_rebuild()
+ScriptedChoice.model_rebuild()
 
 
 def load_script(path: Path) -> Script:
@@ -222,7 +222,7 @@ def next_step(
     *,
     branch: str = "",
     agent: str = "",
-) -> Step:
+) -> ScriptedStep:
     """The step to play, choices made and ``${workspace}`` filled in. Raises ProviderError without one.
 
     ``at``: turn and step, both from 0; by default what the messages tell. ``branch``, ``agent``: who asks.
@@ -239,10 +239,10 @@ def next_step(
         if chosen is None:
             raise _missing(f"no choice fits in the script {script.name}, turn {turn + 1}, step {index + 1}")
         step = chosen
-    return Step.model_validate(_filled(step.model_dump(), workspace))
+    return ScriptedStep.model_validate(_filled(step.model_dump(), workspace))
 
 
-def _choose(step: Step, messages: Sequence[PromptMessage], workspace: str) -> Step | None:
+def _choose(step: ScriptedStep, messages: Sequence[PromptMessage], workspace: str) -> ScriptedStep | None:
     results: list[ToolResultPart] = []
     notes: list[str] = []
     prompt = ""
@@ -329,7 +329,7 @@ class ScriptedProvider:
         return self._script
 
 
-def _parts(step: Step, at: tuple[int, int]) -> tuple[Part, ...]:
+def _parts(step: ScriptedStep, at: tuple[int, int]) -> tuple[Part, ...]:
     parts: list[Part] = []
     if step.reasoning:
         parts.append(ReasoningPart(text=step.reasoning))

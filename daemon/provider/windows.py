@@ -10,12 +10,13 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from daemon.provider.anthropic_sign_in import DEFAULT_BASE_URL
 from daemon.provider.litellm import ollama_url
 from daemon.provider.pricing import OLLAMA_WINDOW, model_info
 from daemon.provider.side_questions import NotAnswered, json_from
+from tools.json_access import array, mapping
 
 log = logging.getLogger(__name__)
 
@@ -128,8 +129,8 @@ def headers_of(family: str, env: Mapping[str, str]) -> dict[str, str]:
 
 def listed_window(answer: object, name: str) -> int | None:
     """The window of a model in the answer of ``/v1/models``; of the only model there is, whatever its name."""
-    listed = _list(_dict(answer).get("data"))
-    entries = [_dict(entry) for entry in listed]
+    listed = array(mapping(answer).get("data"))
+    entries = [mapping(entry) for entry in listed]
     return window_in(
         next((one for one in entries if one.get("id") == name), entries[0] if len(entries) == 1 else {})
     )
@@ -137,7 +138,7 @@ def listed_window(answer: object, name: str) -> int | None:
 
 def window_in(entry: dict[str, Any]) -> int | None:
     """The window in a model's entry of a list of models; None when it does not tell."""
-    meta, top = _dict(entry.get("meta")), _dict(entry.get("top_provider"))
+    meta, top = mapping(entry.get("meta")), mapping(entry.get("top_provider"))
     candidates = [meta.get("n_ctx"), top.get("context_length"), *(entry.get(key) for key in _FIELDS)]
     # What llama.cpp's model was trained with is only an upper bound, but better than the guess for unknown models.
     return next(filter(None, map(_count, (*candidates, meta.get("n_ctx_train")))), None)
@@ -145,7 +146,7 @@ def window_in(entry: dict[str, Any]) -> int | None:
 
 def shown_window(answer: object) -> int | None:
     """The window of the model in the answer of Ollama's ``/api/show``: it is loaded with no more than we ask for."""
-    info = _dict(_dict(answer).get("model_info"))
+    info = mapping(mapping(answer).get("model_info"))
     lengths = (_count(value) for key, value in info.items() if key.endswith(".context_length"))
     found = next(filter(None, lengths), None)
     return None if found is None else min(found, OLLAMA_WINDOW)
@@ -153,11 +154,3 @@ def shown_window(answer: object) -> int | None:
 
 def _count(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= _LEAST else None
-
-
-def _dict(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[object]:
-    return cast("list[object]", value) if isinstance(value, list) else []

@@ -16,11 +16,11 @@ from daemon.model.events import (
     RestoredFile,
 )
 from daemon.model.tags import plain
-from daemon.model.words import cut_line
 from daemon.plan.tree import PlanTree
 from daemon.state.goal_events import GoalEvent
-from tools.jobs import Job
 from tools.localization import t
+from tools.ports import Job
+from tools.text.truncate import one_line
 
 MAX_NOTES = 20
 """Older ones are left out: the files and the plan say how they read."""
@@ -89,7 +89,7 @@ def job_lost(job_id: str, command: str) -> str:
     return t(
         "The background job {job_id} ended when Goalwright stopped: {command}",
         job_id=job_id,
-        command=cut_line(command, _MAX_NAME),
+        command=one_line(command, _MAX_NAME),
     )
 
 
@@ -100,7 +100,7 @@ def job_notice(job: Job, stopped_by: str = "") -> str:
             "The background job {job_id} was stopped by {stopped_by}: {command}",
             job_id=job.job_id,
             stopped_by=stopped_by,
-            command=cut_line(job.command, _MAX_NAME),
+            command=one_line(job.command, _MAX_NAME),
         )
     code = job.exit_code or 0
     how = (
@@ -112,7 +112,7 @@ def job_notice(job: Job, stopped_by: str = "") -> str:
         "The background job {job_id} {how}: {command}",
         job_id=job.job_id,
         how=how,
-        command=cut_line(job.command, _MAX_NAME),
+        command=one_line(job.command, _MAX_NAME),
     )
 
 
@@ -228,11 +228,11 @@ def _name(plan: PlanTree, goal_id: str | None) -> str:
 
 
 def _quoted(text: str) -> str:
-    return f'"{cut_line(text, _MAX_NAME)}"'
+    return f'"{one_line(text, _MAX_NAME)}"'
 
 
 def _short(text: str) -> str:
-    return cut_line(text, _MAX_WORDS)
+    return one_line(text, _MAX_WORDS)
 
 
 def _ended(words: str) -> str:

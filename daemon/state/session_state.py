@@ -13,7 +13,6 @@ from typing import cast, get_args
 from pydantic import ValidationError
 
 from daemon.context.instructions import UNTRUSTED_KEY, instructions_of
-from daemon.context.marks import Marks
 from daemon.context.prompt_record import with_prompt
 from daemon.context.tokens import stored_calibration
 from daemon.model.branches import branch_of
@@ -27,6 +26,7 @@ from daemon.model.events import (
     GoalMoved,
     GoalRemoved,
     GoalUpdated,
+    Marks,
     MessageAdded,
     MessageDiscarded,
     MessagePartAdded,
@@ -50,6 +50,7 @@ from daemon.plan.tree import Added, Moved, PlanTree, Removed, Updated
 from daemon.state.children import Children
 from daemon.state.notes import JOB_ENDED, JOB_KILLED, with_note, with_notice
 from daemon.state.spending import Spending
+from tools.json_access import mapping
 
 _NAMES = ("title", "titled_by", "summary", "summarized_by", "model", "agent")
 """What events change of the metadata; its numbers are counted, and its id and place never change."""
@@ -409,7 +410,7 @@ class SessionState:
         self.untrusted_instructions.update(instructions_of(result.metadata, UNTRUSTED_KEY))
         files = cast("list[object]", result.metadata.get("files") or [result.metadata])
         for entry in files:
-            fields = cast("dict[str, object]", entry) if isinstance(entry, dict) else {}
+            fields = mapping(entry)
             path, sha256 = fields.get("path"), fields.get("sha256")
             if isinstance(path, str) and isinstance(sha256, str):
                 self.seen_files[str(Path(self.trace.workspace, path))] = sha256

@@ -8,9 +8,11 @@ is no step. A model request that failed and is made again is a failed action.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
@@ -41,17 +43,7 @@ from daemon.model.steps import Step, StepStatus, StepType
 from daemon.model.traces import BranchTrace
 from daemon.plan.counting import Together
 from daemon.plan.tree import MAX_DEPTH, Added, Moved, PlanTree, Removed, Updated
-from daemon.steps.changes import StepAdded, StepChange, StepUpdated
 from daemon.steps.head import TraceHead
-from daemon.steps.ids import (
-    action_step_id,
-    evaluation_step_id,
-    goal_step_id,
-    naming_step_id,
-    result_step_id,
-    retry_step_id,
-    said_step_id,
-)
 from daemon.steps.inference import (
     PLAN_TOOLS,
     action_data,
@@ -416,3 +408,72 @@ class StepFold:
 
     def _shown(self, data: dict[str, Any]) -> dict[str, Any]:
         return data if self._cut is None else cast("dict[str, Any]", cut_texts(data, self._cut))
+
+
+_LONGEST = 160
+"""An id that is longer than an address can hold, as any model may give its calls, could not be asked for."""
+_KEPT = 100
+
+
+def goal_step_id(goal_id: str) -> str:
+    """Id of a goal's step."""
+    return f"goal_{_bounded(goal_id)}"
+
+
+def evaluation_step_id(goal_id: str) -> str:
+    """Id of the step that says how a goal ended."""
+    return f"goal_{_bounded(goal_id)}_evaluation"
+
+
+def said_step_id(message_id: str) -> str:
+    """Id of what a message says."""
+    return _bounded(message_id)
+
+
+def action_step_id(call_id: str) -> str:
+    """Id of a call of a tool."""
+    return f"call_{_bounded(call_id)}"
+
+
+def result_step_id(call_id: str) -> str:
+    """Id of what came of a call."""
+    return f"result_{_bounded(call_id)}"
+
+
+def retry_step_id(event_id: int) -> str:
+    """Return the id of a model request that failed and is made again; ``event_id`` is that of its event."""
+    return f"retry_{event_id}"
+
+
+def naming_step_id(event_id: int) -> str:
+    """Return the id of a request for a title or summary; ``event_id`` is that of its event."""
+    return f"naming_{event_id}"
+
+
+def _bounded(known: str) -> str:
+    if len(known) <= _LONGEST:
+        return known
+    return f"{known[:_KEPT]}_{hashlib.sha256(known.encode(errors='replace')).hexdigest()[:16]}"
+
+
+@dataclass(frozen=True, slots=True)
+class StepAdded:
+    """``step_added`` of seed 003. ``before_id``: the sibling that it stands before; None: last."""
+
+    step: Step
+    before_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepUpdated:
+    """``step_updated`` of seed 003: fields of the step that have changed, JSON-able.
+
+    With a ``parent_id`` among them the step has moved; ``before_id``, which is none of its fields, then says before
+    which sibling it stands (None: last).
+    """
+
+    step_id: str
+    updates: dict[str, Any]
+
+
+StepChange = StepAdded | StepUpdated

@@ -15,13 +15,12 @@ from daemon.context.tokens import estimate_tokens
 from daemon.model.goals import Goal
 from daemon.model.messages import Message, ToolCallPart, ToolResultPart
 from daemon.model.steps import Step, StepStatus, StepType
-from daemon.model.words import cut_line
 from daemon.plan.counting import TOOLS_OF_THE_PLAN
 from daemon.plan.tree import PlanTree
 from daemon.steps import texts
 from daemon.steps.inference import action_data, action_label, goal_status, result_description
 from daemon.steps.tree import StepTree
-from tools.cutting import head
+from tools.text.truncate import head, one_line
 
 _GOAL = "goal"
 _HEAD = 160
@@ -133,7 +132,7 @@ def _sorted_out(messages: Sequence[Message], plan: PlanTree) -> tuple[list[_Entr
         if message.compaction() is not None:
             continue
         if said := person_said(message):
-            turns.append(_Entry("completed", _one_line(said, _HEAD)))
+            turns.append(_Entry("completed", one_line(said, _HEAD)))
         calls.update((call.id, call) for call in message.tool_calls())
         finished = message.role == "assistant" and not message.tool_calls()
         if not turns and message.role != "user":
@@ -147,7 +146,7 @@ def _sorted_out(messages: Sequence[Message], plan: PlanTree) -> tuple[list[_Entr
             elif message.goal_id is not None:
                 by_goal.setdefault(message.goal_id, []).append(one)
         if mine is not None and message.role == "assistant" and (text := message.text().strip()):
-            mine.conclusion = _one_line(text, _CONCLUSION)
+            mine.conclusion = one_line(text, _CONCLUSION)
     if turns and not finished:
         turns[-1].status = "in_progress"
     return turns, by_goal
@@ -162,11 +161,6 @@ def _entries(plan: PlanTree, top: Goal, results: dict[str, _Results]) -> list[_E
         found.append(_Entry(goal_status(goal), goal.description, depth, results_of_it, goal.summary or ""))
         todo += [(child, depth + 1) for child in reversed(plan.children(goal.id))]
     return found
-
-
-def _one_line(text: str, length: int) -> str:
-    # Most of a long text is never looked at.
-    return cut_line(head(text, 4 * length), length)
 
 
 def _tokens(texts: Iterable[str]) -> int:

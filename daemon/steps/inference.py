@@ -12,7 +12,7 @@ from daemon.model.messages import Message, ReasoningPart, ToolCallPart, ToolResu
 from daemon.model.steps import StepStatus, StepType
 from daemon.steps.shortened import first_sentence, one_line
 from daemon.steps.spent import Spent
-from tools.cutting import cut_text, head
+from tools.text.truncate import cut_text, head
 
 PLAN_TOOLS = frozenset({"goal", "step"})
 """Their calls become goals and evaluations, unless they fail."""

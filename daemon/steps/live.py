@@ -22,9 +22,7 @@ from daemon.bus import Bus
 from daemon.model.branches import branch_of, child_id
 from daemon.model.events import BranchStarted, Delta, Event, SubagentStarted
 from daemon.model.meters import Metered
-from daemon.steps.dump_json import dump_json
-from daemon.steps.dump_markdown import dump_markdown
-from daemon.steps.dump_text import dump_tree
+from daemon.steps.dumps import dump_json, dump_markdown, dump_tree
 from daemon.steps.fold import StepFold
 from daemon.store.base import StoreError
 from daemon.store.writing import write_atomically

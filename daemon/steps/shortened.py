@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-from tools.cutting import cut_text, head, short
+from tools.text.truncate import cut_text, head, short
 
 _PREVIEW = 11
 """Characters of an image's data that are shown, as many as in the seed's example."""

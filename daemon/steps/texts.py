@@ -12,8 +12,8 @@ from daemon.plan.counting import TOOLS_OF_THE_PLAN
 from daemon.steps.inference import brief_output
 from daemon.steps.shortened import one_line
 from daemon.steps.tree import StepTree
-from tools.cutting import head
 from tools.localization import noted, t
+from tools.text.truncate import head
 
 ICONS = {"completed": "✓", "in_progress": "→", "planned": " ", "failed": "✗", "skipped": "-"}
 LABELS = {

@@ -28,11 +28,11 @@ from typing import Any, cast
 
 from daemon.model.encoding import json_bytes
 from daemon.model.traces import FORMAT, Carried
-from daemon.redaction import SECRETS
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
-from tools.hashing import sha256
+from tools.files.regular_files import sha256
 from tools.localization import t
+from tools.redaction.redactor import SECRETS
 
 KIND = "goalwright-trace"
 ARCHIVE_FORMAT = 1

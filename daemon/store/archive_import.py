@@ -35,8 +35,8 @@ from daemon.store.files import FileTraceStore
 from daemon.store.leftovers import STAGING, remove_leftovers
 from daemon.store.pruning import IMPORTED, MB
 from daemon.store.rebuild import Rebuilt, rebuild
-from daemon.store.text_pieces import text_without_secrets
 from tools.localization import noted, t
+from tools.redaction.redactor import SECRETS
 
 MAX_MB = 1024.0
 """Unpacked, unless somebody says otherwise."""
@@ -447,3 +447,44 @@ def _rebuilt(store: FileTraceStore, trace_id: str) -> tuple[Rebuilt, tuple[str, 
 
 def _shown(name: str) -> str:
     return json.dumps(name[:200])
+
+
+PIECE = 256 * 1024
+_BEHIND = 64 * 1024
+"""Bytes behind a cut that are looked at: no secret is longer, but one that the next piece shows to go on."""
+
+
+def text_without_secrets(read: Callable[[int], bytes]) -> Iterator[bytes]:
+    """The text that ``read`` gives, without secrets, piece by piece; what is no text keeps its bytes.
+
+    Cut only where no secret stands: between two lines, where there are any.
+    """
+    held = b""
+    while block := read(PIECE):
+        held += block
+        if len(held) >= PIECE + _BEHIND:
+            cut = _cut(held)
+            yield _clean(held[:cut])
+            held = held[cut:]
+    yield _clean(held)
+
+
+def _cut(data: bytes) -> int:
+    """Where to divide ``data``, not far from its end."""
+    spans = SECRETS.byte_spans(data)
+    end = len(data) - _BEHIND
+    for wanted in (data.rfind(b"\n", 0, end) + 1, data.rfind(b" ", 0, end) + 1, end):
+        cut = wanted
+        for start, stop in reversed(spans):
+            if start < cut < stop:
+                # In front of it, and of the name that it is assigned to.
+                cut = max(data.rfind(b"\n", 0, start) + 1, start - 100)
+        if cut > 0:
+            return cut
+    return end
+
+
+def _clean(data: bytes) -> bytes:
+    text = data.decode("utf-8", "surrogateescape")
+    clean = SECRETS.text(text)
+    return data if clean is text else clean.encode("utf-8", "surrogateescape")

@@ -12,7 +12,9 @@ import json
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import BinaryIO, NamedTuple, TypeVar, cast
+from typing import BinaryIO, NamedTuple, TypeVar
+
+from tools.json_access import mapping
 
 MAX_LINE = 64 * 1024 * 1024
 """Bytes of an event. A longer one is refused when it is written, and skipped when it is read."""
@@ -34,7 +36,7 @@ _NUMBERED = re.compile(rb'\{"event_id":([0-9]{1,16})[,}]')
 _T = TypeVar("_T")
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """A complete line, without its newline."""
 
     offset: int
@@ -49,7 +51,7 @@ class Line(NamedTuple):
             value: object = json.loads(self.data)
         except (ValueError, RecursionError):
             return {}, None
-        raw = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+        raw = mapping(value)
         event_id = raw.get("event_id")
         return raw, event_id if type(event_id) is int and 0 < event_id <= MAX_ID else None
 
@@ -129,7 +131,7 @@ class LogReader:
             else:
                 size *= 4
 
-    def forwards(self, start: int = 0) -> Iterator[Line]:
+    def forwards(self, start: int = 0) -> Iterator[LogLine]:
         """Lines from ``start``, which is the beginning of one."""
         at, pieces, held = start, list[bytes](), 0
         position = start
@@ -144,7 +146,7 @@ class LogReader:
                 if held:
                     data = b"".join((*pieces, data))
                     pieces, held = [], 0
-                yield Line(at, size, b"" if size > MAX_LINE else data)
+                yield LogLine(at, size, b"" if size > MAX_LINE else data)
                 begin, at = newline + 1, position + newline + 1
             if begin < len(block):
                 held += len(block) - begin
@@ -154,7 +156,7 @@ class LogReader:
                     pieces.append(block[begin:])
             position += len(block)
 
-    def backwards(self) -> Iterator[Line]:
+    def backwards(self) -> Iterator[LogLine]:
         """Lines from the last one to the first."""
         end = self.end
         while end > 0:
@@ -162,9 +164,9 @@ class LogReader:
             yield self.line(start, end - 1 - start)
             end = start
 
-    def line(self, offset: int, size: int) -> Line:
+    def line(self, offset: int, size: int) -> LogLine:
         """A line whose place is known."""
-        return Line(offset, size, b"" if size > MAX_LINE else self._read(offset, offset + size))
+        return LogLine(offset, size, b"" if size > MAX_LINE else self._read(offset, offset + size))
 
     def last_id(self) -> int:
         """The last id that fits; 0 when there is none."""

@@ -26,20 +26,18 @@ from typing import IO
 from daemon.model.branches import BRANCH_ID, branch_of, child_id, is_within, root_of, session_of
 from daemon.model.encoding import json_bytes
 from daemon.model.events import Event
-from daemon.model.goals import GoalTree
+from daemon.model.goals import Goal, GoalTree
 from daemon.model.messages import Message, Role
 from daemon.model.traces import Trace
 from daemon.store.base import EventT, NewerFormat, StoreError, UnknownTrace
 from daemon.store.event_log import MAX_ID, MAX_LINE, LogReader
-from daemon.store.goal_file import GoalFile
 from daemon.store.ids import MESSAGE_ID, TRACE_ID, folder_names, kind_of, order_of_children
 from daemon.store.listed import ListedTraces
 from daemon.store.migrations import FORMATS, Formats
 from daemon.store.reading import FileReader
 from daemon.store.writing import put_aside, remove_folder, size_of, write_atomically, write_file
-from tools.folders import TRACES, make_folder
+from tools.files.regular_files import TRACES, make_folder, open_regular, read_regular
 from tools.localization import t
-from tools.regular_files import open_regular, read_regular
 
 log = logging.getLogger(__name__)
 
@@ -431,3 +429,32 @@ def _cut_torn_line(path: Path) -> int:
         log.warning("cut a torn line of %d bytes off %s", reader.torn, path)
         os.truncate(path, reader.end)
     return reader.torn
+
+
+class GoalFile:
+    """The encoder of one trace's goals. Remembers the goals of the last tree it encoded, and nothing older."""
+
+    def __init__(self, formats: Formats = FORMATS) -> None:
+        self._formats = formats
+        self._known: dict[str, tuple[Goal, bytes]] = {}
+
+    def encoded(self, tree: GoalTree) -> bytes:
+        """The file's content: the JSON of ``tree.stored()``, indented by one."""
+        known: dict[str, tuple[Goal, bytes]] = {}
+        for goal in tree.goals:
+            before = self._known.get(goal.id)
+            known[goal.id] = before if before is not None and before[0] is goal else (goal, _goal_text(goal))
+        self._known = known
+        record = self._formats.write("goal_tree", tree.model_copy(update={"goals": []}).stored())
+        record["goals"] = record.pop("goals")  # a format that is said stands before them
+        head = json_bytes(record, indent=1)
+        if not known:
+            return head
+        goals = b",\n".join(text for _, text in known.values())
+        # The list is the last field, so that the empty one at the end is where the goals belong.
+        before = head.removesuffix(b"[]\n}")
+        return b"".join((before, b"[\n", goals, b"\n ]\n}"))
+
+
+def _goal_text(goal: Goal) -> bytes:
+    return b"\n".join(b"  " + line for line in json_bytes(goal.stored(), indent=1).split(b"\n"))

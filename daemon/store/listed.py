@@ -12,7 +12,7 @@ from typing import Any
 from daemon.model.events import SessionCreated, SessionUpdated
 from daemon.model.traces import Trace
 from daemon.store.base import NewerFormat, StoreError, UnknownTrace
-from daemon.store.event_log import Line, LogReader
+from daemon.store.event_log import LogLine, LogReader
 from daemon.store.reading import LOG, FileReader, Stamp, opened, stamp_of
 
 log = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ class ListedTraces:
         return trace.model_copy(update={"last_event_id": last})
 
 
-def _about_the_session(reader: LogReader) -> Iterator[Line]:
+def _about_the_session(reader: LogReader) -> Iterator[LogLine]:
     """What made it, what changed its title and so on, and its last event."""
     for line in reader.forwards():
         if b'"event":"session_' in line.data[:300]:

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from daemon.model.events import Event
 from daemon.model.messages import Message
-from daemon.store.event_log import MAX_ID, Line, LogReader, fitting
+from daemon.store.event_log import MAX_ID, LogLine, LogReader, fitting
 from daemon.store.ids import sequence_of
-from daemon.store.message_index import OURS, Place
+from daemon.store.message_index import OURS, IndexedMessage
 
 _NAME = re.compile(rb'"message_id":"([A-Za-z0-9_]{1,100})"')
 _SHAPE = b',"sequence":'
@@ -30,19 +30,19 @@ _HEAD = 1000
 class _Lost:
     """A line that cannot be read, and the ids that its event can have had."""
 
-    line: Line
+    line: LogLine
     first: int
     last: int
 
 
 def lost_messages(
     reader: LogReader,
-    places: dict[str, Place],
+    places: dict[str, IndexedMessage],
     odd: Sequence[int],
     files: Collection[str],
     read: Callable[[str], Message | None],
-    event: Callable[[Line], Event | None],
-) -> dict[str, Place]:
+    event: Callable[[LogLine], Event | None],
+) -> dict[str, IndexedMessage]:
     """Of the lines that begin at ``odd``, which cannot be read or have an id that does not fit: the messages.
 
     ``places``: messages of the lines around them. ``files``: ids of the messages that have a file; ``read`` reads one,
@@ -57,7 +57,7 @@ def lost_messages(
     for name in files:
         if name not in places:
             unknown.setdefault(sequence_of(name), []).append(name)
-    found: dict[str, Place] = {}
+    found: dict[str, IndexedMessage] = {}
     for number, lines in gaps.items():
         before = rising[number - 1] if number else None
         behind = rising[number] if number < len(rising) else None
@@ -73,13 +73,15 @@ def lost_messages(
             message = read(name)
             if message is not None and message.sequence == sequence_of(name):
                 line = where.line
-                found[name] = Place(
+                found[name] = IndexedMessage(
                     name, message.sequence, message.role, message.goal_id, line.offset, line.size, event_id
                 )
     return found
 
 
-def _between(unknown: dict[int, list[str]], before: Place | None, behind: Place | None) -> list[str]:
+def _between(
+    unknown: dict[int, list[str]], before: IndexedMessage | None, behind: IndexedMessage | None
+) -> list[str]:
     """Names of files whose message stands between two others; of two with the same number, one is forged."""
     low = before.sequence if before is not None else 0
     return [
@@ -92,16 +94,16 @@ def _between(unknown: dict[int, list[str]], before: Place | None, behind: Place 
 def _lost_lines(
     reader: LogReader,
     offsets: set[int],
-    before: Place | None,
-    behind: Place | None,
-    event: Callable[[Line], Event | None],
+    before: IndexedMessage | None,
+    behind: IndexedMessage | None,
+    event: Callable[[LogLine], Event | None],
 ) -> list[_Lost]:
-    skipped: list[Line] = []
+    skipped: list[LogLine] = []
     whole: list[tuple[int, int]] = []
-    fit: dict[int, tuple[Line, int]] = {}
+    fit: dict[int, tuple[LogLine, int]] = {}
     end = behind.offset if behind is not None else reader.end
     for event_id, line in fitting(
-        reader.forwards(before.offset if before is not None else 0), Line.event_id, skipped.append
+        reader.forwards(before.offset if before is not None else 0), LogLine.event_id, skipped.append
     ):
         whole.append((line.offset, event_id))
         if line.offset in offsets:

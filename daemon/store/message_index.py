@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 from daemon.model.events import kinds
-from daemon.store.event_log import Line, LogReader, fitting
-from tools.regular_files import open_regular
+from daemon.store.event_log import LogLine, LogReader, fitting
+from tools.files.regular_files import open_regular
 
 _KEPT = 8
 """Traces whose index is remembered."""
@@ -42,7 +42,7 @@ _MESSAGE = re.compile(
 )  # fmt: skip
 
 
-class Place(NamedTuple):
+class IndexedMessage(NamedTuple):
     """A message, as far as lists need it, and where its event stands in the log."""
 
     message_id: str
@@ -54,10 +54,10 @@ class Place(NamedTuple):
     event_id: int
 
 
-class Found(NamedTuple):
+class IndexedMessages(NamedTuple):
     """What a log has of messages."""
 
-    places: dict[str, Place]
+    places: dict[str, IndexedMessage]
     """By id."""
     odd: tuple[int, ...] = ()
     """Where lines begin that cannot be read: one may have been a message."""
@@ -67,7 +67,7 @@ class Found(NamedTuple):
 class _Index:
     """The messages of one log, by id."""
 
-    places: dict[str, Place] = field(default_factory=dict[str, Place])
+    places: dict[str, IndexedMessage] = field(default_factory=dict[str, IndexedMessage])
     odd: list[int] = field(default_factory=list[int])
     scanned: int = 0
     """Bytes of the log that are in it."""
@@ -99,7 +99,7 @@ class _Index:
                 begin = end + 1
         self.scanned = reader.end
 
-    def place(self, data: bytes, begin: int, end: int, offset: int) -> Place | None:
+    def place(self, data: bytes, begin: int, end: int, offset: int) -> IndexedMessage | None:
         """Of the event of a message; None for any other line. ``data``: the file from ``offset``, the line in it."""
         # No more than this is done for most of the lines: it is what the time goes into.
         kind = data.find(_KIND, begin, min(end, begin + _ENVELOPE))
@@ -110,7 +110,7 @@ class _Index:
             found = self._spelled_like_ours(data, begin, end, offset, kind)
         else:
             # Another program wrote it, or nobody did.
-            found = _parsed_place(Line(offset + begin, end - begin, data[begin:end]))
+            found = _parsed_place(LogLine(offset + begin, end - begin, data[begin:end]))
         if found is None and end > begin:
             self.note_odd(offset + begin)
         return found
@@ -120,18 +120,22 @@ class _Index:
         if len(self.odd) < _ODD:
             self.odd.append(offset)
 
-    def _spelled_like_ours(self, data: bytes, begin: int, end: int, offset: int, kind: int) -> Place | None:
+    def _spelled_like_ours(
+        self, data: bytes, begin: int, end: int, offset: int, kind: int
+    ) -> IndexedMessage | None:
         added = data.startswith(_ADDED, kind)
         message = _MESSAGE.match(data, kind + len(_ADDED), end) if added else None
         if message is None:
-            return _parsed_place(Line(offset + begin, end - begin, data[begin:end]))
+            return _parsed_place(LogLine(offset + begin, end - begin, data[begin:end]))
         message_id, role, sequence, goal_id = message.groups()
         name, its_role = self._text(message_id, keep=False), self._text(role)
-        line = Line(offset + begin, end - begin, data[begin : begin + len(OURS) + 17])
+        line = LogLine(offset + begin, end - begin, data[begin : begin + len(OURS) + 17])
         event_id = line.event_id()
         if name is None or its_role is None or event_id is None:
             return None
-        return Place(name, int(sequence), its_role, self._text(goal_id), line.offset, line.size, event_id)
+        return IndexedMessage(
+            name, int(sequence), its_role, self._text(goal_id), line.offset, line.size, event_id
+        )
 
     def _text(self, data: bytes, *, keep: bool = True) -> str | None:
         """A JSON string or null. ``keep``: the same few come again and again."""
@@ -153,7 +157,7 @@ class MessageIndexes:
         self._lock = threading.Lock()
         self._known: OrderedDict[str, _Index] = OrderedDict()
 
-    def found(self, trace_id: str, log: Path) -> Found:
+    def found(self, trace_id: str, log: Path) -> IndexedMessages:
         """All messages of a log. Raises OSError when it cannot be read; one that is not there is empty."""
         with self._lock:
             index = self._known.setdefault(trace_id, _Index())
@@ -165,10 +169,10 @@ class MessageIndexes:
                 with open_regular(log) as file:
                     index.follow(file)
             except FileNotFoundError:
-                return Found({})
-            return Found(dict(index.places), tuple(index.odd))
+                return IndexedMessages({})
+            return IndexedMessages(dict(index.places), tuple(index.odd))
 
-    def newest(self, trace_id: str, log: Path, limit: int) -> Found:
+    def newest(self, trace_id: str, log: Path, limit: int) -> IndexedMessages:
         """At least the newest ``limit`` messages of a log. Without the index, where that is not there yet and the
         end of the log has them: the first page of a long trace is not to wait for it. Raises as ``found``."""
         with self._lock:
@@ -178,7 +182,7 @@ class MessageIndexes:
                 with open_regular(log) as file:
                     found = _from_the_end(LogReader(file), limit)
             except FileNotFoundError:
-                return Found({})
+                return IndexedMessages({})
             if found is not None:
                 return found
         return self.found(trace_id, log)
@@ -189,7 +193,7 @@ class MessageIndexes:
             self._known.pop(trace_id, None)
 
 
-def in_order(places: dict[str, Place], last_id: Callable[[], int]) -> dict[str, Place]:
+def in_order(places: dict[str, IndexedMessage], last_id: Callable[[], int]) -> dict[str, IndexedMessage]:
     """Without those whose event has an id that does not fit, which no reader of events takes notice of, either.
 
     ``last_id``: of the log.
@@ -203,18 +207,18 @@ def in_order(places: dict[str, Place], last_id: Callable[[], int]) -> dict[str, 
     return {place.message_id: place for event_id, place in fitting(rising, _event_id) if event_id <= end}
 
 
-def _offset(place: Place) -> int:
+def _offset(place: IndexedMessage) -> int:
     return place.offset
 
 
-def _event_id(place: Place) -> int:
+def _event_id(place: IndexedMessage) -> int:
     return place.event_id
 
 
-def _from_the_end(reader: LogReader, limit: int) -> Found | None:
+def _from_the_end(reader: LogReader, limit: int) -> IndexedMessages | None:
     """The last ``limit`` messages, or all; None when they are too far from the end."""
     index = _Index()
-    found: dict[str, Place] = {}
+    found: dict[str, IndexedMessage] = {}
     for line in reader.backwards():
         if len(found) >= limit:
             break
@@ -225,10 +229,10 @@ def _from_the_end(reader: LogReader, limit: int) -> Found | None:
             found.setdefault(place.message_id, place)
         if line.data.find(OURS, 1) >= 0:
             index.note_odd(line.offset)
-    return Found(found, tuple(index.odd))
+    return IndexedMessages(found, tuple(index.odd))
 
 
-def _parsed_place(line: Line) -> Place | None:
+def _parsed_place(line: LogLine) -> IndexedMessage | None:
     raw, event_id = line.parsed()
     message = raw.get("message")
     if event_id is None or raw.get("event") != "message_added" or not isinstance(message, dict):
@@ -239,4 +243,4 @@ def _parsed_place(line: Line) -> Place | None:
     if not isinstance(message_id, str) or type(sequence) is not int or not isinstance(role, str):
         return None
     goal = goal_id if isinstance(goal_id, str) else None
-    return Place(message_id, sequence, role, goal, line.offset, line.size, event_id)
+    return IndexedMessage(message_id, sequence, role, goal, line.offset, line.size, event_id)

@@ -4,8 +4,8 @@ Metadata says its ``format``; so does every other record (event, goal tree, mess
 none is of format 1. So a log that was begun by an old version and goes on with this one is read line by line, and
 nothing has to be converted on the disk: what is old stays as it is until it is written anew.
 
-To change the format: raise ``daemon.model.traces.FORMAT``, add a ``Step`` for the one before to ``STEPS``, and a trace
-of the old format to ``tests/contract/store/formats``. A new kind of event, or a new field with
+To change the format: raise ``daemon.model.traces.FORMAT``, add a ``Migration`` for the one before to ``STEPS``,
+and a trace of the old format to ``tests/contract/store/formats``. A new kind of event, or a new field with
 a default, needs neither.
 """
 
@@ -30,7 +30,7 @@ def _same(record: Record) -> Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Migration:
     """From one format to the next; each function takes a record and returns it as the next format has it.
 
     An event that holds a message, a goal or metadata is converted by ``event`` alone.
@@ -42,7 +42,7 @@ class Step:
     event: Callable[[Record], Record] = _same
 
 
-STEPS: Mapping[int, Step] = MappingProxyType({})
+STEPS: Mapping[int, Migration] = MappingProxyType({})
 """By the format they start from: all from 1 to the one before ``FORMAT``."""
 
 
@@ -51,7 +51,7 @@ class Formats:
     """What a store writes, and reads."""
 
     current: int = FORMAT
-    steps: Mapping[int, Step] = field(default_factory=lambda: STEPS)
+    steps: Mapping[int, Migration] = field(default_factory=lambda: STEPS)
 
     def read(self, kind: Kind, record: Record, trace_id: str) -> Record:
         """A record as the current format has it. Raises NewerFormat, and ValueError for what has no format."""

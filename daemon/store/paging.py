@@ -33,7 +33,7 @@ async def events_after(store: TraceStore, trace_id: str, after: int) -> list[Eve
         after = page[-1].event_id
 
 
-class Told:
+class TranscriptEvent:
     """Events besides messages that a transcript shows, each with the ``sequence`` of the message before it."""
 
     def __init__(self, first: int) -> None:
@@ -53,15 +53,17 @@ class Told:
             self.events.append((self._after, event))
 
 
-async def told_events(store: TraceStore, trace_id: str, first: int, before: int | None = None) -> Told:
+async def told_events(
+    store: TraceStore, trace_id: str, first: int, before: int | None = None
+) -> TranscriptEvent:
     """Return what a transcript tells after the message ``first``, up to the message ``before``. Raises StoreError."""
     return await asyncio.to_thread(_told, store, trace_id, first, before)
 
 
-def _told(store: TraceStore, trace_id: str, first: int, before: int | None) -> Told:
+def _told(store: TraceStore, trace_id: str, first: int, before: int | None) -> TranscriptEvent:
     last = store.last_event_id(trace_id)
     start = 0 if first == 0 else _bisected(store, trace_id, first, last)
-    told = Told(first)
+    told = TranscriptEvent(first)
     while events := store.events(trace_id, after=start, limit=_PAGE):
         for event in events:
             if before is not None and isinstance(event, MessageAdded) and event.message.sequence >= before:

@@ -16,11 +16,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
 from daemon.store.leftovers import holds_trace
+from tools.json_access import mapping
 from tools.localization import t
 
 MB = 1_000_000
@@ -31,7 +32,7 @@ _MAX_META = 64 * MB
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PruneLimits:
     """What may stay. None: no limit of that kind."""
 
     keep_days: float | None = None
@@ -103,7 +104,7 @@ def stored_traces(
 
 def doomed(
     stored: Sequence[Stored],
-    limits: Limits,
+    limits: PruneLimits,
     now: datetime,
     in_use: Callable[[str], bool] = lambda trace_id: False,
 ) -> list[Doomed]:
@@ -138,7 +139,7 @@ def doomed(
     return sorted(found.values(), key=lambda one: (one.stored.used, one.stored.trace_id))
 
 
-def still_too_much(left: int, limits: Limits) -> str:
+def still_too_much(left: int, limits: PruneLimits) -> str:
     """What the person should know when ``left`` bytes stay and that is over the limit; empty when it is not."""
     if limits.max_mb is None or left <= limits.max_mb * MB:
         return ""
@@ -150,7 +151,7 @@ def still_too_much(left: int, limits: Limits) -> str:
     )
 
 
-def _may_go(group: Sequence[Stored], limits: Limits, in_use: Callable[[str], bool]) -> list[Stored]:
+def _may_go(group: Sequence[Stored], limits: PruneLimits, in_use: Callable[[str], bool]) -> list[Stored]:
     """Those of the own or the foreign ones that are not protected, oldest first."""
     by_use = sorted(group, key=lambda one: (one.used, one.trace_id))
     safe = {one.trace_id for one in by_use[-(limits.keep or 1) :]}
@@ -205,5 +206,5 @@ def _meta(path: Path) -> dict[str, Any]:
     with contextlib.suppress(OSError, ValueError, RecursionError):
         if path.is_file() and not path.is_symlink() and path.stat().st_size <= _MAX_META:
             value: object = json.loads(path.read_bytes())
-            return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+            return mapping(value)
     return {}

@@ -21,13 +21,13 @@ from daemon.model.goals import GoalTree
 from daemon.model.messages import Message, Role
 from daemon.model.traces import BranchTrace, Trace
 from daemon.store.base import NewerFormat, StoreError, UnknownTrace
-from daemon.store.event_log import Line, LogReader, fitting
+from daemon.store.event_log import LogLine, LogReader, fitting
 from daemon.store.ids import MESSAGE_ID, sequence_of
 from daemon.store.lost_messages import lost_messages
-from daemon.store.message_index import MessageIndexes, Place, in_order
+from daemon.store.message_index import IndexedMessage, MessageIndexes, in_order
 from daemon.store.migrations import Formats, Kind, Record
+from tools.files.regular_files import open_regular, read_regular
 from tools.localization import t
-from tools.regular_files import open_regular, read_regular
 
 log = logging.getLogger(__name__)
 
@@ -170,7 +170,7 @@ class FileReader:
             found = [source.message(name, logged[name]) for name in sorted(lost)]
         return [message for message in found if message is not None]
 
-    def _places(self, folder: Path, trace_id: str, newest: int | None = None) -> dict[str, Place]:
+    def _places(self, folder: Path, trace_id: str, newest: int | None = None) -> dict[str, IndexedMessage]:
         try:
             if newest is not None:
                 indexed = self._indexes.newest(trace_id, folder / LOG, newest)
@@ -221,7 +221,7 @@ class FileReader:
         """Ids of the messages that have a file."""
         return sorted(names_in(folder / "messages"))
 
-    def from_line(self, line: Line, trace_id: str) -> Message | None:
+    def from_line(self, line: LogLine, trace_id: str) -> Message | None:
         """The message of a line of the log; None when there is none, or a damaged one."""
         event = self.event(line, trace_id)
         return event.message if event is not None and event.event == "message_added" else None
@@ -251,7 +251,7 @@ class FileReader:
             reader = LogReader(file)
             damaged: set[int] = set()
 
-            def skipped(line: Line) -> None:
+            def skipped(line: LogLine) -> None:
                 damaged.add(line.offset)
                 if line.size:
                     log.warning(
@@ -260,7 +260,7 @@ class FileReader:
                         line.offset,
                     )
 
-            lines = fitting(reader.forwards(reader.position_after(after)), Line.event_id, skipped, after)
+            lines = fitting(reader.forwards(reader.position_after(after)), LogLine.event_id, skipped, after)
             for event_id, line in lines:
                 if event_id <= after:
                     continue
@@ -298,7 +298,7 @@ class FileReader:
         except FileNotFoundError:
             return 0
         with file:
-            ids = [event_id for event_id, _ in fitting(LogReader(file).forwards(), Line.event_id)]
+            ids = [event_id for event_id, _ in fitting(LogReader(file).forwards(), LogLine.event_id)]
             ids += [place.event_id for place in self._places(folder, trace_id).values()]
             return max(max(ids, default=0), LogReader(file).last_id())
 
@@ -313,7 +313,7 @@ class FileReader:
             reader = LogReader(file)
             good = {
                 line.offset
-                for _, line in fitting(reader.forwards(), Line.event_id)
+                for _, line in fitting(reader.forwards(), LogLine.event_id)
                 if self.event(line, trace_id) is not None
             }
             bad = {
@@ -327,7 +327,7 @@ class FileReader:
             [number for offset, number in bad.items() if offset in saved],
         )
 
-    def event(self, line: Line, trace_id: str) -> Event | None:
+    def event(self, line: LogLine, trace_id: str) -> Event | None:
         """The event of a line; None when it is damaged, or this version does not know it."""
         event = self._event(line, trace_id)
         # One that names another session is damaged, too; a log that begins with one is another session's.
@@ -335,7 +335,7 @@ class FileReader:
             return None
         return event
 
-    def _event(self, line: Line, trace_id: str) -> Event | None:
+    def _event(self, line: LogLine, trace_id: str) -> Event | None:
         if self._is_current(line.data):
             try:
                 return event_of(line.data)
@@ -418,7 +418,7 @@ class MessageFiles:
         self._trace_id = trace_id
         self.log = log_file
 
-    def message(self, name: str, place: Place | None) -> Message | None:
+    def message(self, name: str, place: IndexedMessage | None) -> Message | None:
         """The message called ``name``; None when its line in the log is damaged and there is no file of it, either.
 
         Raises StoreError for a damaged file of a session that has no log."""

@@ -22,7 +22,7 @@ _PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class RebuiltSession:
+class RebuildOutcome:
     """One session: the main line, a branch or a sub-agent."""
 
     session_id: str
@@ -42,7 +42,7 @@ class Rebuilt:
     """A trace with its branches and sub-agents, the main line first."""
 
     trace_id: str
-    sessions: tuple[RebuiltSession, ...]
+    sessions: tuple[RebuildOutcome, ...]
 
     @property
     def failed(self) -> bool:
@@ -52,7 +52,7 @@ class Rebuilt:
 
 def rebuild(store: TraceStore, trace_id: str) -> Rebuilt:
     """Rebuild a trace and its children, each by its own log. Raises UnknownTrace; see ``RebuiltSession.failed``."""
-    waiting, sessions = [trace_id], list[RebuiltSession]()
+    waiting, sessions = [trace_id], list[RebuildOutcome]()
     while waiting:
         session_id = waiting.pop(0)
         children = store.children(session_id)
@@ -61,7 +61,7 @@ def rebuild(store: TraceStore, trace_id: str) -> Rebuilt:
     return Rebuilt(trace_id, tuple(sessions))
 
 
-def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) -> RebuiltSession:
+def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) -> RebuildOutcome:
     try:
         before, tree, wrong = _derived(store, session_id)
         state, events = _replayed(store, session_id)
@@ -91,7 +91,7 @@ def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) ->
             )
         if wrong:
             store.save_snapshot(after, state.plan.snapshot())
-        return RebuiltSession(
+        return RebuildOutcome(
             session_id,
             events,
             len(state.messages),
@@ -100,7 +100,7 @@ def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) ->
             tuple(problems),
         )
     except StoreError as error:
-        return RebuiltSession(session_id, problems=(str(error),), failed=True)
+        return RebuildOutcome(session_id, problems=(str(error),), failed=True)
     finally:
         store.close(session_id)
 

@@ -21,9 +21,9 @@ from daemon.plan.text import progress_text
 from daemon.plan.tree import PlanError, PlanTree
 from daemon.state.goal_events import goal_event
 from tools.base import PermissionAsk, ToolError
-from tools.cutting import cut_text
-from tools.exploring import Told
 from tools.localization import noted, t
+from tools.ports import WorkOutcome
+from tools.text.truncate import cut_text
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -40,12 +40,12 @@ _LIFTS_MODE = noted("Yes ends mode plan: files may be changed then, as your rule
 
 @dataclass(frozen=True, slots=True)
 class SessionHandOver:
-    """Implements ``tools.exploring.HandOver`` for one call of a session."""
+    """Implements ``tools.ports.HandOver`` for one call of a session."""
 
     session: Session
     permission: CallPermission
 
-    async def hand_over(self, report: str, success_rate: float | None) -> Told:
+    async def hand_over(self, report: str, success_rate: float | None) -> WorkOutcome:
         """See HandOver. PermissionDenied passes through: the person said no to the plan."""
         name = self.session.agent.name
         if name == "plan":
@@ -59,7 +59,7 @@ class SessionHandOver:
             return await iterating.report_back(self.session, self.permission, report, success_rate)
         raise ToolError("There is nobody to hand over to: answer the person.")
 
-    async def _plan(self, report: str) -> Told:
+    async def _plan(self, report: str) -> WorkOutcome:
         session = self.session
         if session.parent is not None:
             raise ToolError(
@@ -99,7 +99,7 @@ class SessionHandOver:
             "You are the build agent from now on: go on at once, and carry it out goal by goal. "
             f"Focus: {tree.title(goal.id)}."
         )
-        return Told(" ".join(told), t("the plan goes to build"), {"agent": BUILD, "goal_id": goal.id})
+        return WorkOutcome(" ".join(told), t("the plan goes to build"), {"agent": BUILD, "goal_id": goal.id})
 
 
 async def hand_over_plan(session: Session, by: str) -> str:

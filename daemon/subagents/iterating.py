@@ -27,10 +27,10 @@ from daemon.state.session_state import SessionState
 from daemon.store.base import StoreError
 from daemon.subagents.shared_history import SharedHistory
 from tools.base import PermissionAsk, ToolError
-from tools.cutting import cut_text
-from tools.exploring import Told
 from tools.localization import t
-from tools.shielding import finish
+from tools.ports import WorkOutcome
+from tools.process.uncancellable import finish
+from tools.text.truncate import cut_text
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -84,7 +84,7 @@ def reported(messages: Sequence[Message]) -> Reported:
 
 async def report_back(
     session: Session, permission: CallPermission, report: str, success_rate: float | None
-) -> Told:
+) -> WorkOutcome:
     """The execute agent has done what it could: its turn ends with this step. Raises ToolError, PermissionDenied."""
     if not session.policy.handed_over:
         raise ToolError(
@@ -98,14 +98,14 @@ async def report_back(
     )
     session.turn.leave()
     rate = "" if success_rate is None else t("success rate {success_rate:g}", success_rate=success_rate)
-    return Told(
+    return WorkOutcome(
         "Reported to the init agent. Your work ends here.",
         rate or t("reported to init"),
         {"report": report, "success_rate": success_rate},
     )
 
 
-async def iterate(session: Session, permission: CallPermission, report: str) -> Told:
+async def iterate(session: Session, permission: CallPermission, report: str) -> WorkOutcome:
     """Have the design carried out once, and return what came of it. Raises ToolError, PermissionDenied."""
     if session.foreign:
         raise ToolError(
@@ -307,7 +307,7 @@ def _share(meta: SubagentMeta) -> str:
     return f"{meta.success_rate or 0:.4g}"
 
 
-def _told(session: Session, meta: SubagentMeta, child: Session, detail: str) -> Told:
+def _told(session: Session, meta: SubagentMeta, child: Session, detail: str) -> WorkOutcome:
     facts = [f"Iteration: {meta.iteration} of at most {session.config.settings.max_iterations}.", _rate(meta)]
     stopped = "" if meta.stop_reason is None else _STOPS.get(meta.stop_reason, "")
     if stopped:
@@ -316,7 +316,7 @@ def _told(session: Session, meta: SubagentMeta, child: Session, detail: str) -> 
     giving = replace(giving_of(child.state, report=meta.summary), facts=facts)
     text = handover_text(giving, "init", RESULT_TOKENS)
     rate = "" if meta.success_rate is None else t(", success rate {meta}", meta=_share(meta))
-    return Told(
+    return WorkOutcome(
         f"{text}\n\n{_next(session, meta)}",
         t("iteration {iteration}{rate}", iteration=meta.iteration, rate=rate)
         + (f" ({meta.stop_reason})" if stopped else ""),

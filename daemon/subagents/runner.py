@@ -24,16 +24,16 @@ from daemon.model.branches import SubagentMeta
 from daemon.model.events import SessionUpdated, SubagentStarted
 from daemon.model.messages import Message, StopReason
 from daemon.provider.call_ids import goal_of_step
-from daemon.redaction import SECRETS
 from daemon.store.base import StoreError
 from daemon.subagents.shared_history import SharedHistory
-from tools.cutting import head
 from tools.errors import ToolError
-from tools.exploring import Told
-from tools.folders import make_folder
+from tools.files.regular_files import make_folder
 from tools.localization import noted, t
-from tools.output import HeadTail
-from tools.shielding import finish
+from tools.ports import WorkOutcome
+from tools.process.output import HeadTail
+from tools.process.uncancellable import finish
+from tools.redaction.redactor import SECRETS
+from tools.text.truncate import head
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -47,12 +47,12 @@ _TITLE = 120
 
 @dataclass(frozen=True, slots=True)
 class SessionSubagents:
-    """Implements ``tools.exploring.Subagents`` for one call of a session."""
+    """Implements ``tools.ports.Subagents`` for one call of a session."""
 
     session: Session
     call_id: str
 
-    async def run(self, agent: str, prompt: str) -> Told:
+    async def run(self, agent: str, prompt: str) -> WorkOutcome:
         """See Subagents."""
         session = self.session
         limit = session.config.settings.max_depth
@@ -91,7 +91,7 @@ class SessionSubagents:
             )
         )
 
-    async def _work(self, profile: AgentProfile, prompt: str) -> Told:
+    async def _work(self, profile: AgentProfile, prompt: str) -> WorkOutcome:
         session = self.session
         meta = SubagentMeta(
             id=_name(session, self.call_id),
@@ -147,7 +147,7 @@ class SessionSubagents:
         result = await working
         return result.stop, result.detail
 
-    async def _told(self, meta: SubagentMeta, messages: Sequence[Message], detail: str) -> Told:
+    async def _told(self, meta: SubagentMeta, messages: Sequence[Message], detail: str) -> WorkOutcome:
         text, where = await self._bounded(meta, last_words(messages))
         stop = meta.stop_reason or "error"
         content = text or NOTHING_SAID
@@ -164,7 +164,7 @@ class SessionSubagents:
         if where is not None:
             metadata["output"] = str(where)
         title = title_of(meta, self.session.record)
-        return Told(
+        return WorkOutcome(
             content, title if stop == "end_turn" else f"{title} ({stop})", metadata, stop != "end_turn"
         )
 

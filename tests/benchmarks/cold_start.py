@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import time
 
-from lsp_bridge.client import Client
+from lsp_bridge.cli.client import Client
 from tests.benchmarks.measures import Measure
 from tests.benchmarks.process import cpu_s
 from tests.benchmarks.stage import Stage

@@ -7,10 +7,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from lsp_bridge.diagnostics import ServerDiagnostics
-from lsp_bridge.language.delta import new_problems
-from lsp_bridge.language.servers import LanguageServers
-from lsp_bridge.language.specs.defaults import DEFAULT_SPECS
+from lsp_bridge.language_client.diagnostics.diagnostics_diff import new_problems
+from lsp_bridge.language_client.diagnostics.service import ServerDiagnostics
+from lsp_bridge.language_client.pool.server_pool import LanguageServers
+from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
 from tests.benchmarks.measures import Measure
 from tests.benchmarks.stage import Stage
 from tools.language import Problem

@@ -17,10 +17,10 @@ from tests.benchmarks.measures import Baseline, Measure
 from tests.benchmarks.stage import Stage
 from tests.fakes.tool_context import FakeToolContext, fake_context
 from tools.base import ToolError, ToolResult
-from tools.hashing import sha256
-from tools.match import find_edit
+from tools.files.regular_files import sha256
+from tools.matching.match import find_edit
 from tools.registry import builtin_tools, run_tool
-from tools.text import decode, splice_bytes
+from tools.text.decoding import decode, splice_bytes
 
 LINES = 10_000
 EDITS = 15

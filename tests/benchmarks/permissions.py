@@ -11,7 +11,7 @@ from daemon.permission.rules import SHIPPED, RuleSet
 from tests.benchmarks.measures import Baseline, Measure
 from tests.benchmarks.stage import Stage
 from tools.base import PermissionAsk
-from tools.shell.question import Place, question
+from tools.shell.question import CommandPlace, question
 from tools.shell.syntax import parse
 
 RULES = 500
@@ -32,7 +32,7 @@ async def measure(stage: Stage) -> list[Measure]:
         f"{DECISIONS} matches of one pattern", _timed(lambda: [_ONE.fullmatch(t) for t in targets])
     )
     lines = [_line(number) for number in range(stage.runs + 1)]
-    place = Place(Path("/workspace"), Path("/home/user"))
+    place = CommandPlace(Path("/workspace"), Path("/home/user"))
     question(lines.pop(), place)  # the grammar is loaded by the first
     parsing = tuple(_timed(lambda line=line: parse(line)) for line in lines)
     asking = tuple(_timed(lambda line=line: question(line, place)) for line in lines)

@@ -10,9 +10,7 @@ import pytest
 
 from daemon.model.messages import FilePart
 from daemon.model.steps import Step
-from daemon.steps.dump_json import dump_json
-from daemon.steps.dump_markdown import dump_markdown
-from daemon.steps.dump_text import dump_tree
+from daemon.steps.dumps import dump_json, dump_markdown, dump_tree
 from daemon.steps.fold import StepFold
 from daemon.steps.head import TraceHead
 from daemon.steps.shortened import image_words

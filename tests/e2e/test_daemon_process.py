@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge.handshake import UNAUTHORIZED, preamble
+from lsp_bridge.protocol.handshake import UNAUTHORIZED, preamble
 from tests.fakes.command_line import PROGRAM, CommandLine
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -226,7 +226,7 @@ def send(pipe: object, message: dict[str, object]) -> None:
 SHADOWED = (
     "json.py asyncio.py logging.py argparse.py pathlib.py socket.py typing.py sitecustomize.py usercustomize.py "
     "pydantic/__init__.py pygls/__init__.py anthropic.py litellm.py filelock.py tools/__init__.py "
-    "tools/edit.py lsp_bridge/__init__.py lsp_bridge/terminal/__init__.py"
+    "tools/edit.py lsp_bridge/__init__.py lsp_bridge/cli/__init__.py"
 )
 
 

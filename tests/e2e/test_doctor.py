@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from daemon.trust import TrustedFolders
-from lsp_bridge.doctor.examination import examination
-from lsp_bridge.doctor.report import Check, LanguageReport, Report, ServerReport, Trial
-from lsp_bridge.launch import Launcher
-from lsp_bridge.terminal.console import Console
-from lsp_bridge.terminal.doctor import DoctorOptions, doctor, lines
-from lsp_bridge.terminal.text import Style
+from lsp_bridge.cli.console import Console
+from lsp_bridge.cli.doctor.examination import examination
+from lsp_bridge.cli.doctor.printing import DoctorOptions, doctor, lines
+from lsp_bridge.cli.doctor.report import Check, LanguageReport, Report, ServerReport, Trial
+from lsp_bridge.cli.launch import Launcher
+from lsp_bridge.cli.text import Style
 from tests.language_servers import install
 
 pytestmark = pytest.mark.timeout(180)

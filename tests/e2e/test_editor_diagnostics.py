@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.handshake import PROTOCOL_VERSION
+from lsp_bridge.protocol.handshake import PROTOCOL_VERSION
 from tests.e2e.test_editor_server import ALLOW, Editor, House, house, loaded
 from tests.fakes.command_line import CommandLine
 from tests.fakes.editor_peer import FakeEditor, diagnostic, pending, refusing

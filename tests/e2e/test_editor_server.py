@@ -15,8 +15,8 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pytest_lsp import ClientServerConfig, LanguageClient
 
-from lsp_bridge.handshake import INVALID_PARAMS, PROTOCOL_VERSION, UNKNOWN_SESSION
-from lsp_bridge.server import _converter
+from lsp_bridge.protocol.handshake import INVALID_PARAMS, PROTOCOL_VERSION, UNKNOWN_SESSION
+from lsp_bridge.server.connection import _converter
 from tests.fakes.command_line import PROGRAM, CommandLine
 from tests.fakes.waiting import until
 

@@ -10,8 +10,8 @@ import pytest
 
 from daemon.loop.step_diagnostics import StepDiagnostics, kind_of
 from daemon.model.messages import ToolCallPart
-from lsp_bridge.language.specs.defaults import DEFAULT_SPECS
-from lsp_bridge.language.timing import Timing
+from lsp_bridge.language_client.server.fresh_answers import Timing
+from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
 from tests.fakes.language_workspace import HANG_S, LanguageWorkspace
 from tools.language import DiagnosticsReport
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lsp_bridge.handshake import HISTORY_CONFLICT, INVALID_PARAMS
+from lsp_bridge.protocol.handshake import HISTORY_CONFLICT, INVALID_PARAMS
 from tests.fakes.forker import shared_forker
 from tests.fakes.goalwright import Finished, Goalwright, installed
 from tests.fakes.model_replies import Call, Reply, ReplyLike

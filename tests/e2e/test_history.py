@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.handshake import HISTORY_CONFLICT
+from lsp_bridge.protocol.handshake import HISTORY_CONFLICT
 from tests.fakes.command_line import CommandLine, wait_until
 
 LINES = "".join(f"line {n}\n" for n in range(1, 21))

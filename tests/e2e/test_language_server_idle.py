@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.language import pulls
-from lsp_bridge.language.rpc_client import RpcClient
-from lsp_bridge.language.server import LanguageServer
-from lsp_bridge.language.specs.defaults import DEFAULT_SPECS
+from lsp_bridge.language_client.connection.rpc_client import RpcClient
+from lsp_bridge.language_client.server import pulls
+from lsp_bridge.language_client.server.language_server import LanguageServer
+from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
 from tests.fakes.language_workspace import HANG_S, LanguageWorkspace, eventually
 
 ROUND_TRIPS = 400

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge.language.specs import ServerSpec
-from lsp_bridge.language.specs.defaults import DEFAULT_SPECS
-from lsp_bridge.language.timing import Timing
+from lsp_bridge.language_client.server.fresh_answers import Timing
+from lsp_bridge.language_client.specs import ServerSpec
+from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
 from tests.fakes.language_workspace import HANG_S, LanguageWorkspace, eventually, process_lives
 from tools.base import DiagnosticsReport
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge.language.timing import Timing
+from lsp_bridge.language_client.server.fresh_answers import Timing
 from tests.fakes.language_workspace import HANG_S, LanguageWorkspace, eventually, process_lives
 from tests.fakes.process_tree import family, send, stopped
 from tests.fakes.waiting import until

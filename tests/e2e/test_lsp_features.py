@@ -15,7 +15,7 @@ from pygls.exceptions import JsonRpcException
 from pytest_lsp import ClientServerConfig, LanguageClient
 from pytest_lsp.client import default_converter, register_lsp_features
 
-from lsp_bridge.handshake import PROTOCOL_VERSION
+from lsp_bridge.protocol.handshake import PROTOCOL_VERSION
 from tests.fakes.command_line import PROGRAM, CommandLine
 from tests.fakes.waiting import until
 

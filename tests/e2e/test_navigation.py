@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from daemon.loop.restoring import Restorer
-from lsp_bridge.language.asking import AskingTiming
-from lsp_bridge.language.servers import LanguageServers
-from lsp_bridge.navigation import ServerNavigation
+from lsp_bridge.language_client.navigation.server_navigation import ServerNavigation
+from lsp_bridge.language_client.navigation.server_requests import AskingTiming
+from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from tests.fakes.core import Bench, daemon, finish, prompted
 from tests.fakes.language_workspace import HANG_S, process_lives
 from tests.fakes.models import Call

@@ -14,7 +14,7 @@ import pytest
 from daemon.demo import PROMPT as DEMO_PROMPT
 from daemon.demo import copy_workspace
 from daemon.runtime import RuntimePaths
-from lsp_bridge.launch import Greeting, Launcher
+from lsp_bridge.cli.launch import Greeting, Launcher
 from tests.fakes.command_line import AtTerminal, CommandLine, wait_until
 from tests.fakes.model_server import ModelServer
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge.handshake import UNKNOWN_BRANCH
+from lsp_bridge.protocol.handshake import UNKNOWN_BRANCH
 from tests.e2e.vscode import ways
 from tests.fakes.forker import shared_forker
 from tests.fakes.goalwright import Finished, Goalwright, installed

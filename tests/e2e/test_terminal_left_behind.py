@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.client import Client
-from lsp_bridge.launch import Greeting, Launcher
+from lsp_bridge.cli.client import Client
+from lsp_bridge.cli.launch import Greeting, Launcher
 from tests.fakes.command_line import AtTerminal, CommandLine, wait_until
 
 QUESTION = "[f]eedback: "

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.async_api import Page, Route, expect
 
-from daemon.api.limits import Limits
+from daemon.api.websocket import ClientLimits
 from daemon.store.files import FileTraceStore
 from tests.e2e.vscode.accessibility import findings
 from tests.fakes.trace_page import (
@@ -171,7 +171,7 @@ async def test_what_happens_is_seen_at_once_and_after_a_lost_connection_nothing_
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", 0))
         port: int = listening.getsockname()[1]
-        limits = Limits()
+        limits = ClientLimits()
         bench = PageBench.over_memory(limits, port)
         tell_design(bench)
         async with browser_page() as page:

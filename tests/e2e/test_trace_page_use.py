@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from playwright.async_api import Locator, Page, Route, expect
 
-from daemon.api.limits import Limits
+from daemon.api.websocket import ClientLimits
 from daemon.model.events import SessionUpdated
 from tests.fakes import trace_page
 from tests.fakes.trace_page import (
@@ -56,7 +56,7 @@ async def said(page: Page) -> list[str]:
 
 async def test_the_pane_has_every_message_when_many_come_at_once_and_when_nobody_was_there() -> None:
     with listening_socket() as (listening, port):
-        limits = Limits()
+        limits = ClientLimits()
         bench = PageBench.over_memory(limits, port)
         one_goal(bench)
         bench.say(DESIGN, "1", "first")
@@ -89,7 +89,7 @@ async def test_the_pane_has_every_message_when_many_come_at_once_and_when_nobody
 
 async def test_a_daemon_that_was_started_anew_is_not_asked_forever_and_what_to_do_is_said() -> None:
     with listening_socket() as (listening, port):
-        limits = Limits()
+        limits = ClientLimits()
         bench = PageBench.over_memory(limits, port)
         tell_design(bench)
         async with browser_page() as page:

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from daemon.provider.choose import Choice
-from lsp_bridge.handshake import preamble
-from lsp_bridge.listen import Listener
-from lsp_bridge.server import Bridge
+from daemon.provider.choose import ModelChoice
+from lsp_bridge.protocol.handshake import preamble
+from lsp_bridge.server.connection import Bridge
+from lsp_bridge.server.listen import Listener
 from tests.fakes.core import Bench, daemon
 from tests.fakes.models import FakeModels, Step
 
@@ -189,9 +189,9 @@ class Door:
         await self.listener.close()
 
 
-async def choose(env: dict[str, str], configured: str | None) -> Choice:
+async def choose(env: dict[str, str], configured: str | None) -> ModelChoice:
     """The model chooser: what is configured, else the fake."""
-    return Choice(configured or "fake/model", False, "")
+    return ModelChoice(configured or "fake/model", False, "")
 
 
 @asynccontextmanager

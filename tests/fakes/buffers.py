@@ -6,8 +6,8 @@ from pathlib import Path
 
 from lsprotocol import types
 
-from lsp_bridge.documents import OpenDocument, OpenDocuments
-from tools.open_files import AppliedEdit
+from lsp_bridge.server.documents.open_documents import OpenDocument, OpenDocuments
+from tools.ports import AppliedEdit
 
 
 class Deaf:

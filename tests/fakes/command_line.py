@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from daemon.runtime import Address, RuntimePaths
-from lsp_bridge.launch import passed_on
+from lsp_bridge.cli.launch import passed_on
 from tests.fakes.forker import Forker
-from tools.environment import daemon_environment
+from tools.process.environment import daemon_environment
 
 PROGRAM = (sys.executable, "-I", "-m", "daemon")
 CLOSED_PORT = "http://127.0.0.1:9"

@@ -8,7 +8,7 @@ from pathlib import Path
 from daemon.model.permissions import Action, Rule
 from daemon.permission.rules import RuleSet
 from tools.shell.place import real_place
-from tools.shell.question import Place, question
+from tools.shell.question import CommandPlace, question
 
 _RULES: tuple[tuple[str, str, Action], ...] = (
     ("*", "*", "allow"),
@@ -28,7 +28,7 @@ def build(workspace: Path) -> Path:
     return workspace.resolve()
 
 
-def verdict(line: str, place: Place, *, contained: bool = False) -> Action:
+def verdict(line: str, place: CommandPlace, *, contained: bool = False) -> Action:
     """What the rules say to a line."""
     rules = [
         Rule(permission=permission, pattern=pattern, action=action, source="user")
@@ -45,5 +45,5 @@ def verdicts(line: str, workspace: Path, *, contained: bool = False) -> dict[str
     """With a disk (the workspace), and without one. ``contained``: where there is a sandbox."""
     return {
         "looking": verdict(line, real_place(workspace), contained=contained),
-        "blind": verdict(line, Place(Path("/w"), Path("/home/me")), contained=contained),
+        "blind": verdict(line, CommandPlace(Path("/w"), Path("/home/me")), contained=contained),
     }

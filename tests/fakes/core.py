@@ -26,7 +26,7 @@ from tests.fakes.models import FakeModels, Step
 from tests.fakes.tool_context import FakeDiagnostics, FakeFiles
 from tests.fakes.waiting import until
 from tools.language import Navigation
-from tools.open_files import Editors
+from tools.ports import Editors
 
 EventT = TypeVar("EventT", bound=Event)
 ALLOW_ALL = {"permission": {"*": "allow"}}

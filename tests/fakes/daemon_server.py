@@ -24,7 +24,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
 from daemon.runtime import Address, AlreadyRunning, RuntimePaths, new_token  # noqa: E402
-from lsp_bridge.handshake import PROTOCOL_VERSION, UNAUTHORIZED, preamble  # noqa: E402
+from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, UNAUTHORIZED, preamble  # noqa: E402
 
 Handler = Callable[["Connection", dict[str, Any]], Awaitable[Any]]
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

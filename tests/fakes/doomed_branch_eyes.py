@@ -10,13 +10,13 @@ import asyncio
 import sys
 from pathlib import Path
 
-from lsp_bridge.branch_eyes import BranchEyes
-from lsp_bridge.language.choice import Choice
+from lsp_bridge.language_client.language_services import BranchEyes
+from lsp_bridge.language_client.pool.server_choice import ServerChoice
 from tests.fakes.language_workspace import SOON, fake_spec
 
 
 async def main(workspace: Path, copy: Path) -> None:
-    choice = Choice(specs=(fake_spec("--ignore-shutdown"),), timing=SOON, least_severity="hint")
+    choice = ServerChoice(specs=(fake_spec("--ignore-shutdown"),), timing=SOON, least_severity="hint")
     eyes = BranchEyes(workspace, choose=lambda: choice).open(copy)
     [server] = eyes.servers.for_path(copy / "a.txt").servers
     assert await server.ready(asyncio.get_running_loop().time() + 60)

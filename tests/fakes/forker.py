@@ -32,12 +32,12 @@ _IMPORTED = (
     "daemon.provider.anthropic",
     "daemon.provider.models",
     "daemon.provider.scripted",
-    "lsp_bridge.branch_eyes",
-    "lsp_bridge.eyes",
-    "lsp_bridge.language.servers",
-    "lsp_bridge.listen",
-    "lsp_bridge.terminal.dispatch",
-    "lsp_bridge.terminal.run",
+    "lsp_bridge.language_client.language_services",
+    "lsp_bridge.server.diagnostics_service",
+    "lsp_bridge.language_client.pool.server_pool",
+    "lsp_bridge.server.listen",
+    "lsp_bridge.cli.dispatch",
+    "lsp_bridge.cli.run.turn",
 )
 
 
@@ -138,7 +138,7 @@ def _child(order: dict[str, Any]) -> None:
 
 def _main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the killed are not to stay as zombies
-    from lsp_bridge.quick_imports import quick_imports
+    from lsp_bridge.server.lazy_lsprotocol import quick_imports
 
     with quick_imports():  # as the daemon itself does
         for name in _IMPORTED:

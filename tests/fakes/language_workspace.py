@@ -11,11 +11,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from lsp_bridge.diagnostics import ServerDiagnostics
-from lsp_bridge.language.answers import Settling
-from lsp_bridge.language.servers import LanguageServers
-from lsp_bridge.language.specs import Command, ServerSpec
-from lsp_bridge.language.timing import Timing
+from lsp_bridge.language_client.diagnostics.service import ServerDiagnostics
+from lsp_bridge.language_client.pool.server_pool import LanguageServers
+from lsp_bridge.language_client.server.fresh_answers import Settling, Timing
+from lsp_bridge.language_client.specs import Command, ServerSpec
 from tools.base import DiagnosticsReport
 
 FAKE = Path(__file__).with_name("language_server.py")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import url2pathname
 
-from lsp_bridge.document_writer import EDITOR_SAVE
+from lsp_bridge.server.documents.writer import EDITOR_SAVE
 from tests.fakes.bridge import Closed, Door, Raw
 
 CAPABILITIES = {

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lsp_bridge.language.asking import AskingTiming
-from lsp_bridge.language.servers import LanguageServers
-from lsp_bridge.language.specs import Command, ServerSpec
-from lsp_bridge.navigation import ServerNavigation
+from lsp_bridge.language_client.navigation.server_navigation import ServerNavigation
+from lsp_bridge.language_client.navigation.server_requests import AskingTiming
+from lsp_bridge.language_client.pool.server_pool import LanguageServers
+from lsp_bridge.language_client.specs import Command, ServerSpec
 from tests.fakes.language_workspace import SOON
 from tools.language import Position
 

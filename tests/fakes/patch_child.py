@@ -24,7 +24,7 @@ from daemon.core import Daemon  # noqa: E402
 from daemon.files.history import SessionHistory  # noqa: E402
 from tests.fakes.models import FakeModels  # noqa: E402
 from tests.fakes.tool_context import FakeDiagnostics, fake_context  # noqa: E402
-from tools.hashing import sha256  # noqa: E402
+from tools.files.regular_files import sha256  # noqa: E402
 from tools.registry import run_tool  # noqa: E402
 
 

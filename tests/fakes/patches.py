@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tools.base import ToolError
+from tools.patch import parse_patch
 from tools.patching.plan import apply_hunks
-from tools.patching.reading import parse_patch
 
 
 def by_git(folder: Path, old: bytes, new: bytes, context: int) -> bytes:

@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from hypothesis import strategies as st
 
 from daemon.context.instructions import instruction_block
-from daemon.context.marks import Marks
 from daemon.context.profiles import RESULT_LIMIT, ContextProfile
 from daemon.context.window import keep_from
+from daemon.model.events import Marks
 from daemon.model.messages import (
     CompactionPart,
     FilePart,

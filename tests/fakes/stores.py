@@ -17,7 +17,7 @@ from daemon.model.messages import Message, Role, TextPart
 from daemon.model.traces import BranchTrace, Trace
 from daemon.store.base import TraceStore
 from daemon.store.files import FileTraceStore
-from daemon.store.memory import MemoryTraceStore
+from tests.fakes.memory_store import MemoryTraceStore
 from tests.fakes.sqlite_store import SqliteTraceStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -6,8 +6,8 @@ import io
 from pathlib import Path
 from typing import Any
 
-from lsp_bridge.launch import Launcher
-from lsp_bridge.terminal.console import Console
+from lsp_bridge.cli.console import Console
+from lsp_bridge.cli.launch import Launcher
 from tests.fakes.daemon_server import Connection, FakeDaemon, Refuse
 
 

@@ -21,9 +21,9 @@ from tools.base import (
     ToolContext,
     ToolError,
 )
-from tools.hashing import sha256
+from tools.files.regular_files import sha256
 from tools.language import CurrentProblems, Severity
-from tools.open_files import EditorGone, NotSaved, NotTaken, OpenFile
+from tools.ports import EditorGone, NotSaved, NotTaken, OpenFile
 
 
 @dataclass

@@ -12,10 +12,9 @@ import uvicorn
 from playwright.async_api import Locator, Page
 
 from daemon.api.app import make_app, warm_up
-from daemon.api.limits import Limits
-from daemon.api.security import Access
+from daemon.api.security import RequiredAccess
 from daemon.api.watch import WatchServer
-from daemon.api.websocket import websocket_settings
+from daemon.api.websocket import ClientLimits, websocket_settings
 from daemon.model.branches import BranchMeta, child_id
 from daemon.model.events import (
     BranchCompleted,
@@ -38,8 +37,8 @@ from daemon.model.messages import FinishPart, Part, Role, TextPart, ToolCallPart
 from daemon.model.traces import BranchTrace, Trace
 from daemon.state.session_state import SessionState
 from daemon.store.base import TraceStore
-from daemon.store.memory import MemoryTraceStore
 from tests.e2e.vscode.window import chromium, picture_folder
+from tests.fakes.memory_store import MemoryTraceStore
 from tests.fakes.watched import Watched
 
 TOKEN = "t" * 43
@@ -51,14 +50,14 @@ class PageBench(Watched):
     """Traces that a page shows, and what happens in them."""
 
     @classmethod
-    def over(cls, store: TraceStore, limits: Limits | None = None, port: int = 0) -> Self:
+    def over(cls, store: TraceStore, limits: ClientLimits | None = None, port: int = 0) -> Self:
         """Over a store, with nobody listening yet."""
-        bench = cls(store, limits or Limits())
+        bench = cls(store, limits or ClientLimits())
         bench.port = port
         return bench
 
     @classmethod
-    def over_memory(cls, limits: Limits, port: int) -> Self:
+    def over_memory(cls, limits: ClientLimits, port: int) -> Self:
         """The same over memory."""
         return cls.over(MemoryTraceStore(), limits, port)
 
@@ -303,7 +302,7 @@ def tell_large(bench: PageBench, goals: int = 2000) -> None:
 @asynccontextmanager
 async def page_bench(store: TraceStore | None = None) -> AsyncGenerator[PageBench]:
     """The API with its page, over live traces."""
-    limits = Limits()
+    limits = ClientLimits()
     bench = PageBench(store or MemoryTraceStore(), limits)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
@@ -314,12 +313,12 @@ async def page_bench(store: TraceStore | None = None) -> AsyncGenerator[PageBenc
 
 
 @asynccontextmanager
-async def served(bench: PageBench, listening: socket.socket, limits: Limits) -> AsyncGenerator[None]:
+async def served(bench: PageBench, listening: socket.socket, limits: ClientLimits) -> AsyncGenerator[None]:
     """Answers on a socket until it is left; then it may be served again, like a daemon that was started anew."""
     bench.server = WatchServer(
         bench.reader, bench.bus, attached=lambda: None, left=lambda: None, limits=limits
     )
-    app = make_app(bench.reader, Access(TOKEN, bench.port), watch=bench.server)
+    app = make_app(bench.reader, RequiredAccess(TOKEN, bench.port), watch=bench.server)
     await asyncio.to_thread(warm_up, app)
     config = uvicorn.Config(
         app, log_config=None, access_log=False, lifespan="off", **websocket_settings(limits)

@@ -19,10 +19,9 @@ from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket
 from websockets.asyncio.client import ClientConnection, connect
 
-from daemon.api.limits import Limits
 from daemon.api.reader import TraceReader
 from daemon.api.watch import WatchServer
-from daemon.api.websocket import websocket_settings
+from daemon.api.websocket import ClientLimits, websocket_settings
 from daemon.bus import Bus
 from daemon.model.branches import branch_of, root_of
 from daemon.model.events import (
@@ -41,7 +40,7 @@ from daemon.model.traces import Trace
 from daemon.plan.counting import worked_ms
 from daemon.state.session_state import SessionState
 from daemon.store.base import TraceStore
-from daemon.store.memory import MemoryTraceStore
+from tests.fakes.memory_store import MemoryTraceStore
 from tests.fakes.waiting import until
 
 TRACE = "20260102-030405-000000abcd"
@@ -52,7 +51,7 @@ Json = dict[str, Any]
 class Watched:
     """A server and what happens in its traces."""
 
-    def __init__(self, store: TraceStore, limits: Limits) -> None:
+    def __init__(self, store: TraceStore, limits: ClientLimits) -> None:
         self.store = store
         self.bus = Bus()
         self.states: dict[str, SessionState] = {}
@@ -183,9 +182,11 @@ class Watched:
 
 
 @asynccontextmanager
-async def watched(store: TraceStore | None = None, limits: Limits | None = None) -> AsyncGenerator[Watched]:
+async def watched(
+    store: TraceStore | None = None, limits: ClientLimits | None = None
+) -> AsyncGenerator[Watched]:
     """A server that listens, with one trace."""
-    limits = limits or Limits()
+    limits = limits or ClientLimits()
     bench = Watched(store or MemoryTraceStore(), limits)
 
     async def serve(websocket: WebSocket) -> None:

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 from daemon.model.events import Event, MessageAdded, Notice
 from daemon.runtime import Address, RuntimePaths
 from daemon.store.files import FileTraceStore
-from lsp_bridge.client import Client, ConnectionLost
+from lsp_bridge.cli.client import Client, ConnectionLost
 from tests.fakes.forker import Forker, shared_forker
 from tests.fakes.waiting import until
 

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from lsp_bridge.language.timing import Timing
+from lsp_bridge.language_client.server.fresh_answers import Timing
 from tests.fakes.language_workspace import LanguageWorkspace
 from tests.fakes.process_tree import family, send
 from tests.language_servers import install

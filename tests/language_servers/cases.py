@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lsp_bridge.doctor.samples import SAMPLES, Sample
-from lsp_bridge.language.specs import ServerSpec
-from lsp_bridge.language.specs.defaults import DEFAULT_SPECS
+from lsp_bridge.cli.doctor.trial import SAMPLES, Sample
+from lsp_bridge.language_client.specs import ServerSpec
+from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
 from tests.language_servers import install
 
 

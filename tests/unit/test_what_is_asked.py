@@ -14,16 +14,16 @@ from daemon.model.events import PermissionAsked
 from daemon.model.permissions import PermissionRequest
 from daemon.permission.service import CallInfo, CallPermission, PermissionService
 from daemon.steps.tree import StepTree
-from lsp_bridge.editor.questions import question_text
-from lsp_bridge.terminal.approval import AcceptAll, RefuseAll
-from lsp_bridge.terminal.step_lines import StepLines
-from lsp_bridge.terminal.text import Style
-from lsp_bridge.terminal.view import TextView
+from lsp_bridge.cli.run.approval import AcceptAll, RefuseAll
+from lsp_bridge.cli.run.view import TextView
+from lsp_bridge.cli.text import Style
+from lsp_bridge.cli.trace.step_lines import StepLines
+from lsp_bridge.server.editor.questions import question_text
 from tests.fakes.asker import NOW, FakeAsker
 from tests.fakes.waiting import until
 from tools.base import PermissionDenied
-from tools.shell.question import Place, question
-from tools.visible import shown, shown_line
+from tools.shell.question import CommandPlace, question
+from tools.text.terminal import shown, shown_line
 
 SAYS = "Run the unit tests"
 PLAIN = Style(color=False)
@@ -39,7 +39,7 @@ async def asked(command: str, says: str = SAYS) -> PermissionRequest:
     """The request that clients get when the model wants to run ``command``."""
     asker = FakeAsker()
     port = CallPermission(PermissionService(lambda: NOW), asker, CallInfo("call", "bash"))
-    ask = question(command, Place(Path("/w"), Path("/home/me")), model_says=says)
+    ask = question(command, CommandPlace(Path("/w"), Path("/home/me")), model_says=says)
     task = asyncio.create_task(port.ask(ask))
     await until(lambda: bool(asker.asked_for), "the question")
     task.cancel()
@@ -163,7 +163,7 @@ async def test_the_models_words_cannot_look_like_ours() -> None:
 async def test_a_refused_command_is_named_to_the_model_by_what_it_is() -> None:
     asker, service = FakeAsker(), PermissionService(lambda: NOW)
     port = CallPermission(service, asker, CallInfo("call", "bash"))
-    ask = question("git push --force", Place(Path("/w"), Path("/home/me")), model_says=SAYS)
+    ask = question("git push --force", CommandPlace(Path("/w"), Path("/home/me")), model_says=SAYS)
     task = asyncio.create_task(port.ask(ask))
     await until(lambda: bool(asker.asked_for), "the question")
     service.reply(asker.asked_for[0].request_id, "reject", None, "Ann")

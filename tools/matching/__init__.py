@@ -1,1 +1,1 @@
-"""The rungs of ``tools.match``: in what an edit may differ, how it is adapted, when to refuse, what to say then."""
+"""Where an edit goes: how far texts may differ, how the new text is adapted, and when an edit is refused."""

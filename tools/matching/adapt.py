@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tools.matching.typography import Spelling, plain_edges
-from tools.text import Line, line_end_at, split_lines
+from tools.text.decoding import Line, line_end_at, split_lines
 
 Reindent = Callable[[str], "str | None"]
 """Gives a line of old_string or new_string the file's indentation; None when that is not possible."""

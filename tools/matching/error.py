@@ -9,7 +9,7 @@ from typing import Literal
 from tools.base import ToolError
 from tools.localization import noted, t
 from tools.matching.nearest import nearest_region
-from tools.text import to_lf
+from tools.text.decoding import to_lf
 
 MatchProblem = Literal["identical", "empty", "ambiguous", "absent", "already_applied", "unclear"]
 _UNFIT = noted("The edit does not fit the file.")

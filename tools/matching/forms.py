@@ -1,4 +1,4 @@
-"""The file's text in the forms that the rungs of ``tools.match`` search, and the places found there. Pure.
+"""The file's text in the forms that the rungs of ``tools.matching.match`` search, and the places found there. Pure.
 
 Everything here is linear in the file: splitting happens only when the exact text is not there, and sequences of
 lines are found as strings of one character a line.
@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tools.matching.adapt import Reindent, indents_of, may_be_shifted, reindents
-from tools.matching.doubt import begins_inside_indentation
+from tools.matching.ambiguity import begins_inside_indentation
 from tools.matching.typography import LOOK_ALIKES
-from tools.text import Line, split_lines, to_lf
+from tools.text.decoding import Line, split_lines, to_lf
 
 BLANKS = " \t"
 _FANCY = re.compile(f"[{''.join(map(chr, LOOK_ALIKES))}]")
@@ -25,7 +25,7 @@ _UNKNOWN = chr(sys.maxunicode)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FoundText:
     """Where a text was found: offsets in the file, and how its lines there are indented differently."""
 
     start: int
@@ -168,7 +168,7 @@ def _nth_character(number: int) -> str:
     return chr(min(number if number < 0xD000 else number + 0x1000, sys.maxunicode))
 
 
-def exact(hay: Haystack, old: str, overlapping: bool = True) -> Iterator[Place]:
+def exact(hay: Haystack, old: str, overlapping: bool = True) -> Iterator[FoundText]:
     """Places of ``old``, whose line ends are ``\\n``, in the file with its own line ends."""
     if hay.line_end:
         text, sought, original = hay.text, in_line_ends(old, hay.line_end), int
@@ -177,14 +177,14 @@ def exact(hay: Haystack, old: str, overlapping: bool = True) -> Iterator[Place]:
     at, end = text.find(sought), 0
     while at >= 0:
         end = at + len(sought)
-        yield Place(original(at), original(end))
+        yield FoundText(original(at), original(end))
         at = text.find(sought, at + 1 if overlapping else end)
     if old.endswith("\n") and text and text[-1] not in "\r\n":
         # The final line end that the file lacks carries no meaning.
         body = sought[: -len(hay.line_end or "\n")]
         first = len(text) - len(body)
         if text.endswith(body) and (overlapping or first >= end):
-            yield Place(original(first), original(len(text)))
+            yield FoundText(original(first), original(len(text)))
 
 
 def in_line_ends(text: str, end: str) -> str:
@@ -192,7 +192,7 @@ def in_line_ends(text: str, end: str) -> str:
     return text if end == "\n" else text.replace("\n", end)
 
 
-def in_form(form: _Form, old: str, whole_tokens: bool, to_line_end: bool = False) -> Iterator[Place]:
+def in_form(form: _Form, old: str, whole_tokens: bool, to_line_end: bool = False) -> Iterator[FoundText]:
     """Places of ``old`` in a form of the file. ``to_line_end``: it must end where a line's body does."""
     at = form.text.find(old)
     while at >= 0:
@@ -205,7 +205,7 @@ def in_form(form: _Form, old: str, whole_tokens: bool, to_line_end: bool = False
         if fits and to_line_end:
             fits = form.text.startswith("\n", end)
         if fits:
-            yield Place(form.original(at), form.line_end(end) if to_line_end else form.original(end))
+            yield FoundText(form.original(at), form.line_end(end) if to_line_end else form.original(end))
         at = form.text.find(old, at + 1)
 
 
@@ -224,37 +224,37 @@ def _trim_lines(old: str) -> tuple[str, bool]:
     return "\n".join(trimmed), trimmed[-1] != pieces[-1]
 
 
-def by_trailing_blanks(hay: Haystack, old: str) -> Iterator[Place]:
+def by_trailing_blanks(hay: Haystack, old: str) -> Iterator[FoundText]:
     """Lines that differ in blanks at their ends."""
     trimmed, lost = _trim_lines(old)
     yield from in_form(hay.trimmed, trimmed, whole_tokens=True, to_line_end=lost)
 
 
-def by_indentation(hay: Haystack, old: str) -> Iterator[Place]:
+def by_indentation(hay: Haystack, old: str) -> Iterator[FoundText]:
     """Whole lines that differ in indentation: uniformly, or in tabs and spaces."""
     return _by_lines(hay.lines, old, hay.keys)
 
 
-def by_look_alikes(hay: Haystack, old: str) -> Iterator[Place]:
+def by_look_alikes(hay: Haystack, old: str) -> Iterator[FoundText]:
     """Text that differs in look-alike characters, and perhaps in blanks at line ends."""
     trimmed, lost = _trim_lines(fold(old))
     return in_form(hay.folded, trimmed, whole_tokens=True, to_line_end=lost)
 
 
-def by_look_alikes_and_indentation(hay: Haystack, old: str) -> Iterator[Place]:
+def by_look_alikes_and_indentation(hay: Haystack, old: str) -> Iterator[FoundText]:
     """Whole lines that differ in look-alike characters and in indentation."""
     return _by_lines(hay.folded_lines, fold(old), hay.folded_keys)
 
 
-def same_words(hay: Haystack, old: str) -> Iterator[Place]:
+def same_words(hay: Haystack, old: str) -> Iterator[FoundText]:
     """Whole lines that differ in indentation, even from line to line, and in look-alikes: too loose to be edited."""
     keys = [line.body.strip(BLANKS) for line in split_lines(fold(old))]
     for first in hay.folded_keys.places(keys):
         last = hay.lines[first + len(keys) - 1]
-        yield Place(hay.lines[first].start, last.start + len(last.body))
+        yield FoundText(hay.lines[first].start, last.start + len(last.body))
 
 
-def _by_lines(lines: Sequence[Line], old: str, keys: _Keys) -> Iterator[Place]:
+def _by_lines(lines: Sequence[Line], old: str, keys: _Keys) -> Iterator[FoundText]:
     wanted = split_lines(old)
     bodies = [line.body for line in wanted]
     indents = indents_of(bodies)
@@ -266,4 +266,4 @@ def _by_lines(lines: Sequence[Line], old: str, keys: _Keys) -> Iterator[Place]:
         if adapt is not None:
             last = there[-1]
             end = last.start + len(last.body) + (len(last.end) if wanted[-1].end else 0)
-            yield Place(there[0].start, end, adapt, retabbed)
+            yield FoundText(there[0].start, end, adapt, retabbed)

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tools.cutting import head
+from tools.text.truncate import head
 
 _TOKEN = re.compile(r"\w+")
 _MAX_SHOWN = 24

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tools.matching.nearest import nearest_region
-from tools.patching.find import FileLines, Place
+from tools.patching.find import FileLines, HunkPlace
 from tools.patching.model import Hunk, HunkLine, PatchError
 
 _NOTHING = "Nothing was changed."
@@ -54,7 +54,7 @@ def unclear(hunk: Hunk, why: str) -> PatchError:
     return PatchError(f"{hunk.name}: {why} {_NOTHING}")
 
 
-def absent(file: FileLines, hunk: Hunk, lines: Sequence[HunkLine], cut: Sequence[Place]) -> PatchError:
+def absent(file: FileLines, hunk: Hunk, lines: Sequence[HunkLine], cut: Sequence[HunkPlace]) -> PatchError:
     """No place. ``cut``: places that the heading after ``@@`` excludes."""
     if cut:
         return PatchError(

@@ -12,7 +12,7 @@ from typing import Literal
 from tools.matching.adapt import Reindent, retab, shift
 from tools.matching.typography import LOOK_ALIKES
 from tools.patching.model import HunkLine, PatchError
-from tools.text import split_lines
+from tools.text.decoding import split_lines
 
 Rung = Literal["line ends", "exact", "trailing blanks", "indentation", "look-alike characters"]
 """``line ends`` is the strictest: the patch says them, and they are the file's."""
@@ -25,7 +25,7 @@ _BLANKS = " \t"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HunkPlace:
     """The lines ``[first, end)`` of the file, and how the hunk's lines get the file's indentation."""
 
     first: int
@@ -45,7 +45,7 @@ class FileLines:
         self._ascii = text.isascii()
         self._wanted = wanted
         self._work = _WORK
-        self._known: dict[tuple[Rung, tuple[str, ...]], list[Place]] = {}
+        self._known: dict[tuple[Rung, tuple[str, ...]], list[HunkPlace]] = {}
         # In lists of their own and made in C: this is most of the time that a patch of many files takes.
         if lone_cr:
             lines = split_lines(text)
@@ -90,7 +90,7 @@ class FileLines:
             return self.keys
         return _Index([body.translate(LOOK_ALIKES).strip(_BLANKS) for body in self.bodies])
 
-    def places(self, wanted: Sequence[HunkLine], rung: Rung) -> list[Place]:
+    def places(self, wanted: Sequence[HunkLine], rung: Rung) -> list[HunkPlace]:
         """All places at which ``wanted`` stands, in rising order; not more than ``MAX_PLACES``.
 
         Raises PatchError when looking costs too much.
@@ -103,19 +103,19 @@ class FileLines:
             self._known[key] = self._find(texts, rung)
         return self._known[key]
 
-    def _same_ends(self, place: Place, wanted: Sequence[HunkLine]) -> bool:
+    def _same_ends(self, place: HunkPlace, wanted: Sequence[HunkLine]) -> bool:
         there = self.ends[place.first : place.end]
         return all(
             end == "" or end == ("\r\n" if want.cr else "\n") for end, want in zip(there, wanted, strict=True)
         )
 
-    def _find(self, texts: tuple[str, ...], rung: Rung) -> list[Place]:
+    def _find(self, texts: tuple[str, ...], rung: Rung) -> list[HunkPlace]:
         size = len(texts)
         if rung == "exact":
-            return [Place(at, at + size) for at in self._search(self._plain, texts)]
+            return [HunkPlace(at, at + size) for at in self._search(self._plain, texts)]
         if rung == "trailing blanks":
             trimmed = tuple(text.rstrip(_BLANKS) for text in texts)
-            return [Place(at, at + size) for at in self._search(self._trimmed, trimmed)]
+            return [HunkPlace(at, at + size) for at in self._search(self._trimmed, trimmed)]
         if rung == "indentation":
             return self._by_indentation(self.keys, texts, lambda text: text)
         if self._ascii and all(map(str.isascii, texts)):
@@ -124,17 +124,17 @@ class FileLines:
 
     def _by_indentation(
         self, index: _Index, texts: tuple[str, ...], fold: Callable[[str], str]
-    ) -> list[Place]:
+    ) -> list[HunkPlace]:
         folded = [fold(text) for text in texts]
-        found: list[Place] = []
+        found: list[HunkPlace] = []
         for at in self._search(index, tuple(text.strip(_BLANKS) for text in folded)):
             there = [fold(body) for body in self.bodies[at : at + len(texts)]]
             if all(a.rstrip(_BLANKS) == b.rstrip(_BLANKS) for a, b in zip(folded, there, strict=True)):
-                found.append(Place(at, at + len(texts)))
+                found.append(HunkPlace(at, at + len(texts)))
                 continue
             adapt = shift(folded, there) or retab(folded, there)
             if adapt is not None:
-                found.append(Place(at, at + len(texts), adapt))
+                found.append(HunkPlace(at, at + len(texts), adapt))
         return found
 
     def _search(self, index: _Index, wanted: tuple[str, ...]) -> list[int]:

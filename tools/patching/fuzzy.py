@@ -11,7 +11,7 @@ import difflib
 from collections import Counter
 from collections.abc import Sequence
 
-from tools.patching.find import FileLines, Place, Rung
+from tools.patching.find import FileLines, HunkPlace, Rung
 from tools.patching.model import HunkLine
 from tools.patching.shape import context_ends, has_word
 
@@ -25,7 +25,7 @@ _NEAR = 40
 """Lines from the stated one within which a number speaks for a place."""
 _BLANKS = " \t"
 
-Fuzzy = tuple[tuple[HunkLine, ...], Place, Rung, int]
+Fuzzy = tuple[tuple[HunkLine, ...], HunkPlace, Rung, int]
 """The lines that are left, their place, the rung, and how many were dropped."""
 
 

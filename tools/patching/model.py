@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tools.base import ToolError
-from tools.cutting import short
 from tools.localization import t
+from tools.text.truncate import short
 
 Kind = Literal[" ", "-", "+"]
 Style = Literal["exact", "pair", "weak"]

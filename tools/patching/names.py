@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from tools.base import ToolContext
-from tools.cutting import tail
 from tools.patching.headers import has_prefix, without_first
 from tools.patching.model import FilePatch, PatchError
 from tools.paths import Target, did_you_mean, resolve
+from tools.text.truncate import tail
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class NamedSection:
     """A section of the patch with its files. ``old`` is None for an added file, ``new`` for a deleted one."""
 
     file: FilePatch
@@ -32,7 +32,7 @@ class Step:
         return target.rule if target is not None else ""
 
 
-def name_files(files: Sequence[FilePatch], ctx: ToolContext) -> list[Step]:
+def name_files(files: Sequence[FilePatch], ctx: ToolContext) -> list[NamedSection]:
     """The steps of a patch. Raises ToolError for a file that is missing, or whose name has two readings."""
     return _Namer(ctx, any(file.names.style == "pair" and file.names.old for file in files)).steps(files)
 
@@ -45,22 +45,22 @@ class _Namer:
     made: set[Path] = field(default_factory=set[Path])
     gone: set[Path] = field(default_factory=set[Path])
 
-    def steps(self, files: Sequence[FilePatch]) -> list[Step]:
-        steps: list[Step] = []
+    def steps(self, files: Sequence[FilePatch]) -> list[NamedSection]:
+        steps: list[NamedSection] = []
         for file in files:
             step = self._step(file)
             self._remember(step)
             steps.append(step)
         return steps
 
-    def _step(self, file: FilePatch) -> Step:
+    def _step(self, file: FilePatch) -> NamedSection:
         names = file.names
         if file.action == "add" or names.old is None:
             if (names.new or "").endswith("/"):
                 raise PatchError(
                     f"{names.new} names a folder, not a file. Nothing was changed: name the new file."
                 )
-            return Step(file, None, resolve(self._added_name(file), self.ctx))
+            return NamedSection(file, None, resolve(self._added_name(file), self.ctx))
         if file.moves or file.action == "copy":
             assert names.new is not None
             given = [names.old, *(_respelled(names.old) if names.style == "exact" else ())]
@@ -72,19 +72,19 @@ class _Namer:
                     f"{names.old} would be moved onto itself. Nothing was changed: "
                     "leave the move out, or give another name."
                 )
-            return Step(file, old, new)
+            return NamedSection(file, old, new)
         if file.action == "delete" or names.new is None:
             more = [without_first(names.old)] if names.style == "pair" else []
             if names.style == "exact" and not self._exists(names.old):
                 more = [name for name in _respelled(names.old) if self._exists(name)][:1]
             found = self._only([names.old, *more])
             self._no_link(found, "deleted")
-            return Step(file, self._existing(found), None)
+            return NamedSection(file, self._existing(found), None)
         chosen = self._updated_name(file)
         if not self._exists(chosen) and _creates(file):
-            return Step(replace(file, action="add"), None, resolve(chosen, self.ctx))
+            return NamedSection(replace(file, action="add"), None, resolve(chosen, self.ctx))
         target = self._existing(chosen)
-        return Step(file, target, target)
+        return NamedSection(file, target, target)
 
     def _added_name(self, file: FilePatch) -> str:
         name = file.names.new or ""
@@ -162,7 +162,7 @@ class _Namer:
                 "name the file it leads to, or use a command."
             )
 
-    def _remember(self, step: Step) -> None:
+    def _remember(self, step: NamedSection) -> None:
         if step.old is not None and (step.new is None or step.file.moves):
             self.made.discard(step.old.path)
             self.gone.add(step.old.path)

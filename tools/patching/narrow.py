@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tools.patching.find import FileLines, Place
+from tools.patching.find import FileLines, HunkPlace
 
 _BLANKS = " \t"
 _CLOSERS = "{}()[]"
@@ -23,7 +23,7 @@ class MissingHeading(Exception):
         self.heading = heading
 
 
-def after_headings(file: FileLines, headings: Sequence[str], places: Sequence[Place]) -> list[Place]:
+def after_headings(file: FileLines, headings: Sequence[str], places: Sequence[HunkPlace]) -> list[HunkPlace]:
     """The places after (or at) the last of ``headings``; only those in its block when there are several.
 
     A block is what is indented deeper than the heading: "after" alone would let a hunk land in the next

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tools.patching.errors import absent, ambiguous, applied, out_of_order, plain_insertion, unclear
-from tools.patching.find import MAX_PLACES, FileLines, Place, Rung
+from tools.patching.find import MAX_PLACES, FileLines, HunkPlace, Rung
 from tools.patching.fuzzy import fuzzy_places, twin_at
 from tools.patching.model import Hunk, HunkLine, Numbers
 from tools.patching.narrow import MissingHeading, after_headings, confirms, contradicts
@@ -33,7 +33,7 @@ class Placed:
 
     hunk: Hunk
     lines: tuple[HunkLine, ...]
-    place: Place
+    place: HunkPlace
     rung: Rung
     core: tuple[int, int]
     """The lines that change, ``[first, end)`` of the file; empty for a pure insertion."""
@@ -51,7 +51,7 @@ class _Found:
 
     hunk: Hunk
     lines: tuple[HunkLine, ...]
-    places: Sequence[Place]
+    places: Sequence[HunkPlace]
     rung: Rung
     dropped: int = 0
 
@@ -106,7 +106,7 @@ def by_numbers(file: FileLines, hunks: Sequence[Hunk]) -> list[Placed] | None:
         if first < 0 or first > len(file) or there != [line.text for line in old]:
             return None
         if hunk.changes:
-            place = Place(first, first + len(old))
+            place = HunkPlace(first, first + len(old))
             placed.append(_Found(hunk, hunk.lines, [place], "line ends").placed(0))
     return placed if _disjoint(placed) else None
 
@@ -145,9 +145,9 @@ class _Headings:
     def __init__(self, file: FileLines, hunk: Hunk) -> None:
         self._file = file
         self._hunk = hunk
-        self.cut: list[Place] = []
+        self.cut: list[HunkPlace] = []
 
-    def leave(self, places: list[Place]) -> list[Place]:
+    def leave(self, places: list[HunkPlace]) -> list[HunkPlace]:
         if not self._hunk.anchors or not places:
             return places
         try:
@@ -181,7 +181,7 @@ def _refuse_applied(file: FileLines, hunk: Hunk, lines: Sequence[HunkLine]) -> N
             raise applied(hunk, there[0].first + 1)
 
 
-def _new_side(file: FileLines, lines: Sequence[HunkLine], rung: Rung) -> list[Place]:
+def _new_side(file: FileLines, lines: Sequence[HunkLine], rung: Rung) -> list[HunkPlace]:
     """Where the hunk's result stands, if that means anything: something is added, or closed up between words."""
     new = [line for line in lines if line.kind != "-"]
     added = [line for line in lines if line.kind == "+"]
@@ -195,7 +195,9 @@ def _new_side(file: FileLines, lines: Sequence[HunkLine], rung: Rung) -> list[Pl
     return file.places(new, rung)
 
 
-def _at_end(file: FileLines, hunk: Hunk, lines: Sequence[HunkLine], places: Sequence[Place]) -> list[Place]:
+def _at_end(
+    file: FileLines, hunk: Hunk, lines: Sequence[HunkLine], places: Sequence[HunkPlace]
+) -> list[HunkPlace]:
     """Prefer, or demand, the end of the file when the hunk speaks of it."""
     marks = final_end(lines)
     if marks is None and not hunk.at_end:
@@ -218,7 +220,7 @@ def _without_context(file: FileLines, hunk: Hunk, lines: tuple[HunkLine, ...]) -
             raise applied(hunk, size - len(lines) + 1)
         # In an empty file there are no neighbours from which the added lines could take their ends.
         literal = hunk.ends_stated and size == 0
-        return _Found(hunk, lines, [Place(size, size)], "line ends" if literal else "exact")
+        return _Found(hunk, lines, [HunkPlace(size, size)], "line ends" if literal else "exact")
     raise plain_insertion(hunk)
 
 
@@ -278,7 +280,7 @@ def _latest(found: Sequence[_Found]) -> list[Placed]:
     return chosen[::-1]
 
 
-def _first(place: Place) -> int:
+def _first(place: HunkPlace) -> int:
     return place.first
 
 

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tools.base import FileChange, ToolError
-from tools.cutting import head
 from tools.localization import t
 from tools.patching.find import FileLines
 from tools.patching.model import FilePatch, Hunk, PatchError, added_text
-from tools.patching.names import Step
+from tools.patching.names import NamedSection
 from tools.patching.place import Placed, by_numbers, place_hunks
 from tools.patching.shape import outer_trimmed
 from tools.patching.splice import splices
-from tools.text import Text, decode, readings, splice_bytes
+from tools.text.decoding import Text, decode, readings, splice_bytes
+from tools.text.truncate import head
 
 MAX_FILE_BYTES = 10_000_000
 """As for edit: above this nobody reads the diff."""
@@ -27,7 +27,7 @@ _LONE_CR = re.compile(r"\r(?!\n)")
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedPatch:
     """The changes, and words on what differed from what the patch says."""
 
     changes: tuple[FileChange, ...]
@@ -58,7 +58,7 @@ class _Planner:
             self.files[path] = _File(base, base)
         return self.files[path]
 
-    def take(self, step: Step) -> None:
+    def take(self, step: NamedSection) -> None:
         if step.old is None:
             self._add(step)
         elif step.new is None:
@@ -70,7 +70,7 @@ class _Planner:
             file.now = self._patched(_there(file, step), step)
             file.executable = _newer(file.executable, step.file.executable)
 
-    def _add(self, step: Step) -> None:
+    def _add(self, step: NamedSection) -> None:
         assert step.new is not None
         file = self.file(step.new.path)
         content = Text("", "utf-8").encode(_new_content(step))
@@ -86,7 +86,7 @@ class _Planner:
         file.now = content
         file.executable = step.file.executable
 
-    def _delete(self, step: Step) -> None:
+    def _delete(self, step: NamedSection) -> None:
         assert step.old is not None
         file = self.file(step.old.path)
         data = _there(file, step)
@@ -99,7 +99,7 @@ class _Planner:
                 )
         file.now, file.executable, file.origin = None, None, None
 
-    def _transfer(self, step: Step) -> None:
+    def _transfer(self, step: NamedSection) -> None:
         assert step.old is not None and step.new is not None
         old, new = self.file(step.old.path), self.file(step.new.path)
         if new.now is not None:
@@ -120,7 +120,7 @@ class _Planner:
                 new.executable = bool(self.modes[step.old.path] & 0o100) or None
         new.now = content
 
-    def _copied(self, old: _File, step: Step) -> bytes:
+    def _copied(self, old: _File, step: NamedSection) -> bytes:
         """The content to copy: git means the file as it was before the patch, a series of patches the newest."""
         if old.original == old.now or old.original is None or old.now is None:
             return old.original if old.original is not None else _there(old, step)
@@ -133,7 +133,7 @@ class _Planner:
             )
         return fits.pop()
 
-    def _patched(self, data: bytes, step: Step) -> bytes:
+    def _patched(self, data: bytes, step: NamedSection) -> bytes:
         try:
             after, notes = apply_hunks(data, step.file, self.fuzz)
         except ToolError as error:
@@ -168,8 +168,8 @@ class _Planner:
 
 
 def plan_changes(
-    steps: Sequence[Step], bases: Mapping[Path, bytes | None], modes: Mapping[Path, int], fuzz: int
-) -> Planned:
+    steps: Sequence[NamedSection], bases: Mapping[Path, bytes | None], modes: Mapping[Path, int], fuzz: int
+) -> PlannedPatch:
     """All changes of a patch, or ToolError. ``bases`` and ``modes``: contents and bits of the files there are."""
     planner = _Planner(bases, modes, fuzz)
     for step in steps:
@@ -183,10 +183,10 @@ def plan_changes(
     notes = planner.notes[:_MAX_NOTES]
     if len(planner.notes) > _MAX_NOTES:
         notes.append(f"… and {len(planner.notes) - _MAX_NOTES} more hunks differed.")
-    return Planned(tuple(changes), "\n".join(notes))
+    return PlannedPatch(tuple(changes), "\n".join(notes))
 
 
-def _there(file: _File, step: Step) -> bytes:
+def _there(file: _File, step: NamedSection) -> bytes:
     if file.now is None:
         raise PatchError(f"{step.name} does not exist. Nothing was changed.")
     return file.now
@@ -196,7 +196,7 @@ def _newer(before: bool | None, now: bool | None) -> bool | None:
     return before if now is None else now
 
 
-def _new_content(step: Step) -> str:
+def _new_content(step: NamedSection) -> str:
     hunks: list[Hunk] = []
     for hunk in step.file.hunks:
         lines = outer_trimmed(hunk.lines)

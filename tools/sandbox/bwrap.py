@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from tools.process import find_program
+from tools.process.programs import find_program
 from tools.sandbox.policy import Unavailable
 
 _PROC = ("--proc", "/proc", "--remount-ro", "/proc")

@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.process import find_program, scrubbed_environment
+from tools.process.programs import find_program, scrubbed_environment
 
 KEPT_OF_GIT = ("hooks", "config", "config.worktree", "commondir", "info", "modules")
 """What of a repository leads to settings or programs."""

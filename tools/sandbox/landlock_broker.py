@@ -60,7 +60,7 @@ class _Native(Exception):
     """The kernel shall do the call itself, under Landlock."""
 
 
-class Caller:
+class WaitingThread:
     """A thread that waits for an answer."""
 
     def __init__(self, pid: int, token: int, listener: int) -> None:
@@ -241,7 +241,7 @@ class Broker:
         except OSError:
             return
         token, pid, _, number, _, _, *arguments = struct.unpack("=QIIiIQ6Q", raw)
-        name, caller = self._calls[number], Caller(pid, token, listener)
+        name, caller = self._calls[number], WaitingThread(pid, token, listener)
         if name != "connect":
             self._answer(name, caller, tuple(arguments))
             return
@@ -250,7 +250,7 @@ class Broker:
 
         threading.Thread(target=self._answer, args=(name, caller, tuple(arguments)), daemon=True).start()
 
-    def _answer(self, name: str, caller: Caller, arguments: Arguments) -> None:
+    def _answer(self, name: str, caller: WaitingThread, arguments: Arguments) -> None:
         error, flags = 0, 0
         try:
             opened = self._do(name, caller, arguments)
@@ -268,7 +268,7 @@ class Broker:
             error = errno.EINVAL  # arguments that make no sense must not stop the answers to others
         caller.answer(error, flags)
 
-    def _do(self, name: str, caller: Caller, a: Arguments) -> tuple[int, int] | None:
+    def _do(self, name: str, caller: WaitingThread, a: Arguments) -> tuple[int, int] | None:
         """Do a call. What is opened is returned, with its flags. Raises _Native or OSError."""
         if name.startswith("open"):
             at, path, flags, mode = (HERE, *a[:3]) if name == "open" else (_signed(a[0]), *a[1:4])
@@ -291,7 +291,7 @@ class Broker:
 
     # Entries of folders.
 
-    def _entry(self, name: str, caller: Caller, a: Arguments) -> None:
+    def _entry(self, name: str, caller: WaitingThread, a: Arguments) -> None:
         match name:
             case "mkdir":
                 self._make_folder(caller, HERE, a[0], a[1])
@@ -314,7 +314,7 @@ class Broker:
                     (_signed(a[0]), a[1], _signed(a[2]), a[3], 0 if name == "renameat" else a[4]),
                 )
 
-    def _place(self, caller: Caller, at: int, address: int) -> tuple[Edge | None, str, str]:
+    def _place(self, caller: WaitingThread, at: int, address: int) -> tuple[Edge | None, str, str]:
         """Where a path leads: the edge if it is one, the parent by a path of ours, and the entry's name."""
         parent, _, name = caller.reach(at, caller.text(address)).rstrip("/").rpartition("/")
         if name in ("", ".", ".."):
@@ -325,7 +325,7 @@ class Broker:
         except OSError:
             raise _Native from None
 
-    def _in_edge(self, caller: Caller, at: int, address: int) -> tuple[Edge, str]:
+    def _in_edge(self, caller: WaitingThread, at: int, address: int) -> tuple[Edge, str]:
         edge, _, name = self._place(caller, at, address)
         if edge is None or not edge.writable:
             raise _Native
@@ -344,7 +344,7 @@ class Broker:
             raise OSError(errno.EACCES, "")
         return info
 
-    def _open(self, caller: Caller, at: int, address: int, flags: int, mode: int) -> tuple[int, int]:
+    def _open(self, caller: WaitingThread, at: int, address: int, flags: int, mode: int) -> tuple[int, int]:
         if flags & os.O_PATH or flags & os.O_TMPFILE == os.O_TMPFILE:
             raise _Native
         if flags & os.O_DIRECTORY:
@@ -395,7 +395,7 @@ class Broker:
         finally:
             os.close(made)
 
-    def _list(self, caller: Caller, at: int, address: int) -> int:
+    def _list(self, caller: WaitingThread, at: int, address: int) -> int:
         """Open a folder whose own entries may be listed, but not those of all folders in it."""
         path = caller.text(address)
         try:
@@ -406,7 +406,7 @@ class Broker:
             raise _Native
         return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=edge.fd)
 
-    def _make_folder(self, caller: Caller, at: int, address: int, mode: int) -> None:
+    def _make_folder(self, caller: WaitingThread, at: int, address: int, mode: int) -> None:
         edge, name = self._in_edge(caller, at, address)
         pool = self._pools.get(edge.disk) if edge.pooled else None
         if pool is None or _exists(edge, name):
@@ -414,7 +414,7 @@ class Broker:
         self._may_make(edge, name)
         self._remember(edge, name, pool.give_folder(edge, name, mode & 0o1777 & ~caller.umask()))
 
-    def _remove(self, caller: Caller, at: int, address: int, flags: int) -> None:
+    def _remove(self, caller: WaitingThread, at: int, address: int, flags: int) -> None:
         edge, name = self._in_edge(caller, at, address)
         info = self._may_take(edge, name)
         if flags & _AT_REMOVEDIR:
@@ -423,13 +423,13 @@ class Broker:
             os.unlink(name, dir_fd=edge.fd)
         self._forget(info)
 
-    def _make_symlink(self, caller: Caller, target: int, at: int, address: int) -> None:
+    def _make_symlink(self, caller: WaitingThread, target: int, at: int, address: int) -> None:
         edge, name = self._in_edge(caller, at, address)
         self._may_make(edge, name)
         os.symlink(caller.text(target), name, dir_fd=edge.fd)
         self._remember(edge, name)
 
-    def _move(self, name: str, caller: Caller, a: tuple[int, int, int, int, int]) -> None:
+    def _move(self, name: str, caller: WaitingThread, a: tuple[int, int, int, int, int]) -> None:
         """Rename or link, where at least one end is in an edge."""
         flags = a[4]
         if flags & ~(_NO_REPLACE if name.startswith("rename") else 0):
@@ -493,7 +493,7 @@ class Broker:
 
     # Modes and owners, which Landlock does not look at.
 
-    def _metadata(self, name: str, caller: Caller, a: Arguments) -> None:
+    def _metadata(self, name: str, caller: WaitingThread, a: Arguments) -> None:
         if name in ("fchmod", "fchown"):
             target, values = caller.descriptor(_signed(a[0])), a[1:3]
         elif "at" in name:
@@ -518,7 +518,7 @@ class Broker:
         if it in self._kept or not (it in self._made or self._is_writable(fd)):
             raise OSError(errno.EPERM, "")
 
-    def _target(self, caller: Caller, at: int, address: int, flags: int) -> int:
+    def _target(self, caller: WaitingThread, at: int, address: int, flags: int) -> int:
         path = caller.text(address)
         if path:
             link = os.O_NOFOLLOW if flags & _AT_SYMLINK_NOFOLLOW else 0
@@ -529,7 +529,7 @@ class Broker:
 
     # Signals, which Landlock keeps inside only from version 6.
 
-    def _signal(self, name: str, caller: Caller, a: Arguments) -> None:
+    def _signal(self, name: str, caller: WaitingThread, a: Arguments) -> None:
         target = _signed(a[0])
         if name == "pidfd_send_signal":
             target = caller.process(target)
@@ -542,7 +542,7 @@ class Broker:
             raise _Native  # its arguments are no memory that could change
         os.kill(target, _signed(a[1]))
 
-    def _signal_group(self, caller: Caller, target: int, number: int) -> None:
+    def _signal_group(self, caller: WaitingThread, target: int, number: int) -> None:
         """Signal those of a group that belong to the command."""
         group = os.getpgid(caller.pid) if target == 0 else -target
         pids = [int(name) for name in os.listdir("/proc") if name.isdigit() and _is_inside(int(name))]
@@ -558,7 +558,7 @@ class Broker:
 
     # Sockets. The broker binds and connects the caller's own ones, so that no address changes after it was looked at.
 
-    def _socket(self, name: str, caller: Caller, a: Arguments) -> None:
+    def _socket(self, name: str, caller: WaitingThread, a: Arguments) -> None:
         address = b"" if name == "listen" else caller.memory(a[1], min(a[2], 128))
         fd = caller.descriptor(_signed(a[0]))
         try:
@@ -574,7 +574,7 @@ class Broker:
         finally:
             os.close(fd)
 
-    def _unix(self, name: str, caller: Caller, fd: int, address: bytes) -> None:
+    def _unix(self, name: str, caller: WaitingThread, fd: int, address: bytes) -> None:
         if len(address) < 3:
             raise _Native if name == "bind" else OSError(errno.EINVAL, "")
         if address[2] == 0:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tools.environment import is_proxy
 from tools.localization import t
+from tools.process.environment import is_proxy
 
 if TYPE_CHECKING:
-    from tools.sandbox.guard import Guard
+    from tools.sandbox.state import SandboxState
 
 _NO_WAY_OUT = frozenset(
     word
@@ -108,7 +108,7 @@ class Sandbox:
     prefix: tuple[str, ...]
     """Program and options before the command's own."""
     policy: SandboxPolicy
-    guard: Guard | None
+    guard: SandboxState | None
     """Looks after what the command makes; None where it can make nothing."""
     earlier: tuple[str, ...] = ()
     """What was moved away after earlier commands and has not been reported yet, in words."""

@@ -20,10 +20,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 
 from tools.sandbox import bwrap, landlock, seatbelt, seccomp
-from tools.sandbox.guard import Guard, left_over
 from tools.sandbox.landlock import Fence
+from tools.sandbox.mounts import TooMuchToLookAt, home_secrets, sockets, survey
 from tools.sandbox.policy import Sandbox, SandboxPolicy, Unavailable
-from tools.sandbox.survey import TooLarge, home_secrets, sockets, survey
+from tools.sandbox.state import SandboxState, left_over
 
 Decide = Callable[[str, str], str]
 LANDLOCK, SEATBELT = "Landlock", "sandbox-exec"
@@ -89,7 +89,7 @@ def prepare(
             found.hidden += survey(policy.copy_of, decide, writable=False, key=key).hidden
         outside = [*map(_real, concealed(policy.copy_of or workspace))]
         own = _own(outer, scratch)
-    except TooLarge as error:
+    except TooMuchToLookAt as error:
         raise Unavailable(str(error)) from error
     except OSError as error:
         raise Unavailable(f"the sandbox could not be prepared ({error})") from error
@@ -122,7 +122,7 @@ def prepare(
     guard = None
     if writable:
         try:
-            guard = Guard(workspace, outer, found.known, decide, (scratch, outer), limited=limited)
+            guard = SandboxState(workspace, outer, found.known, decide, (scratch, outer), limited=limited)
         except OSError as error:
             raise Unavailable(f"the sandbox could not be prepared ({error})") from error
     others = tuple(folder for folder, written in shown.items() if written and folder != workspace)

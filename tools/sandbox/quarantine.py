@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from tools.protected_names import is_protected_name
+from tools.files.protected_names import is_protected_name
 from tools.sandbox.git_files import KEPT_OF_GIT, STOPPED, WORKTREES, is_bare, would_run
-from tools.sandbox.survey import Known, identity, stamp_of
+from tools.sandbox.mounts import Known, identity, identity_if_there, stamp_of
 
 _PATH = getattr(os, "O_PATH", 0) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _LINK = f":{stat.S_IFLNK:o}:"
@@ -28,7 +28,7 @@ TAKEN = ".goalwright-taken-"
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Quarantined:
     """Something that is not in its place any more. ``place``: where it is; None when it could not be taken away."""
 
     name: str
@@ -44,7 +44,7 @@ def take_away(
     spare: Sequence[Path] = (),
     until: float | None = None,
     late: bool = False,
-) -> list[Taken]:
+) -> list[Quarantined]:
     """Move what is new against ``known`` to ``place``. ``denied``: names that rules forbid to edit; ``spare``: folders
     of our own. ``late``: the command ended some time ago, so others may have made things since: what was there by name
     stays, and what changed last after ``until`` (seconds since the epoch). Never raises."""
@@ -53,7 +53,7 @@ def take_away(
     # With the name, as numbers of files are used again: what is mounted keeps its name, but its folder may move.
     seen = {(it, name.rpartition("/")[2]) for name, it in found.items()}
     idents = set(known.things.values())
-    taken: list[Taken] = []
+    taken: list[Quarantined] = []
     gone: set[str] = set()
     for name, it in found.items():
         path = workspace / name
@@ -105,7 +105,7 @@ def _candidates(
                 yield from _identified(workspace, folder)
             continue
         if is_bare({entry.name for entry in listed}):
-            if _identity(workspace / folder) in known.bare:
+            if identity_if_there(workspace / folder) in known.bare:
                 yield from _of_repository(workspace, folder, known)
             else:
                 yield from _identified(workspace, f"{below}HEAD")
@@ -119,7 +119,7 @@ def _candidates(
                 continue
             if entry.name.lower() == ".git":
                 yield from _of_repository(workspace, name, known)
-            elif not known.closed or _identity(workspace / name) not in known.closed:
+            elif not known.closed or identity_if_there(workspace / name) not in known.closed:
                 waiting.append(name)
 
 
@@ -148,15 +148,8 @@ def _of_repository(workspace: Path, name: str, known: Known) -> Iterator[tuple[s
 
 
 def _identified(workspace: Path, name: str) -> Iterator[tuple[str, str]]:
-    if it := _identity(workspace / name):
+    if it := identity_if_there(workspace / name):
         yield name, it
-
-
-def _identity(path: Path) -> str:
-    try:
-        return identity(path)
-    except OSError:
-        return ""
 
 
 def _listed(path: Path, opened: list[tuple[Path, int]]) -> list[os.DirEntry[str]] | None:
@@ -178,7 +171,7 @@ def _listed(path: Path, opened: list[tuple[Path, int]]) -> list[os.DirEntry[str]
         return None if error.errno == errno.ENAMETOOLONG else []
 
 
-def _take(workspace: Path, name: str, it: str, place: Path) -> Taken:
+def _take(workspace: Path, name: str, it: str, place: Path) -> Quarantined:
     """Never by a path: another command may put a link in the place of a folder just now."""
     *folders, last = name.split("/")
     opened: list[int] = []
@@ -188,12 +181,12 @@ def _take(workspace: Path, name: str, it: str, place: Path) -> Taken:
             opened.append(_entered(folder, opened[-1]))
         parent = f"/proc/self/fd/{opened[-1]}"
         if identity(f"{parent}/{last}") != it:
-            return Taken(name, None)
+            return Quarantined(name, None)
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
         target = place / f"{uuid.uuid4().hex[:8]}-{last.lstrip('.')}"
         try:
             _rename(f"{parent}/{last}", target, parent)
-            return Taken(name, target)
+            return Quarantined(name, target)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
@@ -202,11 +195,11 @@ def _take(workspace: Path, name: str, it: str, place: Path) -> Taken:
         _rename(f"{parent}/{last}", Path(aside), parent)
         try:
             shutil.move(aside, target)
-            return Taken(name, target)
+            return Quarantined(name, target)
         except (OSError, shutil.Error):
-            return Taken(name, workspace.joinpath(*folders, Path(aside).name))
+            return Quarantined(name, workspace.joinpath(*folders, Path(aside).name))
     except OSError:
-        return Taken(name, None)
+        return Quarantined(name, None)
     finally:
         for fd in opened:
             os.close(fd)

@@ -35,7 +35,7 @@ def _no_files(folder: Path, pattern: str) -> Sequence[str] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CommandPlace:
     """Where a command line would run, and what may be looked up there."""
 
     workspace: Path
@@ -84,7 +84,7 @@ def is_network(word: Word) -> bool:
 class Paths:
     """Finds the accesses of path uses in one place."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: CommandPlace) -> None:
         self._place = place
         self._known_others: dict[Path, tuple[str, ...]] = {}
 

@@ -190,7 +190,7 @@ def _wrap(call: Call) -> Meaning:
         and (cleared or parsed.has(("-i", "--ignore-environment", "-u", "--unset")))
         and "git" in _names(rest)
     ):
-        # They keep a repository that came with the folder from naming programs (tools.environment).
+        # They keep a repository that came with the folder from naming programs (tools.process.environment).
         opaque = t("git without the settings that keep a repository from running programs")
     inner: list[Sequence[Word] | str] = [rest] if rest else []
     for line in parsed.values(("-S", "--split-string")):

@@ -1,4 +1,4 @@
-"""The real ``Place`` of a command line: links followed and wildcards looked up on disk, within bounds. Blocking.
+"""The real ``CommandPlace`` of a command line: links followed and wildcards looked up on disk, within bounds. Blocking.
 
 The bounds hold for a whole question: a line with many wildcards must not read the disk for seconds. What is not found
 in time counts as "any file there", so nothing slips through.
@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tools.links import other_names
-from tools.shell.question import Place
-from tools.shell.repository import names_programs
+from tools.files.hard_links import other_names
+from tools.shell.git import names_programs
+from tools.shell.question import CommandPlace
 from tools.shell.wildcards import expression
 
 MAX_ENTRIES = 2000
@@ -47,7 +47,7 @@ class _Lookup:
         return next((other for other in others if _SECRETIVE.search(other.as_posix())), real)
 
     def files(self, folder: Path, pattern: str) -> Sequence[str] | None:
-        """See Place.files."""
+        """See CommandPlace.files."""
         began = self._clock()
         try:
             if pattern == "**":
@@ -116,10 +116,10 @@ def real_place(
     max_entries: int = MAX_ENTRIES,
     max_s: float = MAX_S,
     clock: Callable[[], float] = time.monotonic,
-) -> Place:
+) -> CommandPlace:
     """For one question about a command that starts in the workspace. ``home``: the user's by default."""
     lookup = _Lookup(workspace, max_entries, max_s, clock)
-    return Place(
+    return CommandPlace(
         workspace=workspace,
         home=home or Path(os.path.realpath(Path.home())),
         real=lookup.real,

@@ -11,14 +11,14 @@ from tools.access import Access, Suggestion, suggestions
 from tools.base import PermissionAsk
 from tools.localization import t
 from tools.paths import folder_patterns
-from tools.shell.accesses import Paths, Place, is_network
+from tools.shell.accesses import CommandPlace, Paths, is_network
 from tools.shell.meaning import Meaning, meaning
 from tools.shell.options import HERE, PathUse, join
 from tools.shell.syntax import Redirection, Simple, parse
 from tools.shell.words import Word
-from tools.visible import LONGEST_TITLE, shown_brief
+from tools.text.terminal import LONGEST_TITLE, shown_brief
 
-__all__ = ["Place", "question"]
+__all__ = ["CommandPlace", "question"]
 
 MAX_DEPTH = 5
 """Lines within lines: ``bash -c "bash -c '…'"``."""
@@ -35,7 +35,7 @@ _WILD = re.compile(r"[*?]")
 _NOT_EXACT = re.compile(r"[*?\\$`]")
 
 
-def question(command: str, place: Place, *, model_says: str = "") -> PermissionAsk:
+def question(command: str, place: CommandPlace, *, model_says: str = "") -> PermissionAsk:
     """What has to be allowed for a command line. Never raises; what cannot be parsed is an opaque access.
 
     ``targets`` are the texts of all simple commands, those that other commands run included. A command whose words
@@ -61,7 +61,7 @@ def question(command: str, place: Place, *, model_says: str = "") -> PermissionA
 
 
 class _Question:
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: CommandPlace) -> None:
         self._paths = Paths(place)
         self.targets: dict[str, str] = {}
         """Each with the beginning that may be generalised."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tree_sitter import Language, Node, Tree
 
-__all__ = ["Line", "Redirection", "Simple", "Word", "parse"]
+__all__ = ["ParsedLine", "Redirection", "Simple", "Word", "parse"]
 
 MAX_LENGTH = 64 * 1024
 """Bytes. Nobody reads a longer line before saying yes."""
@@ -81,35 +81,35 @@ class Simple:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ParsedLine:
     """``commands`` in the order of the text; ``unclear``: why they cannot be told, in words."""
 
     commands: tuple[Simple, ...]
     unclear: str = ""
 
 
-def parse(line: str, variables: Mapping[str, str] | None = None) -> Line:
+def parse(line: str, variables: Mapping[str, str] | None = None) -> ParsedLine:
     """Take a command line apart, as ``bash -c`` reads it. ``variables``: values that are known, e.g. HOME and PWD.
 
     Never raises.
     """
     if _CONTROL.search(line):
-        return Line((), t("it contains control characters"))
+        return ParsedLine((), t("it contains control characters"))
     if "\\\n" in line and not re.search(r"['#]|<<|\\\\\n|[;&|<>()$]\\\n|\\\n[;&|<>()]", line):
         # Without quotes and comments, bash takes these out before it reads anything.
         line = line.replace("\\\n", "")
     try:
         raw = line.encode()
     except UnicodeEncodeError:
-        return Line((), t("it is not valid text"))
+        return ParsedLine((), t("it is not valid text"))
     if len(raw) > MAX_LENGTH:
-        return Line((), t("it is too long"))
+        return ParsedLine((), t("it is too long"))
     operators = line.count("&&") + line.count("|") - line.count("||")
     if operators > MAX_LIST or _DEEP.search(line):
-        return Line((), t("it is nested too deeply"))
+        return ParsedLine((), t("it is nested too deeply"))
     tree = _tree(raw)
     if tree is None:
-        return Line((), t("it takes too long to read"))
+        return ParsedLine((), t("it takes too long to read"))
     walk = _Walk(raw.decode("latin-1"))
     walk.variables = {name: (0, value) for name, value in (variables or {}).items()}
     try:
@@ -121,7 +121,7 @@ def parse(line: str, variables: Mapping[str, str] | None = None) -> Line:
         walk.doubts.append(t("a text is evaluated as an array"))
     if not walk.doubts and walk.texts_in_arithmetic():
         walk.doubts.append(t("arithmetic evaluates a text"))
-    return Line(commands, walk.doubts[0] if walk.doubts else "")
+    return ParsedLine(commands, walk.doubts[0] if walk.doubts else "")
 
 
 Folders = tuple[str, ...] | None

@@ -22,17 +22,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools.base import FileChange
-from tools.hashing import sha256
+from tools.files.regular_files import sha256
 from tools.writing import disk
 from tools.writing.disk import Stamp
 from tools.writing.journal import Batch, Journal, Mark, new_batch
-from tools.writing.placing import Moved, clean, in_order, is_backup_untouched, place, put_back
+from tools.writing.placing import ChangedOnDisk, clean, in_order, is_backup_untouched, place, put_back
 from tools.writing.recovery import Recovered, recover
-from tools.writing.turning import Turned, turned
-from tools.writing.turning import in_order as writable_order
+from tools.writing.type_changes import Turned, turned
+from tools.writing.type_changes import in_order as writable_order
 
 __all__ = [
-    "Moved",
+    "ChangedOnDisk",
     "NotUndone",
     "Recovered",
     "read_or_none",
@@ -72,7 +72,7 @@ def read_resolved(path: Path) -> bytes | None:
 
 
 def verify(changes: Sequence[FileChange]) -> None:
-    """Compare the disk with each ``before``. Raises Moved if one differs, OSError if it is unreadable."""
+    """Compare the disk with each ``before``. Raises ChangedOnDisk if one differs, OSError if it is unreadable."""
     _verified(changes, turned(changes))
 
 
@@ -135,7 +135,7 @@ def _check(change: FileChange, deleted: Sequence[Path]) -> None:
     found = disk.look(change.path)
     if found is None:
         if change.before is not None:
-            raise Moved(change.path, "was deleted")
+            raise ChangedOnDisk(change.path, "was deleted")
         return
     if change.before is None:
         for path in deleted:
@@ -155,11 +155,11 @@ def _missing(folder: Path, path: Path, turning: frozenset[Path]) -> list[Path]:
         missing.append(folder)
         folder = folder.parent
     if stat.S_ISLNK(found.st_mode):
-        raise Moved(path, "leads somewhere else now")
+        raise ChangedOnDisk(path, "leads somewhere else now")
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(folder))
     if not disk.leads_here(folder):
-        raise Moved(path, "leads somewhere else now")  # not even a temporary file is to go there
+        raise ChangedOnDisk(path, "leads somewhere else now")  # not even a temporary file is to go there
     return missing
 
 
@@ -195,7 +195,7 @@ def _verified(changes: Sequence[FileChange], turns: Turned) -> list[Stamp | None
         if folder not in folders:
             # A folder of the path may have been swapped for a symlink since the path was resolved.
             if not disk.leads_here(folder):
-                raise Moved(change.path, "leads somewhere else now")
+                raise ChangedOnDisk(change.path, "leads somewhere else now")
             folders.add(folder)
         if change.path in turns.opened or change.path in emptied:
             stamps.append(None)  # the file above it, or the files in it, are compared
@@ -204,10 +204,10 @@ def _verified(changes: Sequence[FileChange], turns: Turned) -> list[Stamp | None
             found = disk.read_stamped(change.path, follow=False)
         except OSError as error:
             if change.path.is_symlink():
-                raise Moved(change.path, "leads somewhere else now") from error
+                raise ChangedOnDisk(change.path, "leads somewhere else now") from error
             raise
         if (None if found is None else found[0]) != change.before:
-            raise Moved(change.path, "changed")
+            raise ChangedOnDisk(change.path, "changed")
         stamps.append(None if found is None else found[1])
     return stamps
 
@@ -218,14 +218,14 @@ def _check_emptied(emptied: Mapping[Path, Path], turns: Turned) -> None:
         if disk.is_folder(folder):
             inside = (folder / name for name in disk.names_in(folder))
             if any(path not in turns.closed and path not in emptied for path in inside):
-                raise Moved(target, "got another file in it")
+                raise ChangedOnDisk(target, "got another file in it")
 
 
 def _check_backups(batch: Batch, stamps: Sequence[Stamp | None]) -> None:
     """An editor that had a file open while it was replaced has written into the backup: its text must win."""
     for item, stamp in zip(batch.items, stamps, strict=True):
         if stamp is not None and not is_backup_untouched(item, stamp):
-            raise Moved(item.path, "changed")
+            raise ChangedOnDisk(item.path, "changed")
 
 
 def _roll_back(batch: Batch, record: Journal | None, error: BaseException, *, placed: bool) -> None:

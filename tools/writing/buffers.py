@@ -18,8 +18,8 @@ from pathlib import Path
 
 from tools.base import FileChange, Files, ToolError
 from tools.localization import t
-from tools.open_files import OpenFile
-from tools.text import Text, decode
+from tools.ports import OpenFile
+from tools.text.decoding import Text, decode
 from tools.writing import atomic
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -40,7 +40,7 @@ class Buffered:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class BufferRename:
     """A file that is renamed in its editor, so that its tab follows; what is new in it is written on disk then."""
 
     source: FileChange
@@ -61,7 +61,7 @@ class Parts:
 
     on_disk: Sequence[FileChange]
     buffered: Sequence[Buffered] = ()
-    moved: Sequence[Moved] = ()
+    moved: Sequence[BufferRename] = ()
 
 
 def as_saved(on_disk: bytes | None, unsaved: str) -> bytes:
@@ -77,7 +77,7 @@ def split(plan: Sequence[FileChange], names: Mapping[Path, str], files: Files) -
     """
     on_disk: list[FileChange] = []
     buffered: list[Buffered] = []
-    moved: list[Moved] = []
+    moved: list[BufferRename] = []
     sources = {change.path for change in plan if change.after is None}
     follow = {
         change.moved_from: change
@@ -90,7 +90,7 @@ def split(plan: Sequence[FileChange], names: Mapping[Path, str], files: Files) -
         if open_file is not None and open_file.refusal:
             raise ToolError(open_file.refusal)
         if change.path in follow:
-            moved.append(Moved(change, follow[change.path]))
+            moved.append(BufferRename(change, follow[change.path]))
         elif change.path in followed:
             continue
         elif open_file is None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from tools.base import ChangeKind
+from tools.json_access import mapping
 from tools.writing import disk
 
 Mark = Literal["commit", "undo", "done"]
@@ -198,7 +199,7 @@ def _object(line: bytes) -> dict[str, Any]:
         value: object = json.loads(line)
     except (ValueError, RecursionError):
         return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    return mapping(value)
 
 
 def _add(batch: Batch, line: dict[str, Any], number: int) -> None:

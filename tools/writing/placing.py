@@ -15,7 +15,7 @@ from tools.writing.disk import Stamp
 from tools.writing.journal import Batch, Item
 
 
-class Moved(Exception):
+class ChangedOnDisk(Exception):
     """The file on disk is not the one the change was planned on."""
 
     def __init__(self, path: Path, what: str) -> None:
@@ -44,7 +44,7 @@ class Undone:
 
 def in_order(batch: Batch) -> Iterator[Item]:
     """The items, as they are to be placed. What turns from a file into a folder, or from a folder into a file, does so
-    in between, when all that is deleted is gone (see ``tools.writing.turning``). Raises OSError, Moved."""
+    in between, when all that is deleted is gone (see ``tools.writing.type_changes``). Raises OSError, Moved."""
     has_turned = False
     for item in batch.items:
         if item.kind != "delete" and not has_turned:
@@ -57,7 +57,7 @@ def _turn(batch: Batch) -> None:
     for folder, _ in batch.emptied:
         if not disk.remove_folder(folder):
             made = (item.path for item in batch.items if item.path in (folder, *folder.parents))
-            raise Moved(next(made, folder), "got another file in it")
+            raise ChangedOnDisk(next(made, folder), "got another file in it")
     for folder in batch.late_folders():
         disk.make_folder(folder)
 
@@ -79,12 +79,12 @@ def place(item: Item, stamp: Stamp | None, *, alone: bool) -> None:
     """
     # Once more, just before: between the comparison and here, a folder of the path may have become a link.
     if not disk.leads_here(item.path.parent):
-        raise Moved(item.path, "leads somewhere else now")
+        raise ChangedOnDisk(item.path, "leads somewhere else now")
     if item.kind == "create":
         try:
             disk.move_new(item.temp, item.path)
         except FileExistsError as error:
-            raise Moved(item.path, "was created by somebody else") from error
+            raise ChangedOnDisk(item.path, "was created by somebody else") from error
     elif item.kind == "update":
         if not alone:
             _back_up(item, stamp)
@@ -128,7 +128,7 @@ def _compare(item: Item, stamp: Stamp | None) -> None:
         found = disk.look(item.backup)
         same = found is not None and Stamp.of(found) == stamp
     if not same:
-        raise Moved(item.path, "changed")
+        raise ChangedOnDisk(item.path, "changed")
 
 
 # -- back --

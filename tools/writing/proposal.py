@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from tools.base import Diff, FileChange, ProposedFile, ToolError
-from tools.diff import hunk_spans, of_change, opcodes, shown_name
+from tools.diff.unified_diff import hunk_spans, of_change, opcodes, shown_name
 from tools.localization import t
-from tools.text import decode, line_end_at, splice_bytes, split_lines
+from tools.text.decoding import decode, line_end_at, splice_bytes, split_lines
 
 
 def propose(plan: Sequence[FileChange], names: Mapping[Path, str]) -> tuple[ProposedFile, ...]:

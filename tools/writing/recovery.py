@@ -11,7 +11,7 @@ from typing import Literal
 from tools.localization import t
 from tools.writing import disk
 from tools.writing.journal import Batch, Item, Journal, left_behind
-from tools.writing.placing import Moved, Undone, clean, digest, in_order, place, put_back
+from tools.writing.placing import ChangedOnDisk, Undone, clean, digest, in_order, place, put_back
 
 Outcome = Literal["completed", "undone", "untouched", "failed"]
 _MAX_NAMED = 3
@@ -86,7 +86,7 @@ def _forward(record: Journal, batch: Batch) -> Recovered:
                 place(item, None, alone=False)
             else:
                 disk.remove(item.temp)
-    except (OSError, Moved):
+    except (OSError, ChangedOnDisk):
         return _back(record, batch)
     for folder in {item.path.parent for item in batch.items}:
         disk.sync_folder(folder)

@@ -36,7 +36,7 @@ class WindowMessage:
 
 
 @dataclass(slots=True)
-class Answer:
+class CallWithResult:
     """A call and its result. Never changed; not frozen, because making it is quicker so."""
 
     call: ToolCallPart
@@ -78,7 +78,7 @@ class Block:
     """Of the stored message; of a note, that of the first message it stands for."""
     parts: tuple[Part, ...]
     """In the order of the message, the calls among them."""
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[CallWithResult, ...] = ()
     """One for each call in ``parts``, in the same order."""
     kind: Kind = "message"
     stored: bool = True
@@ -164,7 +164,7 @@ class Block:
         kept = tuple(answer for at, answer in enumerate(self.answers) if at in wanted)
         return self.but(parts=tuple(parts), answers=kept, kind=kind)
 
-    def with_results(self, key: object, change: Callable[[Answer], Answer]) -> Block:
+    def with_results(self, key: object, change: Callable[[CallWithResult], CallWithResult]) -> Block:
         """This block with other results; ``key`` says which change. Made once."""
         found = self.make(key, lambda: self.but(answers=tuple(map(change, self.answers))))
         assert found is not None

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from daemon.context.instructions import instruction_block
 from daemon.context.profiles import RESULT_KEPT, RESULT_LIMIT
-from daemon.context.windowing.blocks import Answer, Block, note
-from daemon.context.windowing.pairing import Compaction, Reader
+from daemon.context.windowing.blocks import Block, CallWithResult, note
+from daemon.context.windowing.pairing import Compaction, MessageReader
 from daemon.model.messages import NotePart, TextPart
-from tools.cutting import head, tail
+from tools.text.truncate import head, tail
 
 
-def since_compaction(reader: Reader) -> list[Block]:
+def since_compaction(reader: MessageReader) -> list[Block]:
     """All blocks, or those of the last complete compaction, the kept ones, and what came after.
 
     Compactions that a crash cut off count as nothing.
@@ -33,7 +33,7 @@ def results_cut(block: Block) -> Block:
     return block.with_results("cut", _cut)
 
 
-def _cut(answer: Answer) -> Answer:
+def _cut(answer: CallWithResult) -> CallWithResult:
     result = answer.result
     if result is None or len(result.content) <= RESULT_LIMIT:
         return answer
@@ -47,7 +47,7 @@ def _cut(answer: Answer) -> Answer:
     return replace(answer, result=result.model_copy(update={"content": cut}))
 
 
-def _rules_left(reader: Reader, done: Compaction) -> list[Block]:
+def _rules_left(reader: MessageReader, done: Compaction) -> list[Block]:
     """The folders' instructions among what is no longer there, as far as they were not carried over."""
     if not reader.has_rules:
         return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from daemon.context.windowing.blocks import Answer, Block, Rules
+from daemon.context.windowing.blocks import Block, CallWithResult, Rules
 from daemon.context.windowing.standing import Standing, Standings
 from daemon.model.goals import Goal
 
@@ -73,7 +73,7 @@ class GoalCompaction:
             self._out[at] = self._summary(root, sequence, tuple(self._rules.get(root_id, {}).items()))
         return self._out
 
-    def _keep_rules(self, root: Goal, answers: Sequence[Answer]) -> None:
+    def _keep_rules(self, root: Goal, answers: Sequence[CallWithResult]) -> None:
         if not self._has_rules:
             return
         for answer in answers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from daemon.model.goals import Goal
 from daemon.model.tags import attribute, plain
 from daemon.plan.tree import PlanTree
-from tools.cutting import head
+from tools.text.truncate import head
 
 MAX_SUMMARY_NOTE = 24_000
 """Characters: with more than this, the summaries of goals below the ended one are cut."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from daemon.context.instructions import METADATA_KEY
-from daemon.context.windowing.blocks import Answer, Block
+from daemon.context.windowing.blocks import Block, CallWithResult
 from daemon.model.messages import (
     CompactionPart,
     Message,
@@ -33,7 +33,7 @@ class Compaction:
     """How many blocks stood before it."""
 
 
-class Reader:
+class MessageReader:
     """Reads a session's messages one after the other, so that one that goes on is read on, not anew."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Reader:
         self.has_rules = False
         """Some result showed instruction files."""
         self._callers: dict[str, int] = {}
-        self._open: dict[str, Answer] = {}
+        self._open: dict[str, CallWithResult] = {}
         """The calls of the last message, as long as results may follow."""
         self._triple: dict[str, Message] = {}
         self._before = 0
@@ -92,7 +92,7 @@ class Reader:
         at = len(self.blocks)
         for call in calls:
             self._callers[call.id] = at
-            self._open[call.id] = Answer(call, None, goal_id, None)
+            self._open[call.id] = CallWithResult(call, None, goal_id, None)
         self.blocks.append(Block("assistant", goal_id, message.sequence, parts))
 
     def _answer(self, message: Message) -> None:
@@ -106,11 +106,11 @@ class Reader:
         waits = self._open.get(call_id)
         if waits is not None:
             if waits.result is None:
-                self._open[call_id] = Answer(waits.call, result, message.goal_id, message.sequence)
+                self._open[call_id] = CallWithResult(waits.call, result, message.goal_id, message.sequence)
         elif (at := self._callers.get(call_id)) is not None:
             self._close()
             block = self.blocks[at]
-            late = Answer(block.answers[0].call, result, message.goal_id, message.sequence)
+            late = CallWithResult(block.answers[0].call, result, message.goal_id, message.sequence)
             self.blocks[at] = block.but(
                 answers=tuple(
                     replace(late, call=answer.call)

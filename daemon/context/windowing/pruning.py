@@ -12,7 +12,7 @@ from daemon.context.profiles import (
     ContextProfile,
 )
 from daemon.context.tokens import estimate_tokens, part_tokens
-from daemon.context.windowing.blocks import CLEARED, Answer, Block
+from daemon.context.windowing.blocks import CLEARED, Block, CallWithResult
 from daemon.model.messages import ToolResultPart
 
 
@@ -29,7 +29,7 @@ def results_cleared(blocks: Sequence[Block], sequences: frozenset[int]) -> list[
     return found
 
 
-def _cleared(answer: Answer, gone: frozenset[int | None]) -> Answer:
+def _cleared(answer: CallWithResult, gone: frozenset[int | None]) -> CallWithResult:
     if answer.result is None or answer.sequence not in gone:
         return answer
     result = answer.result.model_copy(update={"content": CLEARED, "images": ()})
@@ -59,7 +59,7 @@ def to_prune(blocks: Sequence[Block], profile: ContextProfile) -> tuple[tuple[in
     return tuple(sorted(found)), freed
 
 
-def _freed(answer: Answer, profile: ContextProfile) -> int:
+def _freed(answer: CallWithResult, profile: ContextProfile) -> int:
     if answer.result is None or answer.cleared or answer.call.name in profile.prune_protected_tools:
         return 0
     cleared = part_tokens(ToolResultPart(tool_call_id="", name="", content=CLEARED))

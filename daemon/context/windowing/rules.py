@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from daemon.context.instructions import instruction_block
-from daemon.context.windowing.blocks import Answer, Block
+from daemon.context.windowing.blocks import Block, CallWithResult
 from daemon.model.messages import NotePart
 
 MakeNote = Callable[[Block, str], Block]
@@ -53,7 +53,7 @@ def _repeated(block: Block, texts: Mapping[int, str]) -> Block:
     return found
 
 
-def _with_text(answer: Answer, text: str | None) -> Answer:
+def _with_text(answer: CallWithResult, text: str | None) -> CallWithResult:
     if answer.result is None or not text:
         return answer
     content = f"{answer.result.content}\n\n{text}"

@@ -17,7 +17,7 @@ from daemon.model.goals import Goal, GoalTree
 from daemon.model.traces import FORMAT
 from daemon.store.base import NewerFormat, StoreError
 from daemon.store.files import FileTraceStore
-from daemon.store.migrations import STEPS, Formats, Record, Step
+from daemon.store.migrations import STEPS, Formats, Migration, Record
 from tests.fakes.stores import ID, NOW, added, created, message, started, trace
 
 KEPT = Path(__file__).with_name("formats")
@@ -52,13 +52,13 @@ def test_an_old_trace_is_read_whole_from_its_files_and_from_its_log(tmp_path: Pa
     assert store.append(started("more", old.name)).event_id == store.last_event_id(old.name) == 36
 
 
-def renamed(old: str, new: str) -> Step:
+def renamed(old: str, new: str) -> Migration:
     """A step that calls a field of each kind of record otherwise."""
 
     def rename(record: Record) -> Record:
         return {new if name == old else name: value for name, value in record.items()}
 
-    return Step(trace=rename, goal_tree=rename, message=rename, event=rename)
+    return Migration(trace=rename, goal_tree=rename, message=rename, event=rename)
 
 
 LATER = Formats(3, {1: renamed("subject", "heading"), 2: renamed("heading", "title")})

@@ -16,7 +16,7 @@ from tests.fakes.waiting import until
 from tools.base import PermissionDenied, ToolError
 from tools.bash import BashInput, BashTool
 from tools.job import JobInput, JobTool
-from tools.jobs import Job
+from tools.ports import Job
 
 ENDED: list[tuple[str, int | None, bool]] = []
 

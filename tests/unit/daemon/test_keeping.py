@@ -14,7 +14,7 @@ from daemon.store.archive import export_trace
 from daemon.store.base import StoreError, UnknownTrace
 from daemon.store.files import FileTraceStore
 from daemon.store.own import OwnSessions
-from daemon.store.pruning import Limits
+from daemon.store.pruning import PruneLimits
 from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.fakes.models import Call
 from tests.fakes.stored_traces import ID, NOW, write_trace
@@ -38,7 +38,7 @@ def left(bench: Bench) -> list[str]:
 async def test_old_sessions_are_deleted_and_are_no_longer_ours(tmp_path: Path) -> None:
     async with daemon(tmp_path, "one", "two", "three") as bench:
         ids = [await worked(bench) for _ in range(3)]
-        done = await bench.core.keeping.prune(Limits(keep=1))
+        done = await bench.core.keeping.prune(PruneLimits(keep=1))
         assert [one.stored.trace_id for one in done.deleted] == ids[:2]
         assert (done.kept, left(bench)) == (1, [ids[2]])
         assert [bench.core.is_foreign(trace_id) for trace_id in ids] == [True, True, False]
@@ -51,18 +51,22 @@ async def test_a_repositorys_traces_cost_no_session_of_the_persons(tmp_path: Pat
         ids = [await worked(bench) for _ in range(2)]
         for name in ("z0", "z1", "z2"):
             write_trace(bench.core.store, name, created=datetime(9999, 1, 1, tzinfo=UTC), text="x" * 9000)
-        for limits in (Limits(keep=2), Limits(max_mb=1e-6, keep=2), Limits(keep=2, keep_days=1e-9)):
+        for limits in (
+            PruneLimits(keep=2),
+            PruneLimits(max_mb=1e-6, keep=2),
+            PruneLimits(keep=2, keep_days=1e-9),
+        ):
             await bench.core.keeping.prune(limits)
             assert set(ids) < set(left(bench))
         assert len(left(bench)) == 4
-        await bench.core.keeping.prune(Limits(keep=1))
+        await bench.core.keeping.prune(PruneLimits(keep=1))
         assert ids[1] in left(bench)
 
 
 async def test_a_dry_run_deletes_nothing(tmp_path: Path) -> None:
     async with daemon(tmp_path, "one", "two") as bench:
         ids = [await worked(bench) for _ in range(2)]
-        done = await bench.core.keeping.prune(Limits(keep=1), dry_run=True)
+        done = await bench.core.keeping.prune(PruneLimits(keep=1), dry_run=True)
         assert [one.stored.trace_id for one in done.deleted] == ids[:1]
         assert done.freed > 0
         assert sorted(left(bench)) == ids
@@ -74,7 +78,7 @@ async def test_one_that_somebody_looks_at_stays(tmp_path: Path) -> None:
         first = await worked(bench)
         await worked(bench)
         bench.core.bus.subscribe(first, bench.heard.append)
-        done = await bench.core.keeping.prune(Limits(keep=1))
+        done = await bench.core.keeping.prune(PruneLimits(keep=1))
         assert (done.deleted, done.kept) == ((), 2)
         with pytest.raises(InUse, match="somebody works on it or looks at it"):
             await bench.core.keeping.rebuild(first)
@@ -87,7 +91,7 @@ async def test_one_that_is_at_work_stays_also_while_it_waits_for_an_answer(tmp_p
         turn = prompted(session, "write it")
         await bench.asked()
         await worked(bench)  # so that it is not the newest
-        done = await bench.core.keeping.prune(Limits(keep=1))
+        done = await bench.core.keeping.prune(PruneLimits(keep=1))
         assert (done.deleted, done.kept) == ((), 2)
         with pytest.raises(InUse):
             await bench.core.keeping.rebuild(session.session_id)
@@ -128,7 +132,7 @@ async def test_nobody_opens_a_session_while_its_record_is_deleted(
             delete(trace_id)
 
         monkeypatch.setattr(bench.core.store, "delete", slow)
-        pruning = asyncio.create_task(bench.core.keeping.prune(Limits(keep=1)))
+        pruning = asyncio.create_task(bench.core.keeping.prune(PruneLimits(keep=1)))
         await until(deleting.is_set)
         try:
             with pytest.raises(InUse, match="try again"):
@@ -153,7 +157,7 @@ async def test_one_that_cannot_be_deleted_is_told_and_the_others_go(
             delete(trace_id)
 
         monkeypatch.setattr(bench.core.store, "delete", failing)
-        done = await bench.core.keeping.prune(Limits(keep=1))
+        done = await bench.core.keeping.prune(PruneLimits(keep=1))
         assert [one.stored.trace_id for one in done.deleted] == [ids[1]]
         assert done.problems == ("it is in the way",)
 
@@ -189,9 +193,9 @@ async def test_one_that_is_only_watched_stays(tmp_path: Path) -> None:
         write_trace(store, trace_id)
     async with daemon(tmp_path, check=False) as bench:
         bench.core.bus.subscribe(ID, bench.heard.append)  # as the WebSocket does, which opens no session
-        assert (await bench.core.keeping.prune(Limits(keep=1))).deleted == ()
+        assert (await bench.core.keeping.prune(PruneLimits(keep=1))).deleted == ()
         bench.core.bus.unsubscribe(bench.heard.append)
-        assert len((await bench.core.keeping.prune(Limits(keep=1))).deleted) == 1
+        assert len((await bench.core.keeping.prune(PruneLimits(keep=1))).deleted) == 1
 
 
 async def test_without_a_limit_nothing_is_deleted(tmp_path: Path) -> None:
@@ -213,7 +217,7 @@ async def test_what_is_imported_is_foreign_even_if_it_was_ours(tmp_path: Path) -
         with pytest.raises(StoreError, match="already"):
             await bench.core.keeping.take_in(archive)
         assert not bench.core.is_foreign(session_id)
-        await bench.core.keeping.prune(Limits(keep=1))  # it is the newest: it stays
+        await bench.core.keeping.prune(PruneLimits(keep=1))  # it is the newest: it stays
         bench.core.store.delete(session_id)
         with pytest.raises(InUse, match="open in the daemon"):
             await bench.core.keeping.take_in(archive)
@@ -242,7 +246,7 @@ async def test_links_of_a_trace_that_came_with_the_folder_are_not_written_throug
     meta.unlink()
     meta.symlink_to(tmp_path / "mine.json")
     keeping = Keeping(
-        store, OwnSessions(tmp_path / "home", tmp_path), lambda: datetime.now(UTC), limits=Limits
+        store, OwnSessions(tmp_path / "home", tmp_path), lambda: datetime.now(UTC), limits=PruneLimits
     )
     with pytest.raises(StoreError, match="links"):
         await keeping.rebuild(ID)
@@ -263,7 +267,7 @@ def test_a_session_that_is_gone_is_taken_off_the_list(tmp_path: Path) -> None:
 async def test_the_session_used_last_is_known_whatever_the_clock_says(tmp_path: Path) -> None:
     store = FileTraceStore(tmp_path / ".trace")
     own = OwnSessions(tmp_path / "home", tmp_path)
-    keeping = Keeping(store, own, lambda: datetime.now(UTC), limits=Limits)
+    keeping = Keeping(store, own, lambda: datetime.now(UTC), limits=PruneLimits)
     assert await keeping.last_used() == ("", None)
     write_trace(store)
     own.add(ID)
@@ -311,8 +315,8 @@ async def test_the_session_used_last_is_not_pruned(tmp_path: Path) -> None:
         own.add(trace_id)
     first = min(ID, OTHER)
     own.use(first)
-    keeping = Keeping(store, own, lambda: datetime.now(UTC), limits=Limits)
-    pruned = await keeping.prune(Limits(keep_days=1e-9))
+    keeping = Keeping(store, own, lambda: datetime.now(UTC), limits=PruneLimits)
+    pruned = await keeping.prune(PruneLimits(keep_days=1e-9))
     assert first not in [one.stored.trace_id for one in pruned.deleted]
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.redaction import Redactor, is_redacted
+from tools.redaction.redactor import Redactor, is_redacted
 
 DICE = random.Random(5)
 

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from daemon.files.eyes import NoEyes, OpenEyes
-from lsp_bridge.branch_eyes import BranchEyes, CopyEyes
-from lsp_bridge.diagnostics import ServerDiagnostics
-from lsp_bridge.language.choice import Choice
-from lsp_bridge.language.server import LanguageServer
-from lsp_bridge.language.servers import LanguageServers
-from lsp_bridge.language.specs import Command, ServerSpec
-from lsp_bridge.language.specs.defaults import DEFAULT_SPECS
-from lsp_bridge.language.timing import Timing
+from lsp_bridge.language_client.diagnostics.service import ServerDiagnostics
+from lsp_bridge.language_client.language_services import BranchEyes, CopyEyes
+from lsp_bridge.language_client.pool.server_choice import ServerChoice
+from lsp_bridge.language_client.pool.server_pool import LanguageServers
+from lsp_bridge.language_client.server.fresh_answers import Timing
+from lsp_bridge.language_client.server.language_server import LanguageServer
+from lsp_bridge.language_client.specs import Command, ServerSpec
+from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
 from tests.fakes.language_workspace import FAKE, HANG_S, SOON, eventually, fake_spec, process_lives
 from tools.language import DiagnosticsReport, Position
 
@@ -60,8 +60,8 @@ async def change(eyes: CopyEyes, path: Path, text: str) -> DiagnosticsReport:
     return await asyncio.wait_for(run.report(), HANG_S)
 
 
-def chosen(*specs: ServerSpec, timing: Timing = SOON, trusted: bool = False) -> Callable[[], Choice]:
-    choice = Choice(specs, timing, "hint", trusted)
+def chosen(*specs: ServerSpec, timing: Timing = SOON, trusted: bool = False) -> Callable[[], ServerChoice]:
+    choice = ServerChoice(specs, timing, "hint", trusted)
     return lambda: choice
 
 

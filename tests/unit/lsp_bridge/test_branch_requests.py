@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.handshake import (
+from lsp_bridge.protocol.handshake import (
     BUSY,
     HISTORY_CONFLICT,
     INVALID_PARAMS,
@@ -19,8 +19,8 @@ from lsp_bridge.handshake import (
     UNKNOWN_BRANCH,
     UNKNOWN_SESSION,
 )
-from lsp_bridge.protocol import REQUESTS
-from lsp_bridge.sealed import CHANGES
+from lsp_bridge.protocol.methods import REQUESTS
+from lsp_bridge.server.requests.validation import CHANGES
 from tests.fakes.branches import BranchModels, explore, repository
 from tests.fakes.bridge import Raw, served
 from tests.fakes.models import Call, Step

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from daemon.provider.choose import Choice
-from lsp_bridge.requests import ClientState
-from lsp_bridge.server import Bridge
+from daemon.provider.choose import ModelChoice
+from lsp_bridge.server.connection import Bridge
+from lsp_bridge.server.requests.client_state import ClientState
 
 
-async def no_model(env: dict[str, str], configured: str | None) -> Choice:
+async def no_model(env: dict[str, str], configured: str | None) -> ModelChoice:
     raise NotImplementedError
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from daemon.provider.base import ModelRequest
-from lsp_bridge.handshake import BUSY, CONFIG_BROKEN, INVALID_PARAMS, UNKNOWN_SESSION
+from lsp_bridge.protocol.handshake import BUSY, CONFIG_BROKEN, INVALID_PARAMS, UNKNOWN_SESSION
 from tests.fakes.bridge import Door, Raw, served
 from tests.fakes.models import Call, Hold, Step
 

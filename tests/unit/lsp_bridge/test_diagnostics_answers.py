@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge.language.answers import Answers, Settling
+from lsp_bridge.language_client.server.fresh_answers import Answers, Settling
 
 FILE, OTHER = Path("/w/a"), Path("/w/b")
 BAD = ({"message": "bad"},)

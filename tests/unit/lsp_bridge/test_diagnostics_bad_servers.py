@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge.language.specs import Command, ServerSpec
-from lsp_bridge.language.timing import Timing
+from lsp_bridge.language_client.server.fresh_answers import Timing
+from lsp_bridge.language_client.specs import Command, ServerSpec
 from tests.fakes.language_workspace import (
     HANG_S,
     HASTY,

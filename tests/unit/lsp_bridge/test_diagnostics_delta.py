@@ -6,8 +6,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lsp_bridge.language.delta import map_lines, new_problems
-from lsp_bridge.language.source_text import character_column, lines_of
+from lsp_bridge.language_client.diagnostics.diagnostics_diff import map_lines, new_problems
+from lsp_bridge.language_client.text.positions import character_column, lines_of
 from tools.base import Problem
 
 FILE = Path("/w/a.py")

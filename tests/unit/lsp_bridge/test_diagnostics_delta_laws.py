@@ -8,8 +8,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_bridge.language.delta import map_lines, new_problems
-from lsp_bridge.language.source_text import lines_of
+from lsp_bridge.language_client.diagnostics.diagnostics_diff import map_lines, new_problems
+from lsp_bridge.language_client.text.positions import lines_of
 from tools.language import Problem
 
 PATH = Path("/w/a.py")

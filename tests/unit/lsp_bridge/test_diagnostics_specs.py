@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge.language.specs import (
+from lsp_bridge.language_client.specs import (
     Command,
     LookUp,
-    Place,
     ServerSpec,
     Setup,
+    SetupContext,
     find_server,
     look_up,
     safe_environment,
     safe_path,
 )
-from lsp_bridge.language.specs.defaults import DEFAULT_SPECS
-from lsp_bridge.language.specs.finding import ignored_programs
+from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
+from lsp_bridge.language_client.specs.discovery import ignored_programs
 
 SPEC = ServerSpec("s", {".x": "x"}, (Command("first", ("one-ls", "--stdio")), Command("second", ("two-ls",))))
 
@@ -69,7 +69,7 @@ def test_a_server_that_cannot_be_set_up_safely_is_not_found(places: tuple[Path, 
     workspace, own, usr = places
     program(usr, "one-ls")
 
-    def unsafe(place: Place) -> Setup | None:
+    def unsafe(place: SetupContext) -> Setup | None:
         assert place.executable == usr / "one-ls"
 
     spec = ServerSpec("s", {".x": "x"}, SPEC.commands, unsafe)
@@ -99,7 +99,7 @@ def test_pyright_is_told_an_interpreter_outside_the_workspace(tmp_path: Path) ->
     (workspace / ".venv" / "pyvenv.cfg").write_text("", encoding="ascii")
     packages = workspace / ".venv" / "lib" / "python3.12" / "site-packages"
     packages.mkdir(parents=True)
-    setup = spec.configure(Place(workspace, usr / "basedpyright-langserver", str(usr)))
+    setup = spec.configure(SetupContext(workspace, usr / "basedpyright-langserver", str(usr)))
     assert isinstance(setup, Setup)
     assert setup.settings["python"]["pythonPath"] == str(python)
     assert setup.settings["basedpyright"]["analysis"]["extraPaths"] == [str(packages)]
@@ -220,7 +220,7 @@ def test_pyright_asks_the_interpreter_of_a_trusted_project(places: tuple[Path, P
     python = program(workspace / "venv" / "bin", "python")
     (workspace / "venv" / "pyvenv.cfg").write_text("", encoding="ascii")
     setup = default("pyright").configure(
-        Place(workspace, usr / "pyright-langserver", str(usr), root, trusted=True)
+        SetupContext(workspace, usr / "pyright-langserver", str(usr), root, trusted=True)
     )
     assert isinstance(setup, Setup)
     assert setup.settings["python"]["pythonPath"] == str(python)

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.language.problems import severe, to_problems
-from lsp_bridge.language.registrations import Registrations
-from lsp_bridge.language.rpc_errors import MethodNotFound, ServerError
-from lsp_bridge.language.source_text import MAX_SOURCE_BYTES, read_source
-from lsp_bridge.language.watch_globs import Glob, watchers_of
+from lsp_bridge.language_client.connection.framing import MethodNotFound, ServerError
+from lsp_bridge.language_client.server.registrations import Registrations
+from lsp_bridge.language_client.text.positions import MAX_SOURCE_BYTES, read_source
+from lsp_bridge.language_client.text.problems import severe, to_problems
+from lsp_bridge.language_client.text.watch_globs import WatchGlob, watchers_of
 
 FILE = Path("/w/a.py")
 SETTINGS = {"python": {"analysis": {"mode": "x"}}}
@@ -66,7 +66,7 @@ def test_an_endless_message_is_cut() -> None:
     ],
 )
 def test_globs(glob: str, path: str, matches: bool) -> None:
-    assert Glob(glob).matches(path) == matches
+    assert WatchGlob(glob).matches(path) == matches
 
 
 def test_watchers_know_their_folder_and_kinds() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge import disk_text
-from lsp_bridge.disk_text import shows
+from lsp_bridge.server.documents import disk_text
+from lsp_bridge.server.documents.disk_text import shows
 from tests.fakes.buffers import Editor
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import types
 
-from lsp_bridge.text_edits import text_edits
+from lsp_bridge.server.documents.writer import text_edits
 from tests.fakes.bridge import Door, Raw, served
 from tests.fakes.lsp_editor import CAPABILITIES, Editor, attached, results
 from tests.fakes.models import Call

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from lsprotocol import types
 
-from lsp_bridge.documents import OpenDocuments
+from lsp_bridge.server.documents.open_documents import OpenDocuments
 from tests.fakes.buffers import Deaf, Editor
 
 
@@ -216,7 +216,7 @@ def test_typing_reads_nothing_from_disk(path: Path, monkeypatch: pytest.MonkeyPa
         reads.append(path)
         return [False]
 
-    monkeypatch.setattr("lsp_bridge.documents.shows", read)
+    monkeypatch.setattr("lsp_bridge.server.documents.open_documents.shows", read)
     for column in range(50):
         editor.type(0, column, "x")
     assert reads == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from daemon.files.seen import SessionFiles
-from lsp_bridge.attached_editors import AttachedEditors
+from lsp_bridge.server.documents.attached_editors import AttachedEditors
 from tests.fakes.buffers import Editor
 from tests.fakes.tool_context import fake_context
 from tools.grep import GrepInput, GrepTool

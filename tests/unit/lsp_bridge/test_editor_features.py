@@ -13,14 +13,12 @@ from lsprotocol import types
 
 from daemon.model.permissions import FileDiff, PermissionRequest, Rule
 from daemon.model.tags import OURS, plain
-from lsp_bridge.editor.actions import code_actions
-from lsp_bridge.editor.arguments import Point, Problem, Span
-from lsp_bridge.editor.decisions import Decisions
-from lsp_bridge.editor.hunks import landing, parts
-from lsp_bridge.editor.names import COMMANDS, EXPLAIN, FIX
-from lsp_bridge.editor.prompts import MOST_LINES, MOST_PROBLEMS, excerpt, one_line, prompt, reference
+from lsp_bridge.server.editor.code_actions import code_actions
+from lsp_bridge.server.editor.command_arguments import COMMANDS, EXPLAIN, FIX, GivenProblem, LspRange, Point
+from lsp_bridge.server.editor.hunk_decisions import Decisions, landing, parts
+from lsp_bridge.server.editor.prompts import MOST_LINES, MOST_PROBLEMS, excerpt, one_line, prompt, reference
 from tools.base import FileChange, ProposedFile
-from tools.diff import unified
+from tools.diff.unified_diff import unified
 
 BASE = "".join(f"line {number}\n" for number in range(1, 31))
 AFTER = BASE.replace("line 3\n", "third\n").replace("line 20\n", "").replace("line 30\n", "line 30\nlast\n")
@@ -116,7 +114,7 @@ TRICKS = st.sampled_from(
 
 @given(st.lists(st.one_of(TRICKS, st.text(max_size=8)), max_size=12).map("".join))
 def test_neither_a_problem_nor_a_file_can_leave_its_block_or_make_a_tag(text: str) -> None:
-    problem = Problem(message=text, source=text, code=text)
+    problem = GivenProblem(message=text, source=text, code=text)
     made = prompt(FIX, reference(text, 0, 0), excerpt(text, text, 0, 5, around=True), [problem])
     assert plain(made) == made
     assert re.fullmatch(
@@ -128,7 +126,7 @@ def test_neither_a_problem_nor_a_file_can_leave_its_block_or_make_a_tag(text: st
 
 def test_what_is_long_is_cut() -> None:
     text = "x" * 10_000 + "\n" + "y\n" * 10_000
-    problems = [Problem(message="m" * 9_000)] * 200
+    problems = [GivenProblem(message="m" * 9_000)] * 200
     made = prompt(FIX, "@a:1", excerpt("a", text, 0, 10**9, around=False), problems)
     assert len(made) < 60_000
     assert f"and {200 - MOST_PROBLEMS} more" in made
@@ -142,9 +140,12 @@ def test_an_excerpt_has_the_lines_of_the_problem_with_some_around_and_never_leav
 
 
 def test_an_explanation_changes_nothing_and_says_where() -> None:
-    span = Span(start=Point(line=2), end=Point(line=2))
+    span = LspRange(start=Point(line=2), end=Point(line=2))
     made = prompt(
-        EXPLAIN, "@a.py:3", excerpt("a.py", BASE, 2, 2, around=True), [Problem(message="odd", range=span)]
+        EXPLAIN,
+        "@a.py:3",
+        excerpt("a.py", BASE, 2, 2, around=True),
+        [GivenProblem(message="odd", range=span)],
     )
     assert made.startswith("Explain this problem in @a.py:3. Change nothing.")
     assert "> error in line 3: odd" in made

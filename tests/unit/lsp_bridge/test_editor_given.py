@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.model.tags import plain
-from lsp_bridge.editor.arguments import About, Point, Problem, Span
-from lsp_bridge.editor.given import MESSAGE, MOST, code_action_params, problem
-from lsp_bridge.editor.names import EXPLAIN
-from lsp_bridge.editor.prompts import exact, prompt, reference, withheld
+from lsp_bridge.server.editor.command_arguments import EXPLAIN, About, GivenProblem, LspRange, Point
+from lsp_bridge.server.editor.prompts import exact, prompt, reference, withheld
+from lsp_bridge.server.editor.sanitize import MESSAGE, MOST, code_action_params, problem
 from tests.examples import in_full
 
 HERE = {"start": {"line": 3, "character": 0}, "end": {"line": 3, "character": 1}}
@@ -104,7 +103,7 @@ def test_whatever_comes_is_taken_without_an_exception(raw: Any) -> None:
     code_action_params(raw)
     made = problem(raw)
     if made is not None:
-        Problem.model_validate(made)
+        GivenProblem.model_validate(made)
 
 
 @given(st.text(st.characters(codec=None), min_size=1))
@@ -121,12 +120,12 @@ def test_a_name_like_a_tag_is_written_so_that_the_file_is_found() -> None:
 
 
 def test_of_a_withheld_file_there_are_only_its_name_and_the_reason() -> None:
-    span = Span(start=Point(line=2), end=Point(line=2))
+    span = LspRange(start=Point(line=2), end=Point(line=2))
     made = prompt(
         EXPLAIN,
         "@.env:3",
         withheld(".env", "reading it is asked about."),
-        [Problem(message="odd", range=span)],
+        [GivenProblem(message="odd", range=span)],
     )
     assert "not quoted here: reading it is asked about." in made
     assert "```" not in made

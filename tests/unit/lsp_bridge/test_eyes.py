@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_bridge.documents import path_of
-from lsp_bridge.editor.answers import checked
-from lsp_bridge.editor.diagnostics import EditorDiagnostics, EditorTiming, Read, text_hash
-from lsp_bridge.editor.peers import EditorPeer, EditorPeers, PeerGone, uri_in
-from lsp_bridge.eyes import Eyes
-from lsp_bridge.language.source_text import read_source
+from lsp_bridge.language_client.text.positions import read_source
+from lsp_bridge.server.diagnostics_service import Eyes
+from lsp_bridge.server.documents.open_documents import path_of
+from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, PeerGone, uri_in
+from lsp_bridge.server.editor.diagnostics import EditorDiagnostics, EditorTiming, Read, text_hash
+from lsp_bridge.server.editor.editor_answers import checked
 from tests.fakes.editor_peer import FakeEditor, diagnostic, never, pending, refusing
 from tests.fakes.waiting import until
 from tools.language import CurrentProblems, DiagnosticsReport, Problem, Severity

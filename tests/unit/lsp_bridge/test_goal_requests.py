@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from daemon.loop.session import Session
-from lsp_bridge.handshake import BUSY, HISTORY_CONFLICT, INVALID_PARAMS, UNKNOWN_SESSION
-from lsp_bridge.terminal.goal_lines import display_numbers
+from lsp_bridge.cli.run.goal_lines import display_numbers
+from lsp_bridge.protocol.handshake import BUSY, HISTORY_CONFLICT, INVALID_PARAMS, UNKNOWN_SESSION
 from tests.fakes.bridge import Door, Raw, served
 from tests.fakes.models import Call, Hold
 

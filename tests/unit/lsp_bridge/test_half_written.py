@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge import document_writer
-from lsp_bridge.document_writer import EDITOR_SAVE
+from lsp_bridge.server.documents import writer
+from lsp_bridge.server.documents.writer import EDITOR_SAVE
 from tests.fakes.bridge import Door, Raw, served
 from tests.fakes.lsp_editor import Editor, attached, results
 from tests.fakes.models import Call
@@ -153,7 +153,7 @@ async def test_what_remains_on_disk_is_in_the_history_and_can_be_undone() -> Non
 async def test_a_file_that_was_saved_counts_as_saved_whatever_the_editor_says(
     monkeypatch: pytest.MonkeyPatch, says: bool | None
 ) -> None:
-    monkeypatch.setattr(document_writer, "TIMEOUT_S", 0.5)
+    monkeypatch.setattr(writer, "TIMEOUT_S", 0.5)
     async with editing() as (door, editor, client):
         if says is None:
             editor.mute_on.add(EDITOR_SAVE)
@@ -173,7 +173,7 @@ async def test_a_save_that_only_the_editor_believes_in_is_none() -> None:
 
 
 async def test_a_save_that_comes_after_it_was_given_up_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document_writer, "TIMEOUT_S", 0.5)
+    monkeypatch.setattr(writer, "TIMEOUT_S", 0.5)
     async with editing() as (_, editor, client):
         editor.silent_on.add(EDITOR_SAVE)
         *_, edit = await results(client)
@@ -198,7 +198,7 @@ async def test_what_is_typed_while_a_save_fails_stays_and_the_edit_goes() -> Non
 async def test_an_edit_that_comes_after_it_was_given_up_is_taken_back_from_what_was_typed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(document_writer, "TIMEOUT_S", 0.5)
+    monkeypatch.setattr(writer, "TIMEOUT_S", 0.5)
     async with editing() as (door, editor, client):
         held = editor.held[APPLY] = asyncio.Event()
         *_, edit = await results(client)
@@ -217,7 +217,7 @@ async def test_an_edit_that_comes_after_it_was_given_up_is_taken_back_from_what_
 async def test_an_answer_is_believed_only_as_far_as_the_text_shows(
     answer: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(document_writer, "_NOTICE_S", 0.3)
+    monkeypatch.setattr(writer, "_NOTICE_S", 0.3)
     async with editing() as (_, editor, client):
         editor.answers[APPLY] = answer
         async with asyncio.timeout(10):
@@ -274,7 +274,7 @@ async def test_the_history_knows_what_was_saved_also_when_it_is_read_again(tmp_p
 
     from daemon.files.history import SessionHistory
     from tools.base import FileChange
-    from tools.hashing import sha256
+    from tools.files.regular_files import sha256
 
     path = tmp_path / "a.txt"
     path.write_bytes(b"one")

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from lsp_bridge.handshake import BUSY, HISTORY_CONFLICT, INVALID_PARAMS, UNKNOWN_REQUEST, UNKNOWN_SESSION
+from lsp_bridge.protocol.handshake import (
+    BUSY,
+    HISTORY_CONFLICT,
+    INVALID_PARAMS,
+    UNKNOWN_REQUEST,
+    UNKNOWN_SESSION,
+)
 from tests.fakes.bridge import Door, Raw, served
 from tests.fakes.models import Call, Hold
 

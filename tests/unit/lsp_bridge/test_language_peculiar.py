@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge.language.answers import Answers, Settling
-from lsp_bridge.language.specs import ServerSpec
-from lsp_bridge.language.timing import Timing
+from lsp_bridge.language_client.server.fresh_answers import Answers, Settling, Timing
+from lsp_bridge.language_client.specs import ServerSpec
 from tests.fakes.language_workspace import HANG_S, SOON, LanguageWorkspace, eventually, fake_spec
 
 FILE = Path("/w/a")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.language import pulls as module
-from lsp_bridge.language.answers import Answers
-from lsp_bridge.language.pulls import Pulls
+from lsp_bridge.language_client.server import pulls as module
+from lsp_bridge.language_client.server.fresh_answers import Answers
+from lsp_bridge.language_client.server.pulls import Pulls
 
 FILES = [Path(f"/w/{number}.py") for number in range(5)]
 TURNS = 2000

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from daemon.config import LanguageServerSetting, Settings
-from lsp_bridge.language.choice import SettingsChooser, choice_of
-from lsp_bridge.language.specs import Place, ServerSpec, Setup
-from lsp_bridge.language.specs.defaults import DEFAULT_SPECS
-from lsp_bridge.language.specs.settings import configured, merged
+from lsp_bridge.language_client.pool.server_choice import SettingsChooser, choice_of
+from lsp_bridge.language_client.specs import ServerSpec, Setup, SetupContext
+from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
+from lsp_bridge.language_client.specs.settings import configured, merged
 
 
 def wanted(**servers: dict[str, Any]) -> dict[str, LanguageServerSetting]:
@@ -23,7 +23,7 @@ def spec_of(specs: tuple[ServerSpec, ...], name: str) -> ServerSpec:
 
 
 def setup_of(spec: ServerSpec) -> Setup:
-    setup = spec.configure(Place(Path("/w"), Path("/usr/bin/x"), ""))
+    setup = spec.configure(SetupContext(Path("/w"), Path("/usr/bin/x"), ""))
     assert isinstance(setup, Setup)
     return setup
 

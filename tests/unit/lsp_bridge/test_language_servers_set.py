@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.language.choice import Choice
-from lsp_bridge.language.server import LanguageServer
-from lsp_bridge.language.servers import LanguageServers
-from lsp_bridge.language.specs import Command, ServerSpec
-from lsp_bridge.language.usage import Limits
+from lsp_bridge.language_client.pool.server_choice import ServerChoice
+from lsp_bridge.language_client.pool.server_pool import LanguageServers
+from lsp_bridge.language_client.pool.usage import UsageLimits
+from lsp_bridge.language_client.server.language_server import LanguageServer
+from lsp_bridge.language_client.specs import Command, ServerSpec
 from tests.bad_servers import CASES, Case, play
 from tests.fakes.language_workspace import (
     HANG_S,
@@ -124,7 +124,7 @@ async def test_the_least_recently_used_server_makes_room(make: Make, tmp_path: P
 async def test_a_server_that_eats_memory_is_restarted_and_the_reason_can_be_seen(
     make: Make, tmp_path: Path
 ) -> None:
-    servers = make(fake_spec(plan=[["eat:120", "fresh"]]), limits=Limits(memory_bytes=100 << 20))
+    servers = make(fake_spec(plan=[["eat:120", "fresh"]]), limits=UsageLimits(memory_bytes=100 << 20))
     server = await ready(only(servers, tmp_path / "a.txt"))
     await servers.tick()
     assert not server.gone
@@ -171,10 +171,10 @@ async def test_a_program_that_cannot_be_executed_says_so(make: Make, tmp_path: P
 
 
 async def test_what_is_chosen_may_change_at_any_time(tmp_path: Path) -> None:
-    now = [Choice(specs=(fake_spec(name="first"),), timing=SOON)]
+    now = [ServerChoice(specs=(fake_spec(name="first"),), timing=SOON)]
     servers = LanguageServers(tmp_path, choose=lambda: now[0])
     first = await ready(only(servers, tmp_path / "a.txt"))
-    now[0] = Choice(specs=(fake_spec(name="second"),), timing=SOON)
+    now[0] = ServerChoice(specs=(fake_spec(name="second"),), timing=SOON)
     second = only(servers, tmp_path / "a.txt")
     assert (first.name, second.name) == ("first", "second")
     await eventually(lambda: first.gone, "the end of the first")

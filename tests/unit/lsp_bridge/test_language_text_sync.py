@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lsp_bridge.language.positions import PositionEncoding, characters, chosen, in_utf16, units
-from lsp_bridge.language.text_sync import (
+from lsp_bridge.language_client.server.text_sync import (
     TextSync,
     announced_sync,
     common_head,
     common_tail,
     content_changes,
 )
+from lsp_bridge.language_client.text.positions import PositionEncoding, characters, chosen, in_utf16, units
 from tests.examples import examples
 
 ENCODINGS: tuple[PositionEncoding, ...] = ("utf-8", "utf-16", "utf-32")

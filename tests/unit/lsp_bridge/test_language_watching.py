@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lsp_bridge.language.answers import Answers, Settling
-from lsp_bridge.language.progress import Progress
-from lsp_bridge.language.roots import Roots
-from lsp_bridge.language.server_log import ServerLog
-from lsp_bridge.language.usage import Limits, Usage, Watch, usage_of
-from lsp_bridge.language.watch_globs import Glob, watchers_of
+from lsp_bridge.language_client.connection.process import ServerLog
+from lsp_bridge.language_client.pool.roots import Roots
+from lsp_bridge.language_client.pool.usage import ProcessUsage, UsageLimits, UsageWatch, usage_of
+from lsp_bridge.language_client.server.fresh_answers import Answers, Settling
+from lsp_bridge.language_client.server.work_progress import ServerWork
+from lsp_bridge.language_client.text.watch_globs import WatchGlob, watchers_of
 
 FILE = Path("/w/a")
 LATER_NS = 10**12
@@ -34,7 +34,7 @@ def end(token: object = 1) -> dict[str, object]:
 
 
 def test_a_server_is_busy_from_begin_to_end() -> None:
-    progress = Progress(Clock())
+    progress = ServerWork(Clock())
     assert progress.busy is None
     progress.take(begin(title="Indexing", percentage=3))
     progress.take({"token": 1, "value": {"kind": "report", "percentage": 40}})
@@ -44,7 +44,7 @@ def test_a_server_is_busy_from_begin_to_end() -> None:
 
 
 def test_junk_is_no_progress_and_many_tasks_are_bounded() -> None:
-    progress = Progress(Clock())
+    progress = ServerWork(Clock())
     value: Any = {"kind": 7}
     nonsense: list[Any] = [
         {},
@@ -67,7 +67,7 @@ def test_junk_is_no_progress_and_many_tasks_are_bounded() -> None:
 
 def test_what_never_ends_does_not_hold_up_answers_for_ever() -> None:
     clock = Clock()
-    progress = Progress(clock, stalled_s=60)
+    progress = ServerWork(clock, stalled_s=60)
     progress.take(begin())
     clock.now = 59
     assert progress.busy
@@ -76,13 +76,13 @@ def test_what_never_ends_does_not_hold_up_answers_for_ever() -> None:
 
 
 def answers(clock: Clock) -> tuple[Answers, int]:
-    books = Answers(Settling(versioned_s=0.1, unversioned_s=0.3, doubtful_s=1.5), Progress(clock))
+    books = Answers(Settling(versioned_s=0.1, unversioned_s=0.3, doubtful_s=1.5), ServerWork(clock))
     return books, books.sync(FILE, "text", now=clock.now, pull=False)[1]
 
 
 def test_an_empty_answer_while_the_server_loads_is_not_final_and_doubtful_after() -> None:
     clock = Clock()
-    progress = Progress(clock)
+    progress = ServerWork(clock)
     books = Answers(Settling(versioned_s=0.1, unversioned_s=0.3, doubtful_s=1.5), progress)
     progress.take(begin())
     clock.now = 1.0
@@ -170,22 +170,22 @@ def test_memory_and_processor_time_of_a_server_and_its_children_are_seen() -> No
 
 
 def test_too_much_memory_is_a_reason_to_restart() -> None:
-    limits = Limits(memory_bytes=1 << 30)
-    watch = Watch()
+    limits = UsageLimits(memory_bytes=1 << 30)
+    watch = UsageWatch()
     assert watch.too_much_memory(limits) is None
-    watch.look(Usage(3 << 30, 0.0), 0.0, limits)
+    watch.look(ProcessUsage(3 << 30, 0.0), 0.0, limits)
     assert watch.too_much_memory(limits) == "used 3072 MB of memory, more than 1024 MB"
     watch.look(None, 1.0, limits)
     assert watch.too_much_memory(limits) is None
 
 
 def test_a_server_that_spins_while_nobody_asks_is_stopped() -> None:
-    limits, watch = Limits(cpu_s=100.0), Watch()
+    limits, watch = UsageLimits(cpu_s=100.0), UsageWatch()
     for second in range(0, 120, 10):
-        watch.look(Usage(0, second * 0.95), float(second), limits)
+        watch.look(ProcessUsage(0, second * 0.95), float(second), limits)
     assert watch.spins(limits, 110.0, used_at=0.0)
     assert watch.spins(limits, 110.0, used_at=60.0) is None
-    watch.look(Usage(0, 110 * 0.95), 120.0, limits)
+    watch.look(ProcessUsage(0, 110 * 0.95), 120.0, limits)
     assert watch.spins(limits, 500.0, used_at=0.0) is None
 
 
@@ -204,10 +204,10 @@ def test_the_log_of_a_server_is_bounded_and_without_secrets() -> None:
 
 def test_a_glob_that_is_made_to_hang_does_not() -> None:
     evil = "**/" * 30 + "*a" * 30 + "b"
-    assert not Glob(evil).matches("/".join(["a" * 60] * 30))
-    assert not Glob("*a" * 400).matches("a" * 300)
-    assert Glob("{a,b}" * 200).matches("whatever")
-    assert Glob("{{a,b},{c,d{e,f}}}x").matches("dfx")
+    assert not WatchGlob(evil).matches("/".join(["a" * 60] * 30))
+    assert not WatchGlob("*a" * 400).matches("a" * 300)
+    assert WatchGlob("{a,b}" * 200).matches("whatever")
+    assert WatchGlob("{{a,b},{c,d{e,f}}}x").matches("dfx")
 
 
 def test_too_many_watchers_are_one_for_everything() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge import listen
-from lsp_bridge.handshake import UNAUTHORIZED, preamble
-from lsp_bridge.server import ClientServer
+from lsp_bridge.protocol.handshake import UNAUTHORIZED, preamble
+from lsp_bridge.server import listen
+from lsp_bridge.server.connection import ClientServer
 from tests.fakes.bridge import TOKEN, Door, Raw, served
 from tests.fakes.waiting import until
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_bridge.language.judging import bounded
-from lsp_bridge.language.merging import merge_reports, without_doubles
-from lsp_bridge.language.problems import to_problems
+from lsp_bridge.language_client.diagnostics.merging import merge_reports, without_doubles
+from lsp_bridge.language_client.diagnostics.verdict import bounded
+from lsp_bridge.language_client.text.problems import to_problems
 from tools.diagnostics_text import blocks, problems_metadata
 from tools.language import DiagnosticsReport, Problem, Severity
 

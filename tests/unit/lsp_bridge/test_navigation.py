@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.language.asking import AskingTiming
+from lsp_bridge.language_client.navigation.server_requests import AskingTiming
 from tests.fakes.language_workspace import HANG_S
 from tests.fakes.navigated import ALL, Navigated, location, span
 from tools.language import ToolError

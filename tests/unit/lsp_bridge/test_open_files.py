@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge import document_writer
-from lsp_bridge.document_writer import EDITOR_SAVE
+from lsp_bridge.server.documents import writer
+from lsp_bridge.server.documents.writer import EDITOR_SAVE
 from tests.fakes.bridge import Door, Raw, served
 from tests.fakes.lsp_editor import Editor, attached, results
 from tests.fakes.models import Call, Step
@@ -64,7 +64,7 @@ async def test_a_window_that_is_killed_in_the_middle_leaves_the_file_and_the_nex
 
 
 async def test_an_editor_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document_writer, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(writer, "TIMEOUT_S", 0.2)
     async with editing() as (_, editor, client):
         editor.silent_on.add("workspace/applyEdit")
         _, edit = await results(client)

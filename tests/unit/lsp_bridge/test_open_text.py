@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_bridge import open_text as open_text_module
-from lsp_bridge.open_text import OpenText, Units
+from lsp_bridge.server.documents import open_text as open_text_module
+from lsp_bridge.server.documents.open_text import OpenText, Units
 
 PIECES = st.sampled_from(
     ["a", "ä", "😀", "\u2028", "\x0c", "\n", "\r\n", "\r", "bb\n", "", "\ud83d", "\ude00"]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.terminal.text import Style
-from lsp_bridge.terminal.view import TextView
+from lsp_bridge.cli.run.view import TextView
+from lsp_bridge.cli.text import Style
 
 ASK = '<planning>\nAnswer with JSON: {"steps": [{"goal": "what will be achieved"}]}\n</planning>'
 PLAN = '{"steps": [{"goal": "Read it"}]}'

@@ -6,7 +6,7 @@ import sys
 import attrs
 import pytest
 
-from lsp_bridge.quick_imports import quick_imports
+from lsp_bridge.server.lazy_lsprotocol import quick_imports
 
 
 def test_everything_is_as_before_afterwards_also_after_a_failure() -> None:
@@ -20,7 +20,7 @@ def test_everything_is_as_before_afterwards_also_after_a_failure() -> None:
 def test_types_that_were_imported_quickly_go_over_the_wire_as_ever() -> None:
     # In a process of its own: here the types are imported already.
     code = """
-from lsp_bridge.quick_imports import quick_imports
+from lsp_bridge.server.lazy_lsprotocol import quick_imports
 with quick_imports():
     from lsprotocol import converters, types
 assert "__repr__" not in vars(types.Hover)
@@ -55,7 +55,10 @@ shown = {
 }
 print(json.dumps(shown))
 """
-    quick = "from lsp_bridge.quick_imports import quick_imports\nwith quick_imports(): from lsprotocol import types\n"
+    quick = (
+        "from lsp_bridge.server.lazy_lsprotocol import quick_imports\n"
+        "with quick_imports(): from lsprotocol import types\n"
+    )
     plain = "from lsprotocol import types, converters\nconverters.get_converter()\n"
     outputs = [
         subprocess.run(
@@ -70,7 +73,7 @@ print(json.dumps(shown))
 def test_a_class_is_built_once_whoever_asks_first() -> None:
     code = """
 import threading
-from lsp_bridge.quick_imports import quick_imports
+from lsp_bridge.server.lazy_lsprotocol import quick_imports
 with quick_imports():
     from lsprotocol import types
 made, start = [], threading.Barrier(8)

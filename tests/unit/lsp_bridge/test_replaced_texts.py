@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.diagnostics import ServerDiagnostics
-from lsp_bridge.documents import path_of
-from lsp_bridge.editor.diagnostics import EditorDiagnostics, EditorTiming, text_hash
-from lsp_bridge.editor.peers import EditorPeer, EditorPeers
-from lsp_bridge.eyes import Eyes
-from lsp_bridge.language.servers import LanguageServers
-from lsp_bridge.language.source_text import read_source
+from lsp_bridge.language_client.diagnostics.service import ServerDiagnostics
+from lsp_bridge.language_client.pool.server_pool import LanguageServers
+from lsp_bridge.language_client.text.positions import read_source
+from lsp_bridge.server.diagnostics_service import Eyes
+from lsp_bridge.server.documents.open_documents import path_of
+from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers
+from lsp_bridge.server.editor.diagnostics import EditorDiagnostics, EditorTiming, text_hash
 from tests.fakes.editor_peer import FakeEditor, never
 from tests.fakes.waiting import until
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from daemon.provider.choose import Choice
+from daemon.provider.choose import ModelChoice
 from tests.fakes.bridge import Raw, served
 from tests.fakes.models import Call
 from tests.fakes.waiting import until
@@ -62,8 +62,8 @@ async def test_the_question_is_asked_again_and_the_turn_goes_on(folder: Path, ho
 
 
 async def test_a_client_without_a_key_does_not_go_on_with_the_demo_model(folder: Path) -> None:
-    async def demo(env: dict[str, str], configured: str | None) -> Choice:
-        return Choice("demo/scripted", True, "No key.")
+    async def demo(env: dict[str, str], configured: str | None) -> ModelChoice:
+        return ModelChoice("demo/scripted", True, "No key.")
 
     session_id = await left_waiting(folder)
     async with served("All done.", at=folder, chooser=demo) as door:

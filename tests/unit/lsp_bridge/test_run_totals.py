@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge.terminal.totals import Totals
+from lsp_bridge.cli.run.totals import Totals
 from tests.fakes.branches import explore, exploring, ran
 from tests.fakes.models import Call
 from tests.fakes.subagents import task

@@ -13,10 +13,10 @@ import pytest
 
 from daemon.model.messages import TextPart
 from daemon.provider.base import PartStop, ProviderError, TextDelta
-from daemon.provider.choose import Choice
+from daemon.provider.choose import ModelChoice
 from daemon.store.base import StoreError
-from lsp_bridge import protocol, server
-from lsp_bridge.handshake import (
+from lsp_bridge.protocol import methods
+from lsp_bridge.protocol.handshake import (
     BUSY,
     INCOMPATIBLE,
     INVALID_PARAMS,
@@ -25,6 +25,7 @@ from lsp_bridge.handshake import (
     UNKNOWN_REQUEST,
     UNKNOWN_SESSION,
 )
+from lsp_bridge.server import connection
 from tests.fakes.bridge import Door, Raw, choose, served
 from tests.fakes.models import Call, FakeModels, Hold
 from tests.fakes.waiting import until
@@ -651,7 +652,7 @@ async def test_nothing_newer_than_the_answer_comes_before_it_and_nothing_is_miss
     steps = [step for n in range(turns) for step in (Call("goal", {"add": f"goal {n}"}), "Some words.")]
     chance = random.Random(1)
 
-    async def dawdling(env: dict[str, str], configured: str | None) -> Choice:
+    async def dawdling(env: dict[str, str], configured: str | None) -> ModelChoice:
         for _ in range(chance.randrange(5)):
             await asyncio.sleep(0)
         return await choose(env, configured)
@@ -849,7 +850,7 @@ async def test_a_client_that_never_reads_is_hung_up_on_and_can_come_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Above what one turn brings at once, or the client that reads would be hung up on, too.
-    monkeypatch.setattr(server, "_DEAD_CLIENT", 8_000_000)
+    monkeypatch.setattr(connection, "_DEAD_CLIENT", 8_000_000)
     texts = ["y" * 1_500_000 for _ in range(6)]
     async with served(*texts) as door:
         # So much text is more than any model takes: it is not to be compacted.
@@ -871,7 +872,8 @@ async def test_a_client_that_never_reads_is_hung_up_on_and_can_come_back(
 
 
 def test_every_request_of_the_protocol_has_a_handler_and_the_other_way_round() -> None:
-    from lsp_bridge.requests import ClientState, Requests
+    from lsp_bridge.server.requests.client_state import ClientState
+    from lsp_bridge.server.requests.router import Requests
 
     requests = Requests(
         None,  # type: ignore[arg-type]  # only the table is looked at
@@ -882,7 +884,7 @@ def test_every_request_of_the_protocol_has_a_handler_and_the_other_way_round() -
         stop=lambda: None,
         version="",
     )
-    assert set(requests.handlers) == set(protocol.REQUESTS)
+    assert set(requests.handlers) == set(methods.REQUESTS)
 
 
 async def test_files_outside_of_the_workspace_are_asked_for_by_name(tmp_path: Path) -> None:

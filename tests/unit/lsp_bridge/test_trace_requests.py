@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from lsp_bridge.handshake import INVALID_PARAMS, UNKNOWN_SESSION
+from lsp_bridge.protocol.handshake import INVALID_PARAMS, UNKNOWN_SESSION
 from tests.fakes.branches import BranchModels, explore, repository
 from tests.fakes.bridge import Raw, served
 from tests.fakes.models import Call, Step

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.provider.server_sent_events import EventReader
+from daemon.provider.http import EventReader
 from tests.examples import examples
 
 ENDS = st.sampled_from([b"\n", b"\r\n", b"\r"])

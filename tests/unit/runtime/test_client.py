@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.client import Client, ConnectionLost, RequestTimeout, RpcError
-from lsp_bridge.handshake import UNAUTHORIZED
+from lsp_bridge.cli.client import Client, ConnectionLost, RequestTimeout, RpcError
+from lsp_bridge.protocol.handshake import UNAUTHORIZED
 from tests.fakes.daemon_server import Connection, FakeDaemon, Refuse
 from tests.fakes.waiting import until
 
@@ -42,7 +42,7 @@ async def test_initialize_says_who_and_where(fake: FakeDaemon) -> None:
 
 
 async def test_initialization_options_are_those_of_the_protocol(fake: FakeDaemon) -> None:
-    from lsp_bridge.protocol import InitializationOptions
+    from lsp_bridge.protocol.methods import InitializationOptions
 
     async with connected(fake):
         (params,) = fake.params("initialize")

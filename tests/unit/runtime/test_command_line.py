@@ -188,7 +188,7 @@ def test_guard_runs_before_anything_is_imported_that_could_be_shadowed() -> None
 
 
 def test_terminal_client_imports_nothing_heavy() -> None:
-    code = "import lsp_bridge.terminal.run, lsp_bridge.launch, daemon.cli, sys; print(*sys.modules)"
+    code = "import lsp_bridge.cli.run.turn, lsp_bridge.cli.launch, daemon.cli, sys; print(*sys.modules)"
     result = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
     heavy = {"pydantic", "pygls", "lsprotocol", "anthropic", "litellm", "filelock", "httpx", "platformdirs"}
     assert heavy.isdisjoint(name.partition(".")[0] for name in result.stdout.split())

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from daemon.runtime import RuntimePaths
-from lsp_bridge.client import Client
-from lsp_bridge.launch import Greeting, Launcher, LaunchError, daemon_command, ensure_daemon, passed_on
+from lsp_bridge.cli.client import Client
+from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError, daemon_command, ensure_daemon, passed_on
 from tests.fakes import daemon_server
 from tests.fakes.daemon_server import FakeDaemon
 from tests.fakes.waiting import until
@@ -226,7 +226,7 @@ async def test_folder_that_cannot_be_made_is_a_clear_error(workspace: Path, tmp_
 async def test_long_log_is_moved_away_and_private(
     launcher: Launcher, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lsp_bridge.launch.LOG_LIMIT", 10)
+    monkeypatch.setattr("lsp_bridge.cli.launch.LOG_LIMIT", 10)
     paths = RuntimePaths.for_workspace(workspace, launcher.home)
     paths.prepare()
     paths.log_file.write_text("a long log of yesterday")

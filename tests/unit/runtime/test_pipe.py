@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from daemon.runtime import Address
-from lsp_bridge.terminal.pipe import pump
+from lsp_bridge.cli.stdio_proxy import pump
 
 ENV = {"ANTHROPIC_API_KEY": "sk-of-the-editor", "OPENAI_API_KEY": "sk-other"}
 WITH_ENV = {"initializationOptions": {"env": ENV}}

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.terminal.branch_lines import score_lines
-from lsp_bridge.terminal.console import Console
-from lsp_bridge.terminal.explore import ExploreOptions, explore
+from lsp_bridge.cli.commands.explore import ExploreOptions, explore
+from lsp_bridge.cli.console import Console
+from lsp_bridge.cli.run.branch_lines import score_lines
 from tests.fakes.daemon_server import FakeDaemon
 from tests.fakes.terminal import Terminal
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.handshake import INVALID_PARAMS
-from lsp_bridge.launch import Launcher
-from lsp_bridge.terminal.console import Console
-from lsp_bridge.terminal.parts import can_choose, hunks_of
-from lsp_bridge.terminal.questions import typed_answer
-from lsp_bridge.terminal.run import RunOptions, run
+from lsp_bridge.cli.console import Console
+from lsp_bridge.cli.launch import Launcher
+from lsp_bridge.cli.run.hunk_prompt import can_choose, hunks_of
+from lsp_bridge.cli.run.turn import RunOptions, run
+from lsp_bridge.protocol.handshake import INVALID_PARAMS
+from lsp_bridge.protocol.permission_text import typed_answer
 from tests.fakes.daemon_server import Connection, FakeDaemon, Refuse, Turn
 from tests.fakes.waiting import until
 

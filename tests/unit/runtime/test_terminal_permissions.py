@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from daemon.trust import TrustedFolders
-from lsp_bridge.terminal.permissions import (
+from lsp_bridge.cli.commands.permissions import (
     JobOptions,
     ModeOptions,
     PermissionOptions,

@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 
 from daemon.cli import parse
-from lsp_bridge.terminal.amounts import money, share, tokens
-from lsp_bridge.terminal.context import ContextOptions, context
-from lsp_bridge.terminal.dispatch import limits_of
-from lsp_bridge.terminal.limits import (
+from lsp_bridge.cli.commands.context import ContextOptions, context
+from lsp_bridge.cli.commands.limits import (
     BudgetOptions,
     CompactOptions,
     HandOverOptions,
@@ -21,7 +19,9 @@ from lsp_bridge.terminal.limits import (
     compact,
     hand_over,
 )
-from lsp_bridge.terminal.plan import GoalOptions, GoalsOptions, goal, goals
+from lsp_bridge.cli.commands.plan import GoalOptions, GoalsOptions, goal, goals
+from lsp_bridge.cli.dispatch import limits_of
+from lsp_bridge.cli.text import money, share, tokens
 from tests.fakes.daemon_server import FakeDaemon
 from tests.fakes.terminal import Terminal
 

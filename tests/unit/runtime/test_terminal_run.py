@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from daemon.provider.variables import provider_env
-from lsp_bridge.launch import Launcher
-from lsp_bridge.terminal.approval import TtyReader
-from lsp_bridge.terminal.console import Console
-from lsp_bridge.terminal.run import RunOptions, run
+from lsp_bridge.cli.console import Console
+from lsp_bridge.cli.launch import Launcher
+from lsp_bridge.cli.run.approval import TtyReader
+from lsp_bridge.cli.run.turn import RunOptions, run
 from tests.fakes.daemon_server import Connection, FakeDaemon, Refuse, Turn
 from tests.fakes.waiting import until
 

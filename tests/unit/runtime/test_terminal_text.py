@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_bridge.terminal.text import Cleaner, Style, clean, fit, one_line, shown, shown_line
+from lsp_bridge.cli.text import Cleaner, Style, clean, fit, one_line, shown, shown_line
 
 ESCAPES = [
     "\x1b[31m",

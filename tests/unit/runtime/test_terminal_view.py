@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from daemon.model.goals import Goal, GoalTree
 from daemon.plan.tree import PlanError, PlanTree
 from daemon.state.goal_events import goal_event
-from lsp_bridge.terminal.goal_lines import GoalLines, display_numbers
-from lsp_bridge.terminal.questions import suggestion_words
-from lsp_bridge.terminal.text import Style
-from lsp_bridge.terminal.view import JsonView, Outcome, TextView, Totals, diagnostics_lines
+from lsp_bridge.cli.run.goal_lines import GoalLines, display_numbers
+from lsp_bridge.cli.run.view import JsonView, RunOutcome, TextView, Totals, diagnostics_lines
+from lsp_bridge.cli.text import Style
+from lsp_bridge.protocol.permission_text import suggestion_words
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -263,14 +263,14 @@ def test_last_line_has_session_tokens_and_cost() -> None:
     totals.count({"event": "message_added", "message": spent})
     totals.count({"event": "message_added", "message": {"usage": None}})
     screen.delta("text", "done")
-    screen.view.finish(Outcome("end_turn", "", "s1", totals))
+    screen.view.finish(RunOutcome("end_turn", "", "s1", totals))
     assert screen.lines == ["done", "session s1 · 31,200 tokens (97 % of the input from the cache) · $0.0123"]
 
 
 def test_last_line_tells_what_the_context_holds() -> None:
     screen = Screen()
     meter = {"contextTokens": 45_000, "contextWindow": 200_000}
-    screen.view.finish(Outcome("end_turn", "", "s1", Totals(), meter))
+    screen.view.finish(RunOutcome("end_turn", "", "s1", Totals(), meter))
     assert screen.lines == ["session s1 · 0 tokens · context 45,000 of 200,000"]
 
 
@@ -288,7 +288,7 @@ def test_json_lines_carry_events_and_end_with_the_result() -> None:
     view = JsonView(lines.append)
     view.event("s1", {"event": "notice", "text": "two\nlines\u2028"})
     view.delta("s1", {"kind": "text"})
-    view.finish(Outcome("error", "why", None))
+    view.finish(RunOutcome("error", "why", None))
     parsed = [json.loads(line) for line in lines]
     assert [line["type"] for line in parsed] == ["event", "delta", "result"]
     assert all(line.count("\n") == 1 for line in lines)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.terminal.waiting import Waiting
+from lsp_bridge.cli.run.waiting import WaitingSign
 
 
 class Seen:
@@ -18,7 +18,7 @@ class Seen:
         self.shown: list[str] = []
         self.told: list[str] = []
         show = self.shown.append if live else None
-        self.waiting = Waiting(show, self.told.append, lambda: self.asking, clock=lambda: self.now)
+        self.waiting = WaitingSign(show, self.told.append, lambda: self.asking, clock=lambda: self.now)
 
     def after(self, seconds: float) -> None:
         for _ in range(int(seconds)):

@@ -8,7 +8,7 @@ import pytest
 
 from daemon.store.base import UnknownTrace
 from daemon.store.files import FileTraceStore
-from lsp_bridge.terminal.trace_choice import all_of, chosen
+from lsp_bridge.cli.trace.stored_traces import all_of, chosen
 from tests.fakes.stored_traces import ID, write_trace
 
 UNFINISHED = "20990101-000000-000000bbbb"

@@ -24,8 +24,8 @@ from daemon.model.messages import Usage
 from daemon.model.traces import RecordedPrompt
 from daemon.runtime import RuntimePaths
 from daemon.store.files import FileTraceStore
-from lsp_bridge.terminal.console import Console
-from lsp_bridge.terminal.trace_steps import dump_trace, list_traces, show_trace, tail_trace
+from lsp_bridge.cli.console import Console
+from lsp_bridge.cli.trace.steps import dump_trace, list_traces, show_trace, tail_trace
 from tests.fakes.step_events import TRACE, Recorded, configuration_change
 from tests.fakes.waiting import until
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.tool_context import FakeToolContext, fake_context
-from tools import process, warded
 from tools.base import ChangeKind, CommandChange, PermissionDenied, ToolError, ToolResult
 from tools.bash import NOT_STARTED, BashInput, BashTool, exact_suggestions
+from tools.process import programs, supervised_process
 
 
 @pytest.fixture
@@ -267,7 +267,7 @@ async def test_a_reader_that_has_enough_ends_the_program(tmp_path: Path) -> None
         got.extend(data)
         return len(got) < 100_000
 
-    ended = await process.run(["yes"], cwd=tmp_path, env=dict(os.environ), on_output=take, timeout_s=60)
+    ended = await programs.run(["yes"], cwd=tmp_path, env=dict(os.environ), on_output=take, timeout_s=60)
     assert not ended.timed_out
     assert len(got) >= 100_000
 
@@ -275,13 +275,13 @@ async def test_a_reader_that_has_enough_ends_the_program(tmp_path: Path) -> None
 async def test_a_cancellation_while_the_program_starts_leaves_nothing_behind(
     ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin, go_on = warded._reaper.begin, threading.Event()
+    begin, go_on = supervised_process._reaper.begin, threading.Event()
 
     def slow_begin(request: Mapping[str, object], descriptors: Sequence[int]) -> None:
         begin(request, descriptors)
         go_on.wait(20)
 
-    monkeypatch.setattr(warded._reaper, "begin", slow_begin)
+    monkeypatch.setattr(supervised_process._reaper, "begin", slow_begin)
     task = asyncio.create_task(bash(ctx, "sleep 300 & echo $! $$ >> pids; wait"))
     await until(lambda: len(pids(ctx)) == 2)
     task.cancel()

@@ -18,7 +18,7 @@ from tools.base import (
     ToolError,
 )
 from tools.change import apply_changes
-from tools.hashing import sha256
+from tools.files.regular_files import sha256
 from tools.writing import atomic
 
 
@@ -240,7 +240,7 @@ async def test_a_history_that_fails_stops_the_write(ctx: FakeToolContext, worksp
 def test_a_change_between_staging_and_renaming_is_noticed(tmp_path: Path) -> None:
     path = tmp_path.resolve() / "a"
     path.write_bytes(b"changed")
-    with pytest.raises(atomic.Moved):
+    with pytest.raises(atomic.ChangedOnDisk):
         atomic.write_all([FileChange(path, b"old", b"new")])
     assert snapshot(tmp_path) == {"a": b"changed"}
 

@@ -17,11 +17,11 @@ from daemon.jobs import SessionJobs
 from tests.fakes.branch_place import BranchPlace, branch_place, copy_of
 from tests.fakes.tool_context import FakeToolContext, fake_context
 from tests.fakes.waiting import until
-from tools import confinement as module
 from tools.base import ToolResult
 from tools.bash import BashInput, BashTool
-from tools.confinement import Confinement, confine
-from tools.jobs import Job
+from tools.ports import Job
+from tools.sandbox import confinement as module
+from tools.sandbox.confinement import Confinement, confine
 
 needs_bwrap = pytest.mark.skipif(
     shutil.which("bwrap") is None and "CI" not in os.environ, reason="needs bwrap (CI installs it)"

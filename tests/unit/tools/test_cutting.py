@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 
 from daemon.context.compaction import cut_middle
 from daemon.loop.naming import SUMMARY_LENGTH, TITLE_LENGTH
-from daemon.model.words import cut_line
 from daemon.steps.inference import action_label, brief_output
 from daemon.steps.shortened import first_sentence
 from daemon.steps.shortened import one_line as step_line
-from lsp_bridge.editor.prompts import one_line as editor_line
-from lsp_bridge.terminal.text import one_line as terminal_line
-from tools.cutting import abridged, cut_text, head, one_line, short, tail
-from tools.output import HeadTail
-from tools.redaction import SECRETS, Redactor
+from lsp_bridge.cli.text import one_line as terminal_line
+from lsp_bridge.server.editor.prompts import one_line as editor_line
+from tools.process.output import HeadTail
+from tools.redaction.redactor import SECRETS, Redactor
+from tools.text.truncate import abridged, cut_text, head, one_line, short, tail
 
 DICE = random.Random(11)
 
@@ -95,7 +94,6 @@ CUTS: dict[str, Callable[[str, int], str]] = {
     "tail": tail,
     "short": short,
     "one_line": one_line,
-    "cut_line": cut_line,
     "cut_middle": cut_middle,
     "cut_text": cut_text,
     "abridged": abridged,
@@ -127,8 +125,8 @@ def test_no_border_splits_a_secret(cut: str, kind: str) -> None:
 MADE: tuple[tuple[int, Callable[[str], str]], ...] = (
     (80, lambda text: action_label("bash", {"command": text})),
     (200, brief_output),
-    (TITLE_LENGTH, lambda text: cut_line(text, TITLE_LENGTH)),
-    (SUMMARY_LENGTH, lambda text: cut_line(text, SUMMARY_LENGTH)),
+    (TITLE_LENGTH, lambda text: one_line(text, TITLE_LENGTH)),
+    (SUMMARY_LENGTH, lambda text: one_line(text, SUMMARY_LENGTH)),
 )
 
 

@@ -13,7 +13,7 @@ from tests.fakes.tool_context import FakeToolContext, fake_context, put
 from tools.access import suggestions
 from tools.base import PermissionAsk, PermissionDenied, ToolError, ToolResult
 from tools.edit import MAX_FILE_BYTES, EditInput, EditTool
-from tools.match import MAX_REPLACEMENTS
+from tools.matching.match import MAX_REPLACEMENTS
 from tools.read import ReadInput, ReadTool
 from tools.registry import run_tool
 from tools.write import WriteInput, WriteTool

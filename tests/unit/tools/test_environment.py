@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tools.environment import PASSED_ON, daemon_environment, kept_back, scrubbed_environment
+from tools.process.environment import PASSED_ON, daemon_environment, kept_back, scrubbed_environment
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"

@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from tools.environment import scrubbed_environment
+from tools.process.environment import scrubbed_environment
 
 BASE = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes.tool_context import fake_context
 from tools.base import ToolResult
-from tools.exploring import HandOver, Told
+from tools.ports import HandOver, WorkOutcome
 from tools.registry import builtin_tools, run_tool
 
 
@@ -20,9 +20,9 @@ class Other:
 
     heard: list[tuple[str, float | None]] = field(default_factory=list[tuple[str, float | None]])
 
-    async def hand_over(self, report: str, success_rate: float | None) -> Told:
+    async def hand_over(self, report: str, success_rate: float | None) -> WorkOutcome:
         self.heard.append((report, success_rate))
-        return Told("Thanks.", "handed over", {"iteration": 1})
+        return WorkOutcome("Thanks.", "handed over", {"iteration": 1})
 
 
 async def run(folder: Path, other: HandOver | None = None, **arguments: object) -> ToolResult:

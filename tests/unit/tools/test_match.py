@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tools.match import MatchError, find_edit
+from tools.matching.match import MatchError, find_edit
 
 FILE = textwrap.dedent(
     '''\

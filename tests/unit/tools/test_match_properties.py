@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tools.match import MatchError, find_edit
+from tools.matching.match import MatchError, find_edit
 from tools.matching.typography import LOOK_ALIKES
-from tools.text import split_lines
+from tools.text.decoding import split_lines
 
 PIECES = st.sampled_from(
     [

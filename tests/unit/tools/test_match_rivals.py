@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.match import MatchError, find_edit
+from tools.matching.match import MatchError, find_edit
 
 BLOCK = ('say("it\'s - a")', "    if done:", "        go('b')")
 OLD = "\n".join(BLOCK) + "\n"

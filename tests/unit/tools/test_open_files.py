@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.tool_context import FakeToolContext, fake_context, put
 from tools.base import FileChange, PermissionAsk, ToolError
 from tools.change import apply_changes, base_of
-from tools.hashing import sha256
+from tools.files.regular_files import sha256
 from tools.patch import PatchInput, PatchTool
 from tools.paths import resolve
 

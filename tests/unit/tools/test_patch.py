@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.fakes.tool_context import FakeToolContext, fake_context, put
 from tools.base import PermissionDenied, ToolError, ToolResult
-from tools.hashing import sha256
+from tools.files.regular_files import sha256
 from tools.patch import PatchInput, PatchTool
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.fakes.patches import applied, by_difflib, by_git, envelope, spoilings
 from tools.base import ToolError
+from tools.patch import parse_patch
 from tools.patching.plan import apply_hunks
-from tools.patching.reading import parse_patch
 
 SEED = 7
 SHARED = settings(

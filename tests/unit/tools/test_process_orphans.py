@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.waiting import until
-from tools import process, warded
-from tools.family import MARK, Family, members_now
-from tools.process import Ended
-from tools.reaper import Warden
+from tools.process import programs as process
+from tools.process import supervised_process
+from tools.process.process_tree import MARK, Family, members_now
+from tools.process.programs import Ended
+from tools.process.supervisor import Warden
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
@@ -120,8 +121,8 @@ async def test_a_command_that_kills_its_warden_does_not_get_away(tmp_path: Path)
 
 async def test_a_killed_reaper_is_replaced(tmp_path: Path) -> None:
     await run(tmp_path, "true")
-    assert warded._reaper._process is not None
-    os.kill(warded._reaper._process.pid, signal.SIGKILL)
+    assert supervised_process._reaper._process is not None
+    os.kill(supervised_process._reaper._process.pid, signal.SIGKILL)
     ended, out = await run(tmp_path, "echo again")
     assert (ended.exit_code, out) == (0, "again\n")
 
@@ -136,7 +137,7 @@ async def test_keys_are_not_in_the_environment_of_the_parents(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "visible")
-    warded._reaper._forget()
+    supervised_process._reaper._forget()
     _, out = await run(tmp_path, "tr '\\0' '\\n' < /proc/$PPID/environ")
     assert out == "LC_ALL=C\n"
 
@@ -150,7 +151,7 @@ async def test_large_output_and_exit_codes_come_whole(tmp_path: Path) -> None:
 async def test_a_command_whose_warden_dies_before_it_can_say_so_runs_once(tmp_path: Path) -> None:
     # The command stops its warden before anything else, so nothing more is heard of it, however busy the machine is.
     program = "kill -9 $PPID; echo x >> runs; sleep 300"
-    started = await warded.start(
+    started = await supervised_process.start(
         ["bash", "-c", program],
         cwd=tmp_path,
         env=os.environ,

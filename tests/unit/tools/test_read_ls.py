@@ -8,7 +8,7 @@ import pytest
 
 from tests.fakes.tool_context import FakeToolContext, fake_context
 from tools.base import PermissionDenied, ToolError, ToolResult
-from tools.hashing import sha256
+from tools.files.regular_files import sha256
 from tools.ls import LsInput, LsTool
 from tools.read import ReadInput, ReadTool
 

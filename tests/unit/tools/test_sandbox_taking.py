@@ -16,15 +16,15 @@ import pytest
 from tests.fakes.tool_context import FakeToolContext, fake_context
 from tools.base import ToolResult
 from tools.bash import BashInput, BashTool
-from tools.protected_names import is_protected_name
+from tools.files.protected_names import is_protected_name
 from tools.sandbox import prepare as preparing
 from tools.sandbox.git_files import STOPPED as STATES
 from tools.sandbox.git_files import would_run
-from tools.sandbox.guard import Guard, left_over
+from tools.sandbox.mounts import Known, survey
 from tools.sandbox.policy import SandboxPolicy
 from tools.sandbox.prepare import prepare
 from tools.sandbox.quarantine import take_away
-from tools.sandbox.survey import Known, survey
+from tools.sandbox.state import SandboxState, left_over
 
 GIT = "git -c user.email=a@example.org -c user.name=a"
 
@@ -207,11 +207,11 @@ async def test_what_came_long_after_a_killed_daemon_is_not_touched(ctx: FakeTool
 async def test_the_marks_of_running_commands_are_left_alone(ctx: FakeToolContext) -> None:
     outer = ctx.workspace.parent / "outer"
     known = survey(ctx.workspace, ctx.permission.decide, writable=True).known
-    guard = Guard(ctx.workspace, outer, known, ctx.permission.decide, (), limited=True)
+    guard = SandboxState(ctx.workspace, outer, known, ctx.permission.decide, (), limited=True)
     make(ctx.workspace, "echo x > .envrc")
     assert left_over(ctx.workspace, outer, ()) == []
     second = survey(ctx.workspace, ctx.permission.decide, writable=True).known
-    other = Guard(ctx.workspace, outer, second, ctx.permission.decide, (), limited=True)
+    other = SandboxState(ctx.workspace, outer, second, ctx.permission.decide, (), limited=True)
     (taken,) = other.leave()
     assert taken.startswith(".envrc (now ")
     assert guard.leave() == []

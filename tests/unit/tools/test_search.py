@@ -11,11 +11,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.fakes.tool_context import FakeToolContext, fake_context
-from tools import search
 from tools.base import PermissionDenied, ToolError
 from tools.glob import GlobInput, GlobTool
-from tools.glob_pattern import compile_glob, split_base
 from tools.grep import GrepInput, GrepTool
+from tools.search import ripgrep
+from tools.search.glob_pattern import compile_glob, split_base
 
 RIPGREP = shutil.which("rg")
 # The variant with ripgrep exists where ripgrep does; make test installs it in CI.
@@ -35,7 +35,7 @@ FILES = {
 
 @pytest.fixture(params=VARIANTS)
 def ctx(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeToolContext:
-    monkeypatch.setattr(search, "ripgrep", lambda workspace: RIPGREP if request.param == "ripgrep" else None)
+    monkeypatch.setattr(ripgrep, "ripgrep", lambda workspace: RIPGREP if request.param == "ripgrep" else None)
     root = tmp_path / "ws"
     for index, (name, text) in enumerate(FILES.items()):
         path = root / name
@@ -152,13 +152,13 @@ async def test_a_walk_that_takes_too_long_gives_what_it_has_and_says_so(
 ) -> None:
     left = itertools.count(9 if limit == "TIMEOUT_S" else 3, -1)
 
-    def over(deadline: search.Deadline) -> bool:
+    def over(deadline: ripgrep.Deadline) -> bool:
         deadline.hit = deadline.hit or (deadline.seconds == 0 and next(left) <= 0)
         return deadline.hit
 
-    monkeypatch.setattr(search, limit, 0)
-    monkeypatch.setattr(search.Deadline, "over", over)
-    if limit == "TIMEOUT_S" and search.ripgrep(ctx.workspace):
+    monkeypatch.setattr(ripgrep, limit, 0)
+    monkeypatch.setattr(ripgrep.Deadline, "over", over)
+    if limit == "TIMEOUT_S" and ripgrep.ripgrep(ctx.workspace):
         return  # its process has a timeout, tested below
     *found, said = await glob(ctx, "**/*.py")
     assert said == "(The search was stopped before its end: too many files, or too long.)"
@@ -172,17 +172,17 @@ async def test_a_walk_that_takes_too_long_gives_what_it_has_and_says_so(
 
 
 def test_folders_without_files_do_not_keep_a_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "TIMEOUT_S", 0)
+    monkeypatch.setattr(ripgrep, "TIMEOUT_S", 0)
     (tmp_path / "a/b/c").mkdir(parents=True)
     (tmp_path / "a/b/c/x.py").touch()
-    assert search._walk(tmp_path) == search.Found(cut=True)  # pyright: ignore[reportPrivateUsage]
+    assert ripgrep._walk(tmp_path) == ripgrep.SearchResult(cut=True)  # pyright: ignore[reportPrivateUsage]
 
 
 async def test_a_search_that_takes_too_long_is_stopped(
     ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "ripgrep", lambda workspace: None)
-    monkeypatch.setattr(search, "TIMEOUT_S", 0.5)
+    monkeypatch.setattr(ripgrep, "ripgrep", lambda workspace: None)
+    monkeypatch.setattr(ripgrep, "TIMEOUT_S", 0.5)
     (ctx.workspace / "evil.txt").write_text("a" * 60 + "!\n")
     assert (await grep(ctx, "(a+)+$", "evil.txt"))[-1].startswith("(The search was stopped before its end")
 
@@ -207,8 +207,8 @@ def test_ripgrep_of_the_workspace_is_not_trusted(tmp_path: Path, monkeypatch: py
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert search.ripgrep(tmp_path) is None
-    assert search.ripgrep(tmp_path / "ws") == str(program)
+    assert ripgrep.ripgrep(tmp_path) is None
+    assert ripgrep.ripgrep(tmp_path / "ws") == str(program)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from tools.redaction import Redactor
+from tools.redaction.redactor import Redactor
 
 DICE = random.Random(7)
 DOCUMENTED = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"

@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.navigation import FakeNavigation, place, symbol
 from tests.fakes.tool_context import FakeToolContext, fake_context, put
 from tools.base import PermissionDenied, ToolError, ToolResult
-from tools.hashing import sha256
+from tools.files.regular_files import sha256
 from tools.language import RenamedText
 from tools.registry import builtin_tools, run_tool
 

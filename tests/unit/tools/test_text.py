@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.base import ToolError
-from tools.text import (
+from tools.text.decoding import (
     BinaryFile,
     decode,
     is_binary,

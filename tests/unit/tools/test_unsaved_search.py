@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.tool_context import FakeToolContext, fake_context
-from tools import search
 from tools.glob import GlobInput, GlobTool
 from tools.grep import GrepInput, GrepTool
 from tools.read import ReadInput, ReadTool
+from tools.search import ripgrep
 
 RIPGREP = shutil.which("rg")
 VARIANTS = ["plain", "ripgrep"] if RIPGREP else ["plain"]
@@ -20,7 +20,7 @@ TYPED = " (as in the editor, with UNSAVED changes)"
 
 @pytest.fixture(params=VARIANTS)
 def ctx(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeToolContext:
-    monkeypatch.setattr(search, "ripgrep", lambda workspace: RIPGREP if request.param == "ripgrep" else None)
+    monkeypatch.setattr(ripgrep, "ripgrep", lambda workspace: RIPGREP if request.param == "ripgrep" else None)
     root = tmp_path / "ws"
     (root / "src").mkdir(parents=True)
     (root / "src" / "a.py").write_text("one = 1\ntotal = 2\n")
@@ -79,7 +79,7 @@ async def test_a_new_file_that_was_never_saved_is_a_file(ctx: FakeToolContext) -
 async def test_an_ignored_file_stays_ignored_when_it_is_typed_in(
     ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "ripgrep", lambda workspace: RIPGREP)
+    monkeypatch.setattr(ripgrep, "ripgrep", lambda workspace: RIPGREP)
     (ctx.workspace / ".git").mkdir()
     (ctx.workspace / ".gitignore").write_text("/out/\n")
     (ctx.workspace / "out").mkdir()

@@ -5,11 +5,11 @@ import { t } from "../l10n";
 const PROBLEMS = /^(Fix|Explain) (?:this problem|these (\d+) problems) in @([^\n]+?)\.(?: Change nothing\.)?\n\n> /;
 const PLACE = /^Explain what stands in @([^\n]+)\. Change nothing\.\n\nThe file/;
 const QUESTION = /^(\S[^]*?)\n\nThis is about @([^\n]+)\.\n\nThe file/;
-/** How such a prompt goes on, whatever it is about (see `lsp_bridge/editor/prompts.py`). */
+/** How such a prompt goes on, whatever it is about (see `lsp_bridge/server/editor/prompts.py`). */
 const TAIL = /\n\nThe file(?: as it is in the editor|'s text is not quoted here)[^]*$/;
 const SAID = /^> \w+(?: in line \d+)?(?: \([^\n]*?\))?: ([^\n]*)$/m;
 
-/** How a branch is told what it is (see `daemon/explore/words.py`). */
+/** How a branch is told what it is (see `daemon/explore/branch_notes.py`). */
 const BRANCH = /(?:^|\n)# You are branch (\S+)\n[^]*?\*\*Your direction\*\*: ([^\n]+)/;
 
 /** In one line what the person asked for; undefined: the text is not such a prompt. */

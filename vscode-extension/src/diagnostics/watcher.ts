@@ -41,7 +41,7 @@ interface Baseline<T> {
   pulled: Map<string, Pulled<T>>;
 }
 
-/** Source: `lsp_bridge/language/answers.py`, which waits for servers in the same way. */
+/** Source: `lsp_bridge/language_client/server/fresh_answers.py`, which waits for servers in the same way. */
 const SETTLE_MS = 300;
 const DOUBTFUL_MS = 1_500;
 /** In which extensions answer, if they do. */

@@ -18,7 +18,7 @@ export function plannedWork({ mode, trace }: SessionInfo, { goals }: GoalTree): 
 
 const ASKS = '{"steps": [{"goal"';
 
-/** Whether a message asks the model for a plan as JSON (source: daemon/planner/words.py). */
+/** Whether a message asks the model for a plan as JSON (source: daemon/planner/planning_notes.py). */
 export function asksForPlan(message: Message): boolean {
   return message.role === "user" && message.content.some((part) => part.type === "note" && part.text.startsWith("<planning>\n") && part.text.includes(ASKS));
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.api.patience import ImpatientProtocol
+from daemon.api.serving import ImpatientProtocol
 from tests.fakes.core import daemon
 from tests.fakes.trace_api import client_of, get, raw, upgrade
 

@@ -5,8 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.api.encoding import answer_bytes
-from daemon.model.encoding import json_bytes
+from daemon.model.encoding import answer_bytes, json_bytes
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

@@ -13,8 +13,8 @@ from websockets.asyncio.client import ClientConnection
 
 from daemon.api.fitting import FRAME_BYTES, MARK, fitting
 from daemon.api.frames import connected_frame, delta_entry, event_entry, unframed
-from daemon.api.limits import Limits
 from daemon.api.reader import MessageQuery
+from daemon.api.websocket import ClientLimits
 from daemon.model.encoding import json_bytes
 from daemon.model.events import Delta, Event, GoalUpdated, MessagePartAdded, Notice
 from daemon.model.goals import Goal, GoalTree
@@ -23,7 +23,7 @@ from daemon.model.steps import Step
 from daemon.steps.fold import StepAdded
 from daemon.store.base import TraceStore
 from daemon.store.files import FileTraceStore
-from daemon.store.memory import MemoryTraceStore
+from tests.fakes.memory_store import MemoryTraceStore
 from tests.fakes.watched import TRACE, Watched, watched
 
 MOST = 2**20
@@ -73,7 +73,7 @@ async def test_a_client_with_its_own_defaults_lives_through_what_is_large_and_co
     tmp_path: Path, kind: str
 ) -> None:
     # Of the ring only the newest stays: the client that is there has it from the ring, who comes later from the log.
-    async with watched(store_of(kind, tmp_path), Limits(ring_frames=1)) as bench:
+    async with watched(store_of(kind, tmp_path), ClientLimits(ring_frames=1)) as bench:
         bench.emit(bench.goal("1"))
         (begun,) = bench.emit(bench.focus("1"))
         live: list[bytes] = []
@@ -111,7 +111,7 @@ def shortened(event: Event) -> dict[str, Any]:
 
 
 def test_ids_kinds_and_numbers_stay_and_pictures_go_first() -> None:
-    bench = Watched(MemoryTraceStore(), Limits())
+    bench = Watched(MemoryTraceStore(), ClientLimits())
     bench.begin()
     bench.emit(bench.goal("1"), bench.focus("1"))
     _, summary, call, looked, printed = large_events(bench)
@@ -174,7 +174,7 @@ def test_what_is_nested_very_deep_does_not_stop_the_frames() -> None:
 
 
 def test_deltas_and_steps_fit_too() -> None:
-    bench = Watched(MemoryTraceStore(), Limits())
+    bench = Watched(MemoryTraceStore(), ClientLimits())
     (text,) = unframed(
         delta_entry(Delta(trace_id="t", kind="tool_output", message_id="m", text="so " * 700_000)).event
     )
@@ -196,7 +196,7 @@ def test_deltas_and_steps_fit_too() -> None:
 @pytest.mark.parametrize("kind", ["files", "memory"])
 def test_a_secret_next_to_a_cut_never_shows(tmp_path: Path, kind: str) -> None:
     store = store_of(kind, tmp_path)
-    bench = Watched(store, Limits())
+    bench = Watched(store, ClientLimits())
     bench.begin()
     # Whatever length is left of the text: on each side of it stands a key.
     secrets = (f"password: {KEY} ", f"https://user:{KEY[:16]}pw@host/ ", f"API_KEY={KEY}\n")

@@ -22,7 +22,7 @@ from daemon.api.frames import (
     framed,
     unframed,
 )
-from daemon.api.limits import Limits
+from daemon.api.websocket import ClientLimits
 from daemon.model.branches import child_id
 from daemon.model.encoding import json_bytes
 from daemon.model.events import AffectedGoal, Delta, Event, GoalUpdated, Notice, TraceCompleted
@@ -31,7 +31,7 @@ from daemon.model.messages import TextPart, ToolCallPart
 from daemon.model.steps import Step
 from daemon.steps.fold import StepAdded, StepUpdated
 from daemon.store.files import FileTraceStore
-from daemon.store.memory import MemoryTraceStore
+from tests.fakes.memory_store import MemoryTraceStore
 from tests.fakes.watched import TRACE, Watched
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -160,7 +160,7 @@ def test_a_frame_made_of_the_stored_line_says_what_one_made_of_the_event_says(
     tmp_path: Path, session_id: str
 ) -> None:
     store = FileTraceStore(tmp_path / ".trace")
-    bench = Watched(store, Limits())
+    bench = Watched(store, ClientLimits())
     for opened in dict.fromkeys((TRACE, child_id(TRACE, "A"), session_id)):
         bench.begin(opened)
     seen: list[Event] = []
@@ -188,7 +188,7 @@ def test_a_frame_made_of_the_stored_line_says_what_one_made_of_the_event_says(
 
 def test_a_line_is_offered_of_the_last_event_alone_and_no_store_has_to(tmp_path: Path) -> None:
     store = FileTraceStore(tmp_path / ".trace")
-    bench = Watched(store, Limits())
+    bench = Watched(store, ClientLimits())
     bench.begin()
     first, last = bench.notices(2)
     assert store.line(first) is None

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.api.reader import MessageQuery, NotFound, TooLarge, TraceQuery, TraceReader
+from daemon.api.reader import AnswerTooLarge, MessageQuery, NotFound, TraceQuery, TraceReader
 from daemon.model.branches import BranchMeta, branch_of, child_id, root_of
 from daemon.model.events import (
     BranchStarted,
@@ -28,7 +28,7 @@ from daemon.model.traces import BranchTrace, Trace
 from daemon.state.session_state import SessionState
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
-from daemon.store.memory import MemoryTraceStore
+from tests.fakes.memory_store import MemoryTraceStore
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -404,7 +404,7 @@ async def test_a_plan_that_is_forged_to_be_deep_or_wide_is_answered_in_parts() -
     json.dumps(await reader.tree("t0000"))
     json.dumps(await reader.trace("t0000"))
     json.dumps(await reader.node("t0000", None, expand=True, max_depth=100))
-    with pytest.raises(TooLarge, match="node/root"):
+    with pytest.raises(AnswerTooLarge, match="node/root"):
         await reader.tree("t0001")
     found: list[str] = []
     after = None

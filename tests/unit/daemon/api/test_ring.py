@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.api.frames import Entry, Wants
+from daemon.api.frames import EncodedItem, Wants
 from daemon.api.ring import Ring
 
 
-def entry(event_id: int, size: int = 1) -> Entry:
-    return Entry(event_id, "notice" if event_id else "delta", b"%d " % event_id * size)
+def entry(event_id: int, size: int = 1) -> EncodedItem:
+    return EncodedItem(event_id, "notice" if event_id else "delta", b"%d " % event_id * size)
 
 
 @dataclass

@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from daemon.api.limits import Limits
 from daemon.api.reader import TraceReader
 from daemon.api.step_views import CUT, StepViews
+from daemon.api.websocket import ClientLimits
 from daemon.model.events import Event
 from daemon.steps.fold import StepFold
 from daemon.store.files import FileTraceStore
-from daemon.store.memory import MemoryTraceStore
+from tests.fakes.memory_store import MemoryTraceStore
 from tests.fakes.step_events import configuration_change
 from tests.fakes.watched import TRACE, Watched
 
 
 @pytest.fixture
 def bench() -> Watched:
-    found = Watched(MemoryTraceStore(), Limits())
+    found = Watched(MemoryTraceStore(), ClientLimits())
     found.begin()
     found.work(25)
     found.emit(found.goal("sub", "1"), found.focus("sub"))

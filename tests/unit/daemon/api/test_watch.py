@@ -14,10 +14,10 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from daemon.api.frames import GRAPH_EVENTS
-from daemon.api.limits import Limits
 from daemon.api.reader import MessageQuery, NotFound, TraceQuery
 from daemon.api.step_views import CUT
 from daemon.api.watch import WatchServer
+from daemon.api.websocket import ClientLimits
 from daemon.model.branches import child_id
 from daemon.model.events import BranchGoalAdded, MessagePartAdded, TraceCompleted
 from daemon.model.goals import Goal
@@ -171,7 +171,7 @@ MANY = in_full(50, 10)
 
 async def test_many_clients_hear_everything_though_one_of_them_reads_nothing() -> None:
     # A hundred kilobytes are more than the sockets between the two take of the ten megabytes that are said.
-    limits = Limits(ring_frames=50)
+    limits = ClientLimits(ring_frames=50)
     async with watched(limits=limits) as bench:
         query = "since_event_id=0&events=all"
         async with bench.watch(query, max_queue=1) as stalled:
@@ -194,7 +194,7 @@ async def test_many_clients_hear_everything_though_one_of_them_reads_nothing() -
 
 
 async def test_more_than_can_wait_is_read_from_the_log() -> None:
-    limits = Limits(pending_events=20, ring_frames=10, page_events=7)
+    limits = ClientLimits(pending_events=20, ring_frames=10, page_events=7)
     async with (
         watched(limits=limits) as bench,
         bench.watch("since_event_id=0") as socket,
@@ -248,7 +248,7 @@ async def test_steps_of_a_live_trace_are_those_of_its_log_also_where_a_secret_is
         told = await hear(live, to=3)
         bench.states.clear()
         await bench.server.close()
-        again = WatchServer(bench.reader, bench.bus, limits=Limits())
+        again = WatchServer(bench.reader, bench.bus, limits=ClientLimits())
         bench.server = again
         async with bench.watch("since_event_id=1") as stored:
             assert (await hear(stored, to=3))[1:] == told
@@ -270,7 +270,7 @@ async def test_clients_count_as_life_until_they_are_gone() -> None:
 
 
 async def test_too_many_clients_are_sent_away_with_words_and_a_place_that_is_free_is_given() -> None:
-    async with watched(limits=Limits(clients=3, clients_per_trace=2)) as bench:
+    async with watched(limits=ClientLimits(clients=3, clients_per_trace=2)) as bench:
         other = "20260102-030405-000000ffff"
         bench.begin(other)
         async with bench.watch() as first, bench.watch():
@@ -289,7 +289,7 @@ async def test_too_many_clients_are_sent_away_with_words_and_a_place_that_is_fre
 
 
 async def test_all_are_told_when_the_daemon_stops_also_who_reads_nothing() -> None:
-    async with watched(limits=Limits(close_s=0.2)) as bench:
+    async with watched(limits=ClientLimits(close_s=0.2)) as bench:
         async with bench.watch() as socket, bench.watch("since_event_id=0", max_queue=1) as stalled:
             await hear(socket, count=1)
             await hear(stalled, count=1)
@@ -309,7 +309,7 @@ async def test_all_are_told_when_the_daemon_stops_also_who_reads_nothing() -> No
 
 async def test_a_client_that_takes_nothing_for_too_long_is_cut_off() -> None:
     async with (
-        watched(limits=Limits(stalled_s=0.2)) as bench,
+        watched(limits=ClientLimits(stalled_s=0.2)) as bench,
         bench.watch("since_event_id=0", max_queue=1) as stalled,
     ):
         await hear(stalled, count=1)
@@ -318,7 +318,7 @@ async def test_a_client_that_takes_nothing_for_too_long_is_cut_off() -> None:
 
 
 async def test_a_client_that_talks_is_sent_away() -> None:
-    async with watched(limits=Limits(frames_from_client=3)) as bench, bench.watch() as socket:
+    async with watched(limits=ClientLimits(frames_from_client=3)) as bench, bench.watch() as socket:
         await socket.send("one")
         await socket.send(b"two")
         await socket.send("three")
@@ -392,7 +392,7 @@ async def test_a_trace_that_is_deleted_while_it_is_live_is_gone_everywhere(tmp_p
 
 
 async def test_a_client_is_not_asked_back_where_coming_back_mends_nothing(tmp_path: Path) -> None:
-    async with watched(FileTraceStore(tmp_path / ".trace"), Limits(page_events=10)) as bench:
+    async with watched(FileTraceStore(tmp_path / ".trace"), ClientLimits(page_events=10)) as bench:
         bench.notices(2000, text="x" * 2000)
         bench.states.clear()
         async with bench.watch("since_event_id=0", max_queue=1) as socket:

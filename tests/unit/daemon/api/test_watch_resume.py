@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from websockets.asyncio.client import ClientConnection
 
 from daemon.api.frames import GRAPH_EVENTS
-from daemon.api.limits import Limits
+from daemon.api.websocket import ClientLimits
 from daemon.model.events import TraceCompleted
 from daemon.steps.fold import StepFold
 from tests.examples import examples
 from tests.fakes.watched import TRACE, Json, Watched, hear, watched
 
 LIMITS = st.builds(
-    Limits,
+    ClientLimits,
     ring_frames=st.integers(1, 30),
     ring_bytes=st.sampled_from([1, 5_000, 10**6]),
     pending_events=st.sampled_from([3, 20, 1000]),
@@ -96,7 +96,7 @@ class Reader:
             self.took((await hear(socket, count=1))[0])
 
 
-async def play(limits: Limits, events: str, doings: list[tuple[str, int]]) -> None:
+async def play(limits: ClientLimits, events: str, doings: list[tuple[str, int]]) -> None:
     async with watched(limits=limits) as bench:
         reader = Reader(bench, events)
         for what, count in doings:
@@ -149,6 +149,6 @@ def all_steps(fold: StepFold) -> list[Any]:
 @settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(LIMITS, WHAT, DOINGS)
 def test_wherever_the_connection_is_cut_nothing_is_missed_and_nothing_comes_twice(
-    limits: Limits, events: str, doings: list[tuple[str, int]]
+    limits: ClientLimits, events: str, doings: list[tuple[str, int]]
 ) -> None:
     asyncio.run(play(limits, events, doings))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from daemon.context.marks import Marks
 from daemon.context.profiles import PRUNE_MINIMUM, PRUNE_PROTECT, RESULT_KEPT, RESULT_LIMIT
 from daemon.context.window import CLEARED, keep_from, prunable
+from daemon.model.events import Marks
 from daemon.model.messages import FilePart, ToolResultPart
 from tests.fakes.told_sessions import Told
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.explore import commands, merging
+from daemon.explore import branch_actions, merging
 from daemon.explore.choosing import CHOICE_AWAITED, CHOICE_MADE, awaited, awaited_choice, leavable
 from daemon.loop.restoring import Restorer
 from daemon.loop.session import Session
@@ -17,7 +17,7 @@ from tests.fakes.explored import LINK, PLAIN, PROGRAM, created, deleted, explore
 from tests.fakes.models import Hold
 from tests.fakes.waiting import until
 from tools.base import PermissionDenied, ToolError
-from tools.exploring import Told
+from tools.ports import WorkOutcome
 
 PERSON = {"explore_choice": "person"}
 
@@ -26,8 +26,8 @@ def codes(bench: Bench) -> list[str]:
     return [event.code for event in bench.events(Notice) if event.about == "1"]
 
 
-def picking(session: Session, *choice: str, by: str = "VS Code") -> asyncio.Task[Told]:
-    return asyncio.create_task(commands.select_for_person(session, choice, by))
+def picking(session: Session, *choice: str, by: str = "VS Code") -> asyncio.Task[WorkOutcome]:
+    return asyncio.create_task(branch_actions.select_for_person(session, choice, by))
 
 
 async def waiting(session: Session, start: str = "1") -> asyncio.Task[str]:
@@ -77,7 +77,7 @@ async def test_a_review_that_ends_with_a_no_leaves_the_choice_open(tmp_path: Pat
         with pytest.raises(ToolError, match="no branch X"):
             await picking(session, "X")
         assert not task.done() and awaited(session) == ("1",)
-        commands.leave_to_model(session, "1", "VS Code")
+        branch_actions.leave_to_model(session, "1", "VS Code")
         assert "VS Code leaves the choice to you" in await task
 
 
@@ -86,7 +86,7 @@ async def test_the_person_may_want_none(tmp_path: Path) -> None:
         session = bench.session(settings=PERSON)
         explored(session, {"A": []})
         task = await waiting(session)
-        commands.choose_none(session, "1", "VS Code")
+        branch_actions.choose_none(session, "1", "VS Code")
         assert "The person (VS Code) wants none of the branches" in await task
         goal = session.state.plan.goals["2"]
         assert (goal.status, goal.summary) == (
@@ -95,7 +95,7 @@ async def test_the_person_may_want_none(tmp_path: Path) -> None:
         )
         assert (goal.selected_branch, session.state.plan.current_id) == (None, None)
         with pytest.raises(ToolError, match="Nobody waits"):
-            commands.choose_none(session, "1")
+            branch_actions.choose_none(session, "1")
 
 
 async def test_a_cancellation_ends_the_waiting(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ async def test_a_cancellation_ends_the_waiting(tmp_path: Path) -> None:
             await task
         assert not awaited(session) and codes(bench) == [CHOICE_AWAITED, CHOICE_MADE]
         with pytest.raises(ToolError, match="Nobody waits"):
-            commands.choose_none(session, "1")
+            branch_actions.choose_none(session, "1")
 
 
 async def test_nobody_in_time_means_that_nothing_is_chosen(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ async def test_nobody_in_time_means_that_nothing_is_chosen(tmp_path: Path) -> No
         assert not (bench.workspace / "a.py").exists()
 
 
-async def model_picks(session: Session, *choice: str) -> Told:
+async def model_picks(session: Session, *choice: str) -> WorkOutcome:
     permission = CallPermission(session.services.permissions, session, CallInfo("call_1", "explore"))
     return await merging.select(session, choice, permission, "call_1")
 
@@ -139,7 +139,7 @@ async def test_a_choice_that_is_the_persons_stays_theirs_until_they_leave_it(
             await waiting(session) if how != "nobody" else asyncio.create_task(awaited_choice(session, "1"))
         )
         if how == "none":
-            commands.choose_none(session, "1")
+            branch_actions.choose_none(session, "1")
         elif how == "picked":
             pick = picking(session, "B")
             await bench.answer("once")
@@ -160,11 +160,11 @@ async def test_a_choice_that_is_the_persons_stays_theirs_until_they_leave_it(
             await model_picks(session, "A:a.py")
         assert not (bench.workspace / "a.py").exists()
         assert leavable(session) == ("1",)
-        commands.leave_to_model(session, "1", "VS Code")
+        branch_actions.leave_to_model(session, "1", "VS Code")
         assert leavable(session) == ()
         assert "a.py" in (await model_picks(session, "A")).content
         with pytest.raises(ToolError, match="Nobody waits"):
-            commands.leave_to_model(session, "1")
+            branch_actions.leave_to_model(session, "1")
     async with daemon(tmp_path) as bench:
         assert leavable(await bench.opened(session.session_id)) == ()
 
@@ -179,7 +179,7 @@ async def test_where_nobody_was_asked_or_the_setting_is_another_now_the_model_ma
         explored(session, {"B": [created("b.py", "b\n")]}, start="3", merge="4")
         assert "a.py" in (await model_picks(session, "A")).content
         task = await waiting(session, "3")
-        commands.choose_none(session, "3")
+        branch_actions.choose_none(session, "3")
         await task
         assert "a.py" in (await model_picks(session, "A")).content  # the other exploration is none of that
         with pytest.raises(ToolError, match="The person chooses"):
@@ -300,8 +300,8 @@ async def test_clients_see_what_a_branch_changed(tmp_path: Path) -> None:
             created("long.txt", "x\n" * 50_000),
         ]
         explored(session, {"A": changes})
-        assert [branch.id for branch in commands.branches(session)] == ["A"]
-        changed, ignored = await commands.branch_files(session, "a")
+        assert [branch.id for branch in branch_actions.branches(session)] == ["A"]
+        changed, ignored = await branch_actions.branch_files(session, "a")
         files = {file.path: file for file in changed}
         assert ignored == ()
         assert sorted(files) == ["a.py", "data.bin", "link", "long.txt", "new.py", "odd\\udcff\\n.txt"]
@@ -313,12 +313,12 @@ async def test_clients_see_what_a_branch_changed(tmp_path: Path) -> None:
         assert files["new.py"].diff == "Moved from old.py to new.py\n"
         assert files["long.txt"].added == 50_000 and len(files["long.txt"].diff) < 70_000
         assert all(file.model_dump_json() for file in files.values())
-        assert await commands.branch_content(session, "A", "a.py") == (b"1\n", b"2\n")
-        assert await commands.branch_content(session, "A", "old.py") == (b"same\n", None)
-        assert await commands.branch_content(session, "A", "odd\\udcff\\n.txt") == (None, b"x\n")
+        assert await branch_actions.branch_content(session, "A", "a.py") == (b"1\n", b"2\n")
+        assert await branch_actions.branch_content(session, "A", "old.py") == (b"same\n", None)
+        assert await branch_actions.branch_content(session, "A", "odd\\udcff\\n.txt") == (None, b"x\n")
         with pytest.raises(ToolError, match="did not change"):
-            await commands.branch_content(session, "A", "../../etc/passwd")
-        assert await commands.branch_patch(session, "A") == b"patch of A"
+            await branch_actions.branch_content(session, "A", "../../etc/passwd")
+        assert await branch_actions.branch_patch(session, "A") == b"patch of A"
 
 
 async def test_a_removed_branch_is_gone_but_for_its_words(tmp_path: Path) -> None:
@@ -327,18 +327,18 @@ async def test_a_removed_branch_is_gone_but_for_its_words(tmp_path: Path) -> Non
         explored(session, {"A": [created("a.py", "a\n")], "B": []})
         folder = session.services.trace_folder(f"{session.session_id}:A")
         (folder / "messages").mkdir()
-        await commands.remove_branch(session, "A", "VS Code")
-        await commands.remove_branch(session, "A", "VS Code")
+        await branch_actions.remove_branch(session, "A", "VS Code")
+        await branch_actions.remove_branch(session, "A", "VS Code")
         assert [path.name for path in folder.iterdir()] == ["messages"]
         assert [(event.branch_id, event.by) for event in bench.events(BranchRemoved)] == [("A", "VS Code")]
-        assert [branch.removed for branch in commands.branches(session)] == [True, False]
-        for ask in (commands.branch_files, commands.branch_patch):
+        assert [branch.removed for branch in branch_actions.branches(session)] == [True, False]
+        for ask in (branch_actions.branch_files, branch_actions.branch_patch):
             with pytest.raises(ToolError, match="was removed"):
                 await ask(session, "A")
         with pytest.raises(ToolError, match="was removed"):
             await picking(session, "A")
         with pytest.raises(ToolError, match="no branch C"):
-            await commands.remove_branch(session, "C")
+            await branch_actions.remove_branch(session, "C")
 
 
 async def test_nothing_of_somebody_elses_session_is_removed_or_merged(tmp_path: Path) -> None:
@@ -347,7 +347,7 @@ async def test_nothing_of_somebody_elses_session_is_removed_or_merged(tmp_path: 
         explored(session, {"A": [created("a.py", "a\n")]})
         session.record.foreign = True
         with pytest.raises(ToolError, match="not begun by you"):
-            await commands.remove_branch(session, "A")
+            await branch_actions.remove_branch(session, "A")
         with pytest.raises(ToolError, match="not begun by you"):
             await picking(session, "A")
         assert (session.services.trace_folder(f"{session.session_id}:A") / "result").is_dir()

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from daemon.explore import commands
+from daemon.explore import branch_actions
 from daemon.explore.choosing import awaited
 from daemon.loop.recovery import read_state
 from daemon.loop.restoring import Restorer
 from daemon.loop.session import Session
 from daemon.model.events import BranchGoalAdded, BranchSelected, ExploreCompleted
-from lsp_bridge.branch_requests import explorations
+from lsp_bridge.server.requests.branches import explorations
 from tests.fakes.branches import EDITS, explore, exploring, told
 from tests.fakes.core import Bench, daemon
 from tests.fakes.explored import created, explored
@@ -27,7 +27,7 @@ def used(session: Session) -> str | None:
 
 
 async def picked(bench: Bench, session: Session, *choice: str) -> None:
-    pick = asyncio.create_task(commands.select_for_person(session, choice, "VS Code"))
+    pick = asyncio.create_task(branch_actions.select_for_person(session, choice, "VS Code"))
     await bench.answer("once")
     await pick
 
@@ -119,7 +119,7 @@ async def test_what_is_there_already_when_it_is_picked_again_goes_with_the_undo(
         session = bench.session()
         explored(session, {"A": [created("a.py", "a\n")], "B": [created("a.py", "a\n")]})
         await picked(bench, session, "A")
-        again = await commands.select_for_person(session, ["A:a.py"], "VS Code")
+        again = await branch_actions.select_for_person(session, ["A:a.py"], "VS Code")
         assert "Already as in the branch: a.py" in again.content
         await Restorer(session).undo()
         assert used(session) is None
@@ -131,7 +131,7 @@ async def test_a_branch_that_changed_nothing_is_chosen_and_not_used(tmp_path: Pa
     async with daemon(tmp_path) as bench:
         session = bench.session()
         explored(session, {"A": []})
-        said = await commands.select_for_person(session, ["A"], "VS Code")
+        said = await branch_actions.select_for_person(session, ["A"], "VS Code")
         assert "there is nothing to take over" in said.content
         assert used(session) is None and session.state.plan.goals["2"].status == "completed"
 
@@ -197,9 +197,9 @@ async def test_a_result_says_what_was_decided_and_not_the_contrary_too(
         if how == "picked":
             await picked(bench, session, "A")
         elif how == "none":
-            commands.choose_none(session, "1", "VS Code")
+            branch_actions.choose_none(session, "1", "VS Code")
         elif how == "left":
-            commands.leave_to_model(session, "1", "VS Code")
+            branch_actions.leave_to_model(session, "1", "VS Code")
         assert (await turn).stop == "end_turn"
         first, second = [message for message in session.state.messages if message.role == "tool"]
         assert said in str(first.content) and unsaid not in str(first.content)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from daemon.copies.choice import copies_for
-from daemon.explore.commands import branch_patch, select_for_person
+from daemon.explore.branch_actions import branch_patch, select_for_person
 from daemon.explore.results import save_result
 from daemon.loop.restoring import Restorer
 from daemon.model.branches import child_id

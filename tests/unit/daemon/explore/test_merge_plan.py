@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from daemon.copies.base import BranchChange
 from daemon.explore.merge_plan import (
     ABSENT,
-    Conflict,
+    FileVersion,
     MergePlan,
     Pick,
-    State,
+    UnmergeableFile,
     merge_states,
     of_change,
     plan_merge,
@@ -23,12 +23,12 @@ from tests.fakes.explored import LINK, PLAIN, PROGRAM, created, deleted, updated
 SIDES = ("ours", "theirs")
 
 
-def file(content: str | bytes, *, program: bool = False) -> State:
+def file(content: str | bytes, *, program: bool = False) -> FileVersion:
     data = content.encode() if isinstance(content, str) else content
-    return State("file", data, program, mode=0o755 if program else 0o644)
+    return FileVersion("file", data, program, mode=0o755 if program else 0o644)
 
 
-def plan(*picks: tuple[str, BranchChange], **now: State) -> MergePlan:
+def plan(*picks: tuple[str, BranchChange], **now: FileVersion) -> MergePlan:
     """Names in ``now`` have ``_`` for ``.``"""
     current = {name.replace("_", "."): state for name, state in now.items()}
     return plan_merge([Pick(branch, change) for branch, change in picks], current)
@@ -72,7 +72,7 @@ OLD = "one\ntwo\nthree\nfour\nfive\n"
         ),
     ],
 )
-def test_what_is_written(change: BranchChange, now: State, after: bytes | None) -> None:
+def test_what_is_written(change: BranchChange, now: FileVersion, after: bytes | None) -> None:
     assert written(plan(("A", change), a=now)) == {"a": after}
 
 
@@ -100,20 +100,20 @@ def test_what_is_written(change: BranchChange, now: State, after: bytes | None) 
         (updated("a", "é\n", "é\nx\n"), file("é\n".encode("utf-16")), "encoding was changed"),
         (
             updated("a", OLD, "x"),
-            State("absent", why="there is a folder of this name now", in_the_way=("a/x",)),
+            FileVersion("absent", why="there is a folder of this name now", in_the_way=("a/x",)),
             "there is a folder of this name now",
         ),
-        (updated("a", OLD, "x"), State("link", b"b"), "the file as it is now has a symbolic link"),
+        (updated("a", OLD, "x"), FileVersion("link", b"b"), "the file as it is now has a symbolic link"),
         (
             updated("a", "x", "y"),
-            State("absent", why="what was a folder above it is a file now", in_the_way=("above",)),
+            FileVersion("absent", why="what was a folder above it is a file now", in_the_way=("above",)),
             "what was a folder above it is a file now",
         ),
-        (created("a", "x"), State(in_the_way=("a/y", "a/z/")), "than the selection deletes: a/y, a/z/"),
-        (created("a", "x"), State(in_the_way=("a/",)), "an empty folder of this name is there"),
+        (created("a", "x"), FileVersion(in_the_way=("a/y", "a/z/")), "than the selection deletes: a/y, a/z/"),
+        (created("a", "x"), FileVersion(in_the_way=("a/",)), "an empty folder of this name is there"),
     ],
 )
-def test_what_is_a_conflict(change: BranchChange, now: State, reason: str) -> None:
+def test_what_is_a_conflict(change: BranchChange, now: FileVersion, reason: str) -> None:
     assert reason in conflict(plan(("A", change), a=now))
 
 
@@ -168,17 +168,17 @@ def test_a_file_cannot_be_a_folder_too() -> None:
 
 def test_a_file_becomes_a_folder_and_a_folder_a_file_where_the_branch_did_it() -> None:
     opened = [("A", deleted("x", "file")), ("A", created("x/y", "inner"))]
-    below = State(why="what was a folder above it is a file now", in_the_way=("x",))
+    below = FileVersion(why="what was a folder above it is a file now", in_the_way=("x",))
     now = {"x": file("file"), "x/y": below}
     assert written(plan(*opened, **now)) == {"x": None, "x/y": b"inner"}
     closed = [("A", deleted("x/y", "inner")), ("A", deleted("x/z/w", "deep")), ("A", created("x", "file"))]
-    folder = State(why="there is a folder of this name now", in_the_way=("x/y", "x/z/w"))
+    folder = FileVersion(why="there is a folder of this name now", in_the_way=("x/y", "x/z/w"))
     now = {"x": folder, "x/y": file("inner"), "x/z/w": file("deep")}
     assert written(plan(*closed, **now)) == {"x": b"file", "x/y": None, "x/z/w": None}
 
 
 def test_what_turns_is_refused_with_what_is_in_its_way_and_only_advised_what_works() -> None:
-    below = State(why="what was a folder above it is a file now", in_the_way=("x",))
+    below = FileVersion(why="what was a folder above it is a file now", in_the_way=("x",))
     alone = plan(("A", created("x/y", "inner")), **{"x/y": below})
     assert "x would have to be a folder, and is a file that the selection does not delete" in conflict(alone)
     changes = [("A", deleted("x", "file")), ("A", created("x/y", "inner")), ("A", created("other", "1"))]
@@ -186,7 +186,7 @@ def test_what_turns_is_refused_with_what_is_in_its_way_and_only_advised_what_wor
     assert [one.name for one in mine.conflicts] == ["x", "x/y"]
     assert "select them by name: other." in conflicts_text(mine, {})
     # A name stands for all below it: to select the deletion would select the conflict, too.
-    folder = State(in_the_way=("x/y/mine",))
+    folder = FileVersion(in_the_way=("x/y/mine",))
     deeper = plan(*changes, **{"x": file("file"), "x/y": folder})
     assert [one.name for one in deeper.conflicts] == ["x/y"]
     assert "select them by name: other." in conflicts_text(deeper, {})
@@ -194,7 +194,7 @@ def test_what_turns_is_refused_with_what_is_in_its_way_and_only_advised_what_wor
 
 def test_modes_follow_the_branch_and_keep_the_rest_of_the_bits() -> None:
     made = updated("a", "x", "x", PLAIN, PROGRAM)
-    (merged,) = plan(("A", made), a=State("file", b"x", executable=False, mode=0o640)).files
+    (merged,) = plan(("A", made), a=FileVersion("file", b"x", executable=False, mode=0o640)).files
     assert merged.mode == 0o750 and merged.after.content == b"x"
     taken = updated("a", "x", "y", PROGRAM, PLAIN)
     (merged,) = plan(("A", taken), a=file("x", program=True)).files
@@ -234,7 +234,7 @@ contents = st.one_of(texts, texts, st.binary(max_size=6))
 states = st.one_of(
     st.just(ABSENT),
     st.builds(lambda content, program: file(content, program=program), contents, st.booleans()),
-    st.builds(lambda content: State("link", content), texts),
+    st.builds(lambda content: FileVersion("link", content), texts),
 )
 wanted = st.builds(
     lambda before, after, modes: BranchChange(
@@ -266,11 +266,13 @@ def test_merging_what_is_there_already_is_nothing(change: BranchChange) -> None:
 
 
 @given(states, states, states)
-def test_exchanging_the_sides_changes_nothing_but_the_words(base: State, ours: State, theirs: State) -> None:
+def test_exchanging_the_sides_changes_nothing_but_the_words(
+    base: FileVersion, ours: FileVersion, theirs: FileVersion
+) -> None:
     one = merge_states(base, ours, theirs, sides=SIDES)
     other = merge_states(base, theirs, ours, sides=SIDES)
-    assert isinstance(one, Conflict) == isinstance(other, Conflict)
-    if isinstance(one, State) and isinstance(other, State):
+    assert isinstance(one, UnmergeableFile) == isinstance(other, UnmergeableFile)
+    if isinstance(one, FileVersion) and isinstance(other, FileVersion):
         assert (one.kind, one.content, one.executable) == (other.kind, other.content, other.executable)
 
 
@@ -282,13 +284,13 @@ def test_no_line_that_only_one_side_added_is_lost(sides: list[bool], data: st.Da
         side, word = (ours, "ours") if mine else (theirs, "theirs")
         side.insert(data.draw(st.integers(0, len(side))), f"{word} {number}\n")
     found = merge_states(file("".join(base)), file("".join(ours)), file("".join(theirs)), sides=SIDES)
-    if isinstance(found, State):
+    if isinstance(found, FileVersion):
         merged = found.content.decode().splitlines(keepends=True)
         assert sorted(merged) == sorted([*base, *(set(ours) - set(base)), *(set(theirs) - set(base))])
 
 
 @given(wanted, states)
-def test_a_plan_never_guesses(change: BranchChange, now: State) -> None:
+def test_a_plan_never_guesses(change: BranchChange, now: FileVersion) -> None:
     found = plan_merge([Pick("A", change)], {"f": now})
     assert len(found.files) + len(found.same) + len(found.conflicts) + len(found.left_out) == 1
     before, after = of_change(change)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from daemon.explore.commands import remove_branch
+from daemon.explore.branch_actions import remove_branch
 from daemon.explore.merging import select
 from daemon.explore.results import remove_result
-from daemon.files.restore import Refused
+from daemon.files.restore import RestoreRefused
 from daemon.loop.restoring import Restorer
 from daemon.loop.session import Session
 from daemon.model.branches import BranchMeta
@@ -21,18 +21,18 @@ from daemon.permission.service import CallInfo, CallPermission
 from tests.fakes.core import Bench, daemon
 from tests.fakes.explored import LINK, PLAIN, PROGRAM, created, deleted, explored, updated
 from tools.base import PermissionDenied, ToolError
-from tools.exploring import Told
+from tools.ports import WorkOutcome
 
 OLD = "".join(f"line {n}\n" for n in range(1, 31))
 TOP, END = OLD.replace("line 2\n", "line two\n"), OLD.replace("line 29\n", "line twenty-nine\n")
 
 
-def selecting(session: Session, *choice: str, call: str = "call_1") -> asyncio.Task[Told]:
+def selecting(session: Session, *choice: str, call: str = "call_1") -> asyncio.Task[WorkOutcome]:
     permission = CallPermission(session.services.permissions, session, CallInfo(call, "explore"))
     return asyncio.create_task(select(session, choice, permission, call))
 
 
-async def selected(bench: Bench, session: Session, *choice: str, call: str = "call_1") -> Told:
+async def selected(bench: Bench, session: Session, *choice: str, call: str = "call_1") -> WorkOutcome:
     """The person accepts all of it."""
     task = selecting(session, *choice, call=call)
     await bench.answer("once")
@@ -280,7 +280,7 @@ async def test_what_else_is_in_a_folder_that_became_a_file_is_never_lost(tmp_pat
         await selected(bench, session, "A", call="again")
         (root / "plain/mine.txt").write_text("mine")
         new = files(root)
-        with pytest.raises(Refused, match=r"plain is a folder now"):
+        with pytest.raises(RestoreRefused, match=r"plain is a folder now"):
             await Restorer(session).undo()
         assert files(root) == new
 

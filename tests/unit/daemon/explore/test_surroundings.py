@@ -17,7 +17,7 @@ import pytest
 
 from daemon.copies.base import WorkingCopy
 from daemon.copies.choice import copies_for
-from daemon.explore.surroundings import Surroundings, surroundings
+from daemon.explore.surroundings import BranchEnvironment, surroundings
 from daemon.files.eyes import NoDiagnostics, NoEyes
 from daemon.files.history import SessionHistory
 from daemon.loop.services import Services
@@ -27,7 +27,7 @@ from tests.fakes.tool_context import fake_context
 from tests.fakes.waiting import until
 from tools.base import CommandChange, PermissionAsk
 from tools.bash import BashInput, BashTool
-from tools.open_files import NoEditors
+from tools.ports import NoEditors
 from tools.sandbox.policy import SandboxPolicy
 
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org")
@@ -57,7 +57,7 @@ class Watching(NoEyes):
 class Branch:
     main: Services
     copy: WorkingCopy
-    around: Surroundings
+    around: BranchEnvironment
     eyes: Watching
 
     @property

@@ -12,7 +12,7 @@ import pytest
 from daemon.copies.base import BranchChange, CopyError
 from daemon.copies.git_copies import GitCopy
 from daemon.copies.plain_copies import PlainCopies
-from daemon.explore.commands import branch_content
+from daemon.explore.branch_actions import branch_content
 from daemon.explore.merging import select
 from daemon.explore.results import load_result
 from daemon.loop.session import Session
@@ -20,7 +20,7 @@ from daemon.permission.service import CallInfo, CallPermission
 from tests.fakes.branches import FILES, explore, exploring, ran, repository, told
 from tests.fakes.models import Call
 from tools.base import ToolError
-from tools.exploring import Told
+from tools.ports import WorkOutcome
 
 TWO = [explore("one", "two"), "Done."]
 IGNORING = {**FILES, ".gitignore": "*.local\nout/\n.trace/\n__pycache__/\n"}
@@ -30,7 +30,7 @@ def write(name: str, content: str) -> Call:
     return Call("write", {"file_path": name, "content": content})
 
 
-def selecting(session: Session, *choice: str) -> asyncio.Task[Told]:
+def selecting(session: Session, *choice: str) -> asyncio.Task[WorkOutcome]:
     permission = CallPermission(session.services.permissions, session, CallInfo("call_1", "explore"))
     return asyncio.create_task(select(session, choice, permission, "call_1"))
 

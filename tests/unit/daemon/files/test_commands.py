@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from daemon.files import commands, tree_events
+from daemon.files import command_changes, tree_events
 from daemon.files.changes import changes_of
-from daemon.files.commands import CommandWatches, Patience
+from daemon.files.command_changes import CommandWatches, Patience
 from daemon.files.history import SessionHistory
 from daemon.files.versions import Version
 from tests.fakes.waiting import until
@@ -283,7 +283,7 @@ async def test_a_command_that_cannot_wait_for_the_tree_says_that_nothing_is_know
 async def test_of_many_changes_the_first_are_kept_and_the_rest_is_counted(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands, "MAX_CHANGES", 150)
+    monkeypatch.setattr(command_changes, "MAX_CHANGES", 150)
     changes = await watched.command("for n in $(seq 200); do echo $n > $n.txt; done")
     assert len(changes) == 200
     assert sum(change.version is not None for change in changes) == 150

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tools.merge import MergeConflict, merge, split
+from tools.diff.merge import MergeConflict, merge, split
 
 BASE = b"".join(b"line %d\n" % n for n in range(1, 13))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from daemon.files.blobs import Blobs
-from daemon.files.commands import CommandWatches, Patience
+from daemon.files.command_changes import CommandWatches, Patience
 from daemon.files.history import LineHistory, SessionHistory
 from daemon.files.restore import Planner, turned_all
 from daemon.files.versions import Record, Version, VersionFile

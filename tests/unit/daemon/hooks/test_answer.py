@@ -14,7 +14,7 @@ from daemon.hooks.answer import (
     MAX_REASON,
     NAMES,
     NOTHING,
-    Answer,
+    HookAnswer,
     HookFailed,
     concerns,
     only_watches,
@@ -31,14 +31,14 @@ def test_nothing_said_is_consent_to_what_would_happen_anyway(text: str) -> None:
 
 
 def test_a_refusal_has_a_reason() -> None:
-    assert read_text(BEFORE, '{"decision": "deny", "reason": "no"}') == Answer(denied=True, reason="no")
+    assert read_text(BEFORE, '{"decision": "deny", "reason": "no"}') == HookAnswer(denied=True, reason="no")
     assert read_text(BEFORE, '{"decision": "deny"}').reason == "it gave no reason."
     assert len(read_value(BEFORE, {"decision": "deny", "reason": "x" * 9_000}).reason) == MAX_REASON
 
 
 def test_a_refusal_counts_whatever_else_is_said() -> None:
     said = read_value(BEFORE, {"decision": "deny", "reason": "no", "arguments": {"a": 1}, "context": "c"})
-    assert said == Answer(denied=True, reason="no")
+    assert said == HookAnswer(denied=True, reason="no")
 
 
 def test_other_arguments_and_words_for_the_model() -> None:

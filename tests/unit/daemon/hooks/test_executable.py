@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from daemon.config import Hook
-from daemon.hooks.answer import NOTHING, Answer, HookFailed, HookName
+from daemon.hooks.answer import NOTHING, HookAnswer, HookFailed, HookName
 from daemon.hooks.executable import Executable
 from tests.fakes.hooks import answering, is_alive, pids, program
 from tests.fakes.waiting import until
@@ -31,7 +31,7 @@ def hook(workspace: Path, *command: str | Path, trusted: bool = False, **options
     return Executable(Hook(command=tuple(map(str, command)), **options), workspace, trusted)
 
 
-async def ask(executable: Executable, name: HookName = BEFORE, **payload: Any) -> Answer:
+async def ask(executable: Executable, name: HookName = BEFORE, **payload: Any) -> HookAnswer:
     async with asyncio.timeout(30):
         return await executable.ask(name, {"hook": name, **payload})
 
@@ -59,8 +59,8 @@ async def test_who_says_nothing_has_nothing_to_say(tmp_path: Path, workspace: Pa
 
 async def test_exit_code_2_refuses_with_what_is_on_stderr(tmp_path: Path, workspace: Path) -> None:
     refusing = hook(workspace, program(tmp_path, "h", "echo out; echo 'not on Fridays' >&2; exit 2"))
-    assert await ask(refusing) == Answer(denied=True, reason="not on Fridays")
-    assert await ask(refusing, "prompt.submit") == Answer(denied=True, reason="not on Fridays")
+    assert await ask(refusing) == HookAnswer(denied=True, reason="not on Fridays")
+    assert await ask(refusing, "prompt.submit") == HookAnswer(denied=True, reason="not on Fridays")
     silent = hook(workspace, program(tmp_path, "s", "exit 2"))
     assert (await ask(silent)).reason == "it gave no reason."
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from daemon.hooks.answer import NOTHING, HookFailed
-from daemon.hooks.entry_points import Entry, Found, discover
+from daemon.hooks.entry_points import FoundFunctions, HookFunction, discover
 from daemon.hooks.python import PythonHook
 from daemon.hooks.service import Hooks
 from tests.fakes.hooks import host_command, is_alive, package, pids
@@ -72,8 +72,8 @@ nothing = None
 """
 
 
-def entry(function: str) -> Entry:
-    return Entry("tool.execute.before", f"my_hooks:{function}", "my-hooks")
+def entry(function: str) -> HookFunction:
+    return HookFunction("tool.execute.before", f"my_hooks:{function}", "my-hooks")
 
 
 class Clock:
@@ -121,7 +121,7 @@ async def bench(
     hooks = Hooks(
         workspace,
         tmp_path,
-        find=Found,
+        find=FoundFunctions,
         command=command or host_command(site, workspace),
         timeout_s=timeout_s,
         clock=clock,
@@ -283,10 +283,10 @@ def test_what_is_installed_is_found_in_order_and_wrong_names_are_told(
     found = discover()
     assert found.entries == {
         "tool.execute.before": (
-            Entry("tool.execute.before", "a_hooks:x", "a_hooks", strict=True),
-            Entry("tool.execute.before", "b_hooks:x", "b_hooks"),
+            HookFunction("tool.execute.before", "a_hooks:x", "a_hooks", strict=True),
+            HookFunction("tool.execute.before", "b_hooks:x", "b_hooks"),
         ),
-        "session.end": (Entry("session.end", "a_hooks:z", "a_hooks"),),
+        "session.end": (HookFunction("session.end", "a_hooks:z", "a_hooks"),),
     }
     (problem,) = found.problems
     assert "'tool.before'" in problem

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from daemon.hooks.answer import HookName
-from daemon.hooks.entry_points import Entry, Found
+from daemon.hooks.entry_points import FoundFunctions, HookFunction
 from daemon.hooks.service import Hooks
 from daemon.hooks.session import MAX_WAITING
 from daemon.loop.session import Session
@@ -437,7 +437,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
 
     def installed(code: str, hook: HookName, *, strict: bool = False, timeout_s: float = 30.0) -> None:
         site = package(tmp_path / "site", code, {})
-        found = Found({hook: (Entry(hook, "my_hooks:f", "my_hooks", strict),)})
+        found = FoundFunctions({hook: (HookFunction(hook, "my_hooks:f", "my_hooks", strict),)})
         command = host_command(site, tmp_path / "workspace")
         hooks = partial(Hooks, find=lambda: found, command=command, timeout_s=timeout_s)
         monkeypatch.setattr("daemon.core.Hooks", hooks)

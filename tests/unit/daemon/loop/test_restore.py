@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.files.restore import Conflict, Refused
+from daemon.files.restore import Conflict, RestoreRefused
 from daemon.loop.restoring import Restorer, UnknownChange
 from daemon.loop.session import Busy, Session
 from daemon.model.events import FileChanged, FilesRestored
@@ -127,9 +127,9 @@ async def test_an_older_change_can_be_undone_alone(tmp_path: Path) -> None:
         first, second = (await Restorer(session).overview()).changes
         await Restorer(session).undo(first.change_id)
         assert (bench.workspace / "a.py").read_text() == LINES.replace("line 8\n", "eight\n")
-        with pytest.raises(Refused, match="undone already"):
+        with pytest.raises(RestoreRefused, match="undone already"):
             await Restorer(session).undo(first.change_id)
-        with pytest.raises(Refused, match="not undone"):
+        with pytest.raises(RestoreRefused, match="not undone"):
             await Restorer(session).redo(second.change_id)
         with pytest.raises(UnknownChange):
             await Restorer(session).undo("call_99")
@@ -245,7 +245,7 @@ async def test_unsaved_changes_in_the_editor_stop_it(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = await worked(bench, read(), edit("line 5\n", "five\n"))
         bench.unsaved[bench.workspace / "a.py"] = "typing"
-        with pytest.raises(Refused, match="unsaved"):
+        with pytest.raises(RestoreRefused, match="unsaved"):
             await Restorer(session).undo()
 
 
@@ -314,7 +314,7 @@ async def test_of_a_foreign_session_nothing_is_written(tmp_path: Path) -> None:
             Restorer(session).redo(),
             Restorer(session).restore(message_id=session.state.messages[0].message_id),
         ):
-            with pytest.raises(Refused, match="not begun by you"):
+            with pytest.raises(RestoreRefused, match="not begun by you"):
                 await attempt
         assert "five" in path.read_text()
 
@@ -353,7 +353,7 @@ async def test_a_forged_list_cannot_lead_to_other_files(
     Path(victim).write_text(LINES.replace("line 5\n", "five\n"))
     async with daemon(tmp_path) as bench:
         session = await bench.opened(session_id)
-        with pytest.raises(Refused, match="Nothing was changed"):
+        with pytest.raises(RestoreRefused, match="Nothing was changed"):
             await Restorer(session).undo()
         assert "five" in Path(victim).read_text()
 
@@ -381,7 +381,7 @@ async def test_a_damaged_content_stops_it(tmp_path: Path, damage: bytes | None) 
             blob.unlink()
         else:
             blob.write_bytes(damage)
-        with pytest.raises(Refused, match="nothing was changed"):
+        with pytest.raises(RestoreRefused, match="nothing was changed"):
             await Restorer(session).undo()
         assert "five" in (bench.workspace / "a.py").read_text()
 
@@ -462,7 +462,7 @@ async def test_what_cannot_be_undone_is_said(tmp_path: Path, monkeypatch: pytest
         session = await worked(
             bench, bash("seq 500 > large.txt; sed -i s/5/five/ a.py"), bash("seq 600 > large.txt")
         )
-        with pytest.raises(Refused, match="not known"):
+        with pytest.raises(RestoreRefused, match="not known"):
             second = (await Restorer(session).overview()).changes[1]
             await Restorer(session).undo(second.change_id)
         outcome = await Restorer(session).undo()

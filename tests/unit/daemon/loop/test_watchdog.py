@@ -15,7 +15,7 @@ from tests.fakes.hooks import is_alive
 from tests.fakes.models import Call
 from tests.fakes.waiting import until
 from tools.base import PermissionDenied, ToolResult
-from tools.folders import make_folder
+from tools.files.regular_files import make_folder
 
 DONE = ToolResult("done")
 

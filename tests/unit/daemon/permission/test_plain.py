@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from daemon.model.permissions import Rule
 from daemon.permission.judging import strictest
-from daemon.permission.plain import Plain
-from daemon.permission.rules import SHIPPED, RuleSet
+from daemon.permission.rules import SHIPPED, Plain, RuleSet
 from tools.access import Access
 
 ROOT = "/home/ann/ws"

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from daemon.model.permissions import Action, Rule
-from daemon.permission.layers import UNMATCHED, Layers, Surroundings
+from daemon.permission.layers import UNMATCHED, Layers, PatternRoots
 from daemon.permission.matching import (
     covers,
     fold,
@@ -23,7 +23,7 @@ from daemon.permission.matching import (
     tidy,
 )
 
-HERE = Surroundings("/home/user", "/workspace")
+HERE = PatternRoots("/home/user", "/workspace")
 PATTERNS = st.text(alphabet="ab/*? ", max_size=7)
 WORDS = st.text(alphabet="ab/ ", max_size=6)
 
@@ -217,7 +217,7 @@ def test_for_files_the_index_finds_also_what_forbids_the_folded_name(rules: list
         if matches(one.pattern, name) or folded:
             expected = one
             break
-    found = layers(base=tuple(rules)).find("read", name, fold(name), Surroundings("/home/user"))
+    found = layers(base=tuple(rules)).find("read", name, fold(name), PatternRoots("/home/user"))
     # ``./`` and ``//`` in patterns are tidied, which the slow way does not do.
     if not any("./" in one.pattern or "//" in one.pattern for one in rules):
         assert found is expected

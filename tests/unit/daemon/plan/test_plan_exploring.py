@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.model.goals import GoalStats
-from daemon.plan.exploring import is_given_up, plan_counted, plan_exploration, plan_explored, plan_given_up
+from daemon.plan.explore_goals import (
+    is_given_up,
+    plan_counted,
+    plan_exploration,
+    plan_explored,
+    plan_given_up,
+)
 from daemon.plan.forest import ENDED
 from daemon.plan.tree import Change, PlanError, PlanTree
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from daemon.plan.naming import named
 from daemon.plan.port import SessionPlan
-from daemon.plan.stepping import Step
+from daemon.plan.stepping import StepCall
 from daemon.plan.text import plan_to_prompt, progress_lines, todo_text
 from daemon.plan.tree import Change, PlanError, PlanTree
 from tools.base import ToolError
@@ -371,7 +371,7 @@ def test_whatever_is_called_the_changes_fit_the_tree_and_refusals_change_nothing
         twin = tree.copy()
         before = progress_lines(tree)
         try:
-            changes = Step(plan, focus, complete, "summary").changes(tree)
+            changes = StepCall(plan, focus, complete, "summary").changes(tree)
         except PlanError:
             assert progress_lines(tree) == before
             continue

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from daemon.model.messages import StopReason
 from daemon.planner.core import (
     MAX_REPLANS,
-    Ask,
+    AskForPlan,
     Began,
     Course,
     Decision,
@@ -19,7 +19,7 @@ from daemon.planner.core import (
     Happening,
     NotPlanned,
     Paused,
-    Planned,
+    PlanMade,
     Ran,
     Work,
     decide,
@@ -72,7 +72,7 @@ SPENT = replace(STEP, replans=MAX_REPLANS)
 ON_DEMAND = Course("on_demand")
 NO_REPLAN = replace(STEP, replan_allowed=False)
 OFF = "The plan ends here, because replanning is off (setting allow_replan)."
-FIRST, AGAIN = Ask("first"), Ask("again", revise=True)
+FIRST, AGAIN = AskForPlan("first"), AskForPlan("again", revise=True)
 OK = Ran("end_turn")
 GAVE_UP = Ran("end_turn", given_up=frozenset({"1"}))
 
@@ -87,21 +87,21 @@ GAVE_UP = Ran("end_turn", given_up=frozenset({"1"}))
         (Course("signposts"), "", Began(), FIRST),
         (Course("replan"), "", Began(), AGAIN),
         # answers to the question for a plan
-        (replace(LAYERED, asked=FIRST), "1, 2", Planned(2), Work("step", "1")),
-        (replace(LAYERED, asked=FIRST), "1 x, 2", Planned(1), Work("step", "2")),
-        (replace(LAYERED, asked=FIRST), "1", Planned(0), Work("unplanned")),
-        (replace(LAYERED, asked=FIRST), "1, 2", Planned(1, frozenset({"1"})), Work("step", "2")),
-        (replace(STEP, asked=AGAIN), "1 x", Planned(0), Work("closing")),
-        (replace(STEP, asked=AGAIN), "1 !, 2", Planned(1), Work("step", "2")),
-        (Course("signposts", asked=FIRST), "1", Planned(3), Work("signposts")),
-        (Course("signposts", asked=FIRST), "", Planned(0), Work("unplanned")),
-        (Course("signposts", asked=AGAIN), "1", Planned(2), Work("go_on")),
-        (replace(ON_DEMAND, asked=AGAIN), "1", Planned(2), Work("go_on")),
-        (replace(ON_DEMAND, asked=AGAIN), "", Planned(0), Work("closing")),
-        (replace(ON_DEMAND, asked=AGAIN, failed=End("error", "E.")), "1", Planned(1), Work("go_on")),
-        (replace(ON_DEMAND, asked=AGAIN, failed=End("end_turn")), "1", Planned(1), End("end_turn")),
-        (Course("replan", asked=AGAIN), "1", Planned(1), End("end_turn")),
-        (Course("replan", asked=AGAIN), "1", Planned(0), End("end_turn")),
+        (replace(LAYERED, asked=FIRST), "1, 2", PlanMade(2), Work("step", "1")),
+        (replace(LAYERED, asked=FIRST), "1 x, 2", PlanMade(1), Work("step", "2")),
+        (replace(LAYERED, asked=FIRST), "1", PlanMade(0), Work("unplanned")),
+        (replace(LAYERED, asked=FIRST), "1, 2", PlanMade(1, frozenset({"1"})), Work("step", "2")),
+        (replace(STEP, asked=AGAIN), "1 x", PlanMade(0), Work("closing")),
+        (replace(STEP, asked=AGAIN), "1 !, 2", PlanMade(1), Work("step", "2")),
+        (Course("signposts", asked=FIRST), "1", PlanMade(3), Work("signposts")),
+        (Course("signposts", asked=FIRST), "", PlanMade(0), Work("unplanned")),
+        (Course("signposts", asked=AGAIN), "1", PlanMade(2), Work("go_on")),
+        (replace(ON_DEMAND, asked=AGAIN), "1", PlanMade(2), Work("go_on")),
+        (replace(ON_DEMAND, asked=AGAIN), "", PlanMade(0), Work("closing")),
+        (replace(ON_DEMAND, asked=AGAIN, failed=End("error", "E.")), "1", PlanMade(1), Work("go_on")),
+        (replace(ON_DEMAND, asked=AGAIN, failed=End("end_turn")), "1", PlanMade(1), End("end_turn")),
+        (Course("replan", asked=AGAIN), "1", PlanMade(1), End("end_turn")),
+        (Course("replan", asked=AGAIN), "1", PlanMade(0), End("end_turn")),
         # no plan came
         (replace(LAYERED, asked=FIRST), "", NotPlanned("bad"), Work("unplanned")),
         (replace(LAYERED, asked=FIRST), "", NotPlanned("down", "error"), End("error", "down")),
@@ -154,15 +154,22 @@ GAVE_UP = Ran("end_turn", given_up=frozenset({"1"}))
             STEP,
             "1 !, 2",
             GAVE_UP,
-            Ask("again", 'The goal "1" was abandoned: why.', revise=True, failed="1"),
+            AskForPlan("again", 'The goal "1" was abandoned: why.', revise=True, failed="1"),
         ),
         (
             NUDGED,
             "1 >",
             OK,
-            Ask("again", 'The goal "1" was not reached: the work on it ended while it was open.', True, "1"),
+            AskForPlan(
+                "again", 'The goal "1" was not reached: the work on it ended while it was open.', True, "1"
+            ),
         ),
-        (STEP, "1 >", Ran("error", "E."), Ask("again", 'The goal "1" stopped with an error: E.', True, "1")),
+        (
+            STEP,
+            "1 >",
+            Ran("error", "E."),
+            AskForPlan("again", 'The goal "1" stopped with an error: E.', True, "1"),
+        ),
         (NUDGED, "1 >", Ran("end_turn", asks=True), End("end_turn")),
         (STEP, "1 >", Ran("end_turn", asks=True), Work("nudge", "1")),
         (STEP, "1 >", Ran("permission_denied", "no"), End("permission_denied", "no")),
@@ -184,7 +191,7 @@ GAVE_UP = Ran("end_turn", given_up=frozenset({"1"}))
             End("error", f'The goal "1" stopped with an error: E. {OFF} What is open stays in the plan.'),
         ),
         (NO_REPLAN, "1 x, 2", OK, Work("step", "2")),
-        (NO_REPLAN, "1, 2", Paused("person"), Ask("again", "", revise=True)),
+        (NO_REPLAN, "1, 2", Paused("person"), AskForPlan("again", "", revise=True)),
         (replace(ON_DEMAND, replan_allowed=False), "1", Ran("error", "E."), End("error", "E.")),
         # a free run has ended
         (LAYERED, "1", Ran("end_turn"), End("end_turn")),
@@ -192,11 +199,16 @@ GAVE_UP = Ran("end_turn", given_up=frozenset({"1"}))
         (Course("in_loop"), "1", Ran("error", "E."), End("error", "E.")),
         (ON_DEMAND, "1", Ran("max_tokens"), End("max_tokens")),
         (ON_DEMAND, "1", Ran("permission_denied", "no"), End("permission_denied", "no")),
-        (ON_DEMAND, "1", Ran("error", "E."), Ask("again", "The work stopped with an error: E.", revise=True)),
+        (
+            ON_DEMAND,
+            "1",
+            Ran("error", "E."),
+            AskForPlan("again", "The work stopped with an error: E.", revise=True),
+        ),
         (replace(ON_DEMAND, replans=MAX_REPLANS), "1", Ran("error", "E."), End("error", "E.")),
         # something between two steps
-        (ON_DEMAND, "1", Paused("circle", "round"), Ask("again", "round", revise=True)),
-        (STEP, "1", Paused("person"), Ask("again", "", revise=True)),
+        (ON_DEMAND, "1", Paused("circle", "round"), AskForPlan("again", "round", revise=True)),
+        (STEP, "1", Paused("person"), AskForPlan("again", "", revise=True)),
     ],
 )
 def test_decisions(course: Course, outline: str, happening: Happening, expected: Decision) -> None:
@@ -212,7 +224,7 @@ def test_only_what_the_turn_does_by_itself_counts() -> None:
 
 
 _happenings = st.one_of(
-    st.builds(Planned, st.integers(0, 3)),
+    st.builds(PlanMade, st.integers(0, 3)),
     st.builds(NotPlanned, st.just("bad"), st.sampled_from([None, "error", "permission_denied"])),
 )
 _stops: st.SearchStrategy[StopReason] = st.sampled_from(["end_turn", "error", "max_tokens"])
@@ -226,7 +238,7 @@ def test_a_model_that_reaches_nothing_cannot_keep_a_turn_going(mode: str, data: 
     for _ in range(40):
         if isinstance(decision, End):
             return
-        if isinstance(decision, Ask):
+        if isinstance(decision, AskForPlan):
             course, decision = decide(course, tree, data.draw(_happenings))
         else:
             assert decision.goal_id is None or decision.goal_id in tree.goals

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from daemon.plan.needs import stand_in
 from daemon.plan.tree import PlanError, PlanTree
 from daemon.planner.core import (
-    Ask,
+    AskForPlan,
     Began,
     Course,
     Decision,
     End,
     Happening,
-    Planned,
+    PlanMade,
     Ran,
     RanTogether,
     Work,
@@ -110,7 +110,7 @@ class Carried:
 def carry_out(carried: Carried, course: Course) -> Decision:
     tree = carried.tree
     course, decision = decide(course, tree, Began())
-    course, decision = decide(course, tree, Planned(len(tree.goals)))
+    course, decision = decide(course, tree, PlanMade(len(tree.goals)))
     for _ in range(3 * len(NAMES) + 3):
         if not isinstance(decision, Work):
             return decision
@@ -148,7 +148,7 @@ def test_what_failed_stops_only_what_needs_it(
     if not carried.failed:
         assert decision == End("end_turn")
     elif replan:
-        assert isinstance(decision, Ask)
+        assert isinstance(decision, AskForPlan)
         assert decision.failed in carried.failed
     else:
         assert isinstance(decision, End)

@@ -15,7 +15,7 @@ from daemon.loop.session import Session
 from daemon.model.events import GoalUpdated, SubagentCompleted
 from daemon.model.messages import NotePart
 from daemon.plan.tree import PlanError
-from daemon.planner.commands import replan
+from daemon.planner.driver import replan
 from daemon.provider import anthropic_wire, openai_wire
 from tests.fakes.core import ALLOW_ALL, Bench, finish, prompted
 from tests.fakes.model_messages import check_anthropic, check_openai

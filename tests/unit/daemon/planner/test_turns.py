@@ -15,9 +15,8 @@ from daemon.loop.session import Session
 from daemon.model.events import GoalAdded, GoalUpdated, Notice, TurnEnded, TurnStarted
 from daemon.model.messages import NotePart, Usage
 from daemon.model.traces import PromptPlanner
-from daemon.planner.commands import REPLAN, replan
 from daemon.planner.core import MAX_REPLANS
-from daemon.planner.driver import OTHER_MODE
+from daemon.planner.driver import OTHER_MODE, REPLAN, replan
 from daemon.provider import anthropic_wire, openai_wire
 from daemon.provider.base import ModelRequest
 from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted

@@ -24,9 +24,7 @@ from daemon.model.steps import Step
 from daemon.plan.tree import PlanError
 from daemon.state.children import Children
 from daemon.state.spending import Spending
-from daemon.steps.dump_json import dump_json
-from daemon.steps.dump_markdown import dump_markdown
-from daemon.steps.dump_text import dump_tree
+from daemon.steps.dumps import dump_json, dump_markdown, dump_tree
 from daemon.steps.fold import StepAdded, StepChange, StepFold
 from daemon.steps.texts import to_history_string, to_todo_string
 from tests.examples import examples

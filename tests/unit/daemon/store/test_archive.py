@@ -20,7 +20,7 @@ from daemon.store.archive_import import import_trace
 from daemon.store.base import StoreError, UnknownTrace
 from daemon.store.files import FileTraceStore
 from tests.fakes.stored_traces import ID, all_files, keep_version, write_children, write_trace
-from tools.hashing import sha256
+from tools.files.regular_files import sha256
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4
 NOW = datetime(2026, 2, 1, tzinfo=UTC)

@@ -26,7 +26,7 @@ from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
 from tests.examples import examples, in_full
 from tests.fakes.stored_traces import ID, write_children, write_trace
-from tools.hashing import sha256
+from tools.files.regular_files import sha256
 
 NOW = datetime(2026, 2, 1, tzinfo=UTC)
 OTHER = "20260101-000000-000000bbbb"

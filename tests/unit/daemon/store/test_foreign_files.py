@@ -13,7 +13,7 @@ from daemon.model.encoding import json_bytes
 from daemon.store.base import StoreError, UnknownTrace
 from daemon.store.files import FileTraceStore
 from tests.fakes.stores import ID, NOW, added, branch_trace, created, message, started, trace
-from tools import regular_files
+from tools.files import regular_files
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 from daemon.model.goals import Goal, GoalTree
-from daemon.store.goal_file import GoalFile
+from daemon.store.files import GoalFile
 
 
 def tree(*goals: Goal) -> GoalTree:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from daemon.model.encoding import json_bytes
 from daemon.model.events import MessageAdded
 from daemon.store.event_log import LogReader
-from daemon.store.message_index import MessageIndexes, Place
+from daemon.store.message_index import IndexedMessage, MessageIndexes
 from tests.examples import examples
 from tests.fakes.stores import ID, NOW, added, message, started
 
@@ -27,7 +27,7 @@ def line(event: MessageAdded, number: int) -> bytes:
     return json_bytes(event.model_copy(update={"event_id": number}).stored()) + b"\n"
 
 
-def indexed(folder: Path, content: bytes) -> dict[str, Place]:
+def indexed(folder: Path, content: bytes) -> dict[str, IndexedMessage]:
     (folder / "log").write_bytes(content)
     return MessageIndexes().found("t", folder / "log").places
 

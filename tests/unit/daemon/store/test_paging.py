@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from daemon.api.limits import Limits
+from daemon.api.websocket import ClientLimits
 from daemon.model.events import Event, ModelRetry
-from daemon.store.memory import MemoryTraceStore
 from daemon.store.paging import events_after, told_events
+from tests.fakes.memory_store import MemoryTraceStore
 from tests.fakes.watched import TRACE, Watched
 
 
@@ -26,7 +26,7 @@ class Noting(MemoryTraceStore):
 @pytest.mark.parametrize("count", [0, 1, 499, 500, 1200])
 async def test_a_log_is_read_in_pages_beside_the_event_loop(count: int) -> None:
     store = Noting()
-    bench = Watched(store, Limits())
+    bench = Watched(store, ClientLimits())
     bench.begin()
     bench.notices(count)
     found = await events_after(store, TRACE, 1)
@@ -37,7 +37,7 @@ async def test_a_log_is_read_in_pages_beside_the_event_loop(count: int) -> None:
 @pytest.mark.parametrize("between", [0, 3, 700])
 async def test_what_a_transcript_tells_comes_with_the_message_before_it(between: int) -> None:
     store = Noting()
-    bench = Watched(store, Limits())
+    bench = Watched(store, ClientLimits())
     bench.begin()
     for _ in range(4):
         bench.emit(bench.message())

@@ -17,7 +17,7 @@ from daemon.store.files import FileTraceStore
 from daemon.store.pruning import (
     IMPORTED,
     MB,
-    Limits,
+    PruneLimits,
     Stored,
     doomed,
     still_too_much,
@@ -43,58 +43,64 @@ def found(store: FileTraceStore, *, sizes: bool = True, now: datetime = LATER) -
 OLD = [stored(1, days=40), stored(2, days=20), stored(3, days=10), stored(4, days=1)]
 
 
-def ids(limits: Limits, traces: list[Stored] = OLD, in_use: tuple[str, ...] = ()) -> list[str]:
+def ids(limits: PruneLimits, traces: list[Stored] = OLD, in_use: tuple[str, ...] = ()) -> list[str]:
     return [one.stored.trace_id for one in doomed(traces, limits, NOW, in_use.__contains__)]
 
 
 @pytest.mark.parametrize(
     ("limits", "expected"),
     [
-        (Limits(), []),
-        (Limits(keep_days=30), ["t001"]),
-        (Limits(keep_days=10), ["t001", "t002"]),  # ten days are not more than ten
-        (Limits(keep_days=0.5), ["t001", "t002", "t003"]),
-        (Limits(max_mb=2.5), ["t001", "t002"]),
-        (Limits(max_mb=4), []),
-        (Limits(max_mb=0.001), ["t001", "t002", "t003"]),
-        (Limits(keep_days=30, max_mb=2), ["t001", "t002"]),
-        (Limits(keep=3), ["t001"]),
-        (Limits(keep=1), ["t001", "t002", "t003"]),
-        (Limits(keep=9), []),
-        (Limits(keep=3, max_mb=0.001), ["t001"]),
-        (Limits(keep=2, keep_days=30), ["t001"]),
+        (PruneLimits(), []),
+        (PruneLimits(keep_days=30), ["t001"]),
+        (PruneLimits(keep_days=10), ["t001", "t002"]),  # ten days are not more than ten
+        (PruneLimits(keep_days=0.5), ["t001", "t002", "t003"]),
+        (PruneLimits(max_mb=2.5), ["t001", "t002"]),
+        (PruneLimits(max_mb=4), []),
+        (PruneLimits(max_mb=0.001), ["t001", "t002", "t003"]),
+        (PruneLimits(keep_days=30, max_mb=2), ["t001", "t002"]),
+        (PruneLimits(keep=3), ["t001"]),
+        (PruneLimits(keep=1), ["t001", "t002", "t003"]),
+        (PruneLimits(keep=9), []),
+        (PruneLimits(keep=3, max_mb=0.001), ["t001"]),
+        (PruneLimits(keep=2, keep_days=30), ["t001"]),
     ],
 )
-def test_the_oldest_go_until_the_limits_hold(limits: Limits, expected: list[str]) -> None:
+def test_the_oldest_go_until_the_limits_hold(limits: PruneLimits, expected: list[str]) -> None:
     assert ids(limits) == expected
 
 
 def test_one_that_is_in_use_stays_and_the_next_goes_in_its_place() -> None:
-    assert ids(Limits(max_mb=2.5), in_use=("t001",)) == ["t002", "t003"]
-    assert ids(Limits(keep_days=5), in_use=("t002",)) == ["t001", "t003"]
+    assert ids(PruneLimits(max_mb=2.5), in_use=("t001",)) == ["t002", "t003"]
+    assert ids(PruneLimits(keep_days=5), in_use=("t002",)) == ["t001", "t003"]
 
 
 def test_the_one_that_was_used_last_and_the_newest_both_stay() -> None:
     traces = [stored(1, days=1), stored(2, days=50), stored(3, days=60)]
-    assert ids(Limits(keep_days=5), traces) == ["t002"]
+    assert ids(PruneLimits(keep_days=5), traces) == ["t002"]
 
 
 def test_reasons_are_told() -> None:
-    assert [one.reason for one in doomed(OLD, Limits(keep_days=30, max_mb=2), NOW)] == [
+    assert [one.reason for one in doomed(OLD, PruneLimits(keep_days=30, max_mb=2), NOW)] == [
         "not used for more than 30 days",
         "all together took more than 2 MB",
     ]
-    assert doomed(OLD, Limits(keep=3), NOW)[0].reason == "not one of the newest 3"
-    assert still_too_much(3 * MB, Limits(max_mb=2)).startswith("3.0 MB stay")
-    assert still_too_much(2 * MB, Limits(max_mb=2)) == ""
+    assert doomed(OLD, PruneLimits(keep=3), NOW)[0].reason == "not one of the newest 3"
+    assert still_too_much(3 * MB, PruneLimits(max_mb=2)).startswith("3.0 MB stay")
+    assert still_too_much(2 * MB, PruneLimits(max_mb=2)) == ""
 
 
 @pytest.mark.parametrize(
-    "limits", [Limits(keep=2), Limits(keep=1, max_mb=3), Limits(keep=2, keep_days=100), Limits(max_mb=2.5)]
+    "limits",
+    [
+        PruneLimits(keep=2),
+        PruneLimits(keep=1, max_mb=3),
+        PruneLimits(keep=2, keep_days=100),
+        PruneLimits(max_mb=2.5),
+    ],
 )
 @pytest.mark.parametrize("days", [-9000.0, 0.0, 50.0])
 @pytest.mark.parametrize("size", [0, MB, 10**15])
-def test_what_the_folder_brings_pushes_no_own_one_out(limits: Limits, days: float, size: int) -> None:
+def test_what_the_folder_brings_pushes_no_own_one_out(limits: PruneLimits, days: float, size: int) -> None:
     own = [stored(1, days=20), stored(2, days=10)]
     brought = [stored(number, days=days, size=size, own=False) for number in range(100, 110)]
     assert [one for one in ids(limits, own + brought) if one < "t100"] == ids(limits, own) == []
@@ -103,20 +109,25 @@ def test_what_the_folder_brings_pushes_no_own_one_out(limits: Limits, days: floa
 def test_foreign_ones_go_too_and_first_where_there_is_no_room() -> None:
     own = [stored(1, days=20), stored(2, days=10)]
     brought = [stored(101, days=2, own=False), stored(102, days=1, own=False)]
-    assert ids(Limits(max_mb=3), own + brought) == ["t101"]
-    assert ids(Limits(max_mb=1), own + brought) == ["t001", "t101"]
-    assert ids(Limits(keep_days=1.5), own + brought) == ["t001", "t101"]
-    reasons = [one.reason for one in doomed(own + brought, Limits(keep=1), NOW)]
+    assert ids(PruneLimits(max_mb=3), own + brought) == ["t101"]
+    assert ids(PruneLimits(max_mb=1), own + brought) == ["t001", "t101"]
+    assert ids(PruneLimits(keep_days=1.5), own + brought) == ["t001", "t101"]
+    reasons = [one.reason for one in doomed(own + brought, PruneLimits(keep=1), NOW)]
     assert reasons == ["not one of the newest 1", "not one of the newest 1 that came from elsewhere"]
 
 
 @pytest.mark.parametrize(
     ("mine", "folders", "trusted", "limits"),
     [
-        ({"trace_keep": 3, "trace_keep_days": 2}, {}, False, Limits(2, None, 3)),
-        ({"trace_max_mb": 5}, {"trace_max_mb": 7}, True, Limits(None, 7, None)),
-        ({"trace_keep": 3}, {"trace_keep": "x"}, False, Limits(None, None, 3)),  # which does not count anyway
-        ({"mode": "x", "trace_keep": 3}, {}, False, Limits(None, None, 3)),
+        ({"trace_keep": 3, "trace_keep_days": 2}, {}, False, PruneLimits(2, None, 3)),
+        ({"trace_max_mb": 5}, {"trace_max_mb": 7}, True, PruneLimits(None, 7, None)),
+        (
+            {"trace_keep": 3},
+            {"trace_keep": "x"},
+            False,
+            PruneLimits(None, None, 3),
+        ),  # which does not count anyway
+        ({"mode": "x", "trace_keep": 3}, {}, False, PruneLimits(None, None, 3)),
         ({"trace_keep": "50x", "trace_keep_days": 1}, {}, False, None),
         ({"trace_keeps": 50, "trace_keep_days": 1}, {}, False, None),
         ({"trace_keep": 0}, {}, False, None),
@@ -125,7 +136,7 @@ def test_foreign_ones_go_too_and_first_where_there_is_no_room() -> None:
     ],
 )
 def test_a_limit_that_cannot_be_read_deletes_nothing_and_is_told(
-    tmp_path: Path, mine: object, folders: object, trusted: bool, limits: Limits | None
+    tmp_path: Path, mine: object, folders: object, trusted: bool, limits: PruneLimits | None
 ) -> None:
     (tmp_path / ".goalwright").mkdir()
     (tmp_path / ".goalwright" / "config.json").write_text(json.dumps(folders))
@@ -149,7 +160,7 @@ _TRACES = st.lists(
     max_size=20,
 )
 _LIMITS = st.builds(
-    Limits,
+    PruneLimits,
     st.none() | st.floats(0.1, 1000),
     st.none() | st.floats(0.001, 300),
     st.none() | st.integers(1, 25),
@@ -157,7 +168,7 @@ _LIMITS = st.builds(
 
 
 @given(traces=_TRACES, limits=_LIMITS, used=st.sets(st.integers(0, 60)))
-def test_laws_of_pruning(traces: list[Stored], limits: Limits, used: set[int]) -> None:
+def test_laws_of_pruning(traces: list[Stored], limits: PruneLimits, used: set[int]) -> None:
     in_use = {f"t{number:03d}" for number in used}
     gone = [one.stored for one in doomed(traces, limits, NOW, in_use.__contains__)]
     left = [one for one in traces if one not in gone]

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 from daemon.loop.recovery import replay
-from daemon.redaction import SECRETS
 from tests.fakes.core import ALLOW_ALL, daemon
 from tests.fakes.models import Call, Think
+from tools.redaction.redactor import SECRETS
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4
 KEY = "provider-key-of-nobody-" + "x9y8z7" * 4
@@ -66,7 +66,7 @@ import logging, sys, threading
 sys.path.insert(0, {str(Path(__file__).resolve().parents[4])!r})
 from pathlib import Path
 from daemon.logfile import configure_logging
-from daemon.redaction import SECRETS
+from tools.redaction.redactor import SECRETS
 configure_logging(Path({str(log)!r}))
 SECRETS.register([{KEY!r}])
 logging.getLogger("x").warning("asked with %s", {KEY!r})

@@ -8,9 +8,9 @@ from unittest import mock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.redaction import SECRETS
-from daemon.store import text_pieces
+from daemon.store import archive_import
 from tests.examples import examples
+from tools.redaction.redactor import SECRETS
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4
 KEY_LINES = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC" * 2
@@ -33,8 +33,8 @@ PARTS = [
 def test_pieces_lose_every_secret_and_no_words(parts: list[str], piece: int) -> None:
     text = " ".join(parts)
     data = text.encode("utf-8", "surrogateescape")
-    with mock.patch.multiple(text_pieces, PIECE=piece, _BEHIND=600):
-        made = b"".join(text_pieces.text_without_secrets(io.BytesIO(data).read))
+    with mock.patch.multiple(archive_import, PIECE=piece, _BEHIND=600):
+        made = b"".join(archive_import.text_without_secrets(io.BytesIO(data).read))
     for secret in (TOKEN, KEY_LINES, "s3cretPassw0rd", TOKEN[:30]):
         assert secret.encode() not in made
     # Where a run was cut, a little more may be taken for a key; words and lines are not.

@@ -9,10 +9,10 @@ import pytest
 
 from daemon.model.permissions import Rule, RuleSource
 from daemon.permission.rules import SHIPPED, RuleSet
-from tools.shell.question import Place, question
+from tools.shell.question import CommandPlace, question
 from tools.shell.words import names
 
-PLACE = Place(Path("/workspace"), Path("/home/user"))
+PLACE = CommandPlace(Path("/workspace"), Path("/home/user"))
 NAMES = names(
     "npm git pytest make ls cat grep rg find python cargo go ruff sed tsc docker wc tail head echo date nproc "
     "whoami sleep source uv diff jq sort uniq awk mkdir cp mv seq tr cut "

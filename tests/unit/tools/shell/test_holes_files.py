@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.command_rules import build, verdicts
-from tools.shell.question import Place, question
+from tools.shell.question import CommandPlace, question
 
 READS = [
     "cat secrets/key.txt && (ls) > out.txt",
@@ -131,18 +131,18 @@ def test_everyday_commands_are_not_asked_about(line: str, workspace: Path) -> No
 
 @pytest.mark.parametrize("line", ["ps eww", "ps axe", "ps e -o cmd", "ps $X", "ps -N e"])
 def test_ps_shows_environments(line: str) -> None:
-    ask = question(line, Place(Path("/w"), Path("/home/me")))
+    ask = question(line, CommandPlace(Path("/w"), Path("/home/me")))
     assert not ask.read_only
     assert "/proc/*/environ" in [access.target for access in ask.accesses]
 
 
 @pytest.mark.parametrize("line", ["ps", "ps aux", "ps -ef", "ps -eo pid,etime", "ps -C make"])
 def test_ps_without_them_only_reads(line: str) -> None:
-    assert question(line, Place(Path("/w"), Path("/home/me"))).read_only
+    assert question(line, CommandPlace(Path("/w"), Path("/home/me"))).read_only
 
 
 def test_find_deletes_the_files_that_its_name_says(workspace: Path) -> None:
-    place = Place(Path("/w"), Path("/home/me"))
+    place = CommandPlace(Path("/w"), Path("/home/me"))
     edits = [
         a.target for a in question("find . -name '*.pyc' -delete", place).accesses if a.permission == "edit"
     ]
@@ -187,5 +187,5 @@ def test_what_else_find_may_delete_is_asked_about(line: str, workspace: Path) ->
     ],
 )
 def test_of_a_name_that_shows_at_run_time_only_a_quoted_end_is_certain(line: str, target: str) -> None:
-    ask = question(line, Place(Path("/w"), Path("/home/me")))
+    ask = question(line, CommandPlace(Path("/w"), Path("/home/me")))
     assert [access.target for access in ask.accesses if access.permission == "edit"] == [target]

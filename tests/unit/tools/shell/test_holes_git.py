@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.command_rules import build, verdicts
-from tools.shell.question import Place, question
+from tools.shell.question import CommandPlace, question
 
 HOLES = [
     # The path of a revision stands after any colon.
@@ -143,7 +143,7 @@ def test_git_names_files_in_many_ways(line: str, workspace: Path) -> None:
 
 @pytest.mark.parametrize("line", RUN)
 def test_git_runs_programs_by_short_options_and_beginnings_of_long_ones(line: str) -> None:
-    accesses = question(line, Place(Path("/w"), Path("/home/me"))).accesses
+    accesses = question(line, CommandPlace(Path("/w"), Path("/home/me"))).accesses
     assert any(access.opaque for access in accesses if "git" in access.target)
 
 

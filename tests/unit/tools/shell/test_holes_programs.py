@@ -9,10 +9,10 @@ import pytest
 
 from daemon.model.permissions import Action, Rule
 from daemon.permission.rules import RuleSet
-from tools.shell.question import Place, question
+from tools.shell.question import CommandPlace, question
 from tools.shell.words import names
 
-PLACE = Place(Path("/workspace"), Path("/home/user"))
+PLACE = CommandPlace(Path("/workspace"), Path("/home/user"))
 NAMES = names(
     "git make cat echo python python3 npm npx node perl bash sh timeout env nice stdbuf flock unshare cmake "
     "find setarch linux64 i386 source . gcc diff3 sdiff foo "

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tests.examples import examples, in_full
 from tools.access import Access
-from tools.shell.question import Place, question
+from tools.shell.question import CommandPlace, question
 
-PLACE = Place(Path("/w"), Path("/home/me"))
+PLACE = CommandPlace(Path("/w"), Path("/home/me"))
 
 
 def opaque(line: str) -> list[str]:
@@ -262,7 +262,7 @@ def test_lines_within_lines_end_somewhere() -> None:
 
 
 def test_variables_that_the_line_sets_are_not_those_of_the_environment() -> None:
-    place = Place(Path("/w"), Path("/home/me"), variables={"D": "/w/a"})
+    place = CommandPlace(Path("/w"), Path("/home/me"), variables={"D": "/w/a"})
     assert Access("read", "a/x", "argument of cat", implied=True) in question("cat $D/x", place).accesses
     assert (
         Access("read", "a/x", "argument of cat", implied=True)
@@ -311,7 +311,7 @@ def test_quotes_make_no_other_file(name: str, data: st.DataObject) -> None:
         name[0] + "''" + name[1:],
     ]
     shape = data.draw(st.sampled_from(shapes))
-    place = Place(Path("/w"), Path("/home/me"), variables={"PWD": "/w"})
+    place = CommandPlace(Path("/w"), Path("/home/me"), variables={"PWD": "/w"})
     found = question(f"cat {shape}", place)
     assert [access.target for access in found.accesses if access.permission == "read"] == [name]
 

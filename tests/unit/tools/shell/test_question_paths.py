@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tools.access import Access
-from tools.shell.question import Place, question
+from tools.shell.question import CommandPlace, question
 
-PLACE = Place(Path("/w"), Path("/home/me"))
+PLACE = CommandPlace(Path("/w"), Path("/home/me"))
 _SHORT = {"read": "r", "edit": "w", "ls": "l"}
 
 
@@ -16,7 +16,7 @@ def _short(access: Access) -> str:
     return f"{kind if access.implied else kind.upper()}:{access.target}{'~' if access.several else ''}"
 
 
-def paths(line: str, place: Place = PLACE) -> str:
+def paths(line: str, place: CommandPlace = PLACE) -> str:
     """``r`` read, ``w`` edit, ``l`` ls; in capitals when asked in full; ``~`` for a wildcard."""
     return " ".join(
         sorted(_short(access) for access in question(line, place).accesses if access.permission != "bash")
@@ -241,7 +241,7 @@ def test_links_are_followed_and_what_is_written_counts_by_its_own_name_too() -> 
                 return target / path.relative_to(link)
         return path
 
-    place = Place(Path("/w"), Path("/home/me"), real=real)
+    place = CommandPlace(Path("/w"), Path("/home/me"), real=real)
     assert paths("cat link", place) == "r:.env"
     assert paths("rm link", place) == "w:.env w:link"
     assert paths("echo > out/.bashrc", place) == "W:/home/me/.bashrc"
@@ -249,7 +249,7 @@ def test_links_are_followed_and_what_is_written_counts_by_its_own_name_too() -> 
 
 def test_a_file_counts_by_its_other_names_too() -> None:
     names = {Path("/w/hard"): [Path("/w/.env"), Path("/home/me/.ssh/id_rsa")]}
-    place = Place(Path("/w"), Path("/home/me"), others=lambda path: names.get(path, ()))
+    place = CommandPlace(Path("/w"), Path("/home/me"), others=lambda path: names.get(path, ()))
     assert paths("cat hard a", place) == "r:.env r:/home/me/.ssh/id_rsa r:a r:hard"
     assert paths("cp a hard", place) == "r:a w:.env w:/home/me/.ssh/id_rsa w:hard w:hard/a"
 
@@ -266,7 +266,7 @@ def _looking(folder: Path, pattern: str) -> list[str] | None:
 
 
 def test_where_one_can_look_each_file_has_its_own_access() -> None:
-    place = Place(Path("/w"), Path("/home/me"), files=_looking)
+    place = CommandPlace(Path("/w"), Path("/home/me"), files=_looking)
     assert paths("cat *", place) == "r:a.py r:src"
     assert paths("grep -r x", place) == "r:. r:.env r:.github/x.yml r:a.py r:src/b.py"
     assert paths("rg x", place) == "r:. r:a.py r:src/b.py"
@@ -277,15 +277,15 @@ def test_where_one_can_look_each_file_has_its_own_access() -> None:
 
 def test_many_files_are_grouped_by_folder_and_ending() -> None:
     many = [f"src/m{number}.py" for number in range(3000)] + [".env"]
-    place = Place(Path("/w"), Path("/home/me"), files=lambda folder, pattern: many)
+    place = CommandPlace(Path("/w"), Path("/home/me"), files=lambda folder, pattern: many)
     assert paths("grep -r x", place) == "r:. r:.env r:src/*.py~"
     scattered = [f"f{number}/x" for number in range(3000)]
-    place = Place(Path("/w"), Path("/home/me"), files=lambda folder, pattern: scattered)
+    place = CommandPlace(Path("/w"), Path("/home/me"), files=lambda folder, pattern: scattered)
     assert paths("grep -r x", place) == "r:*~ r:."
 
 
 def test_a_walk_that_meets_a_link_may_follow_it() -> None:
-    place = Place(
+    place = CommandPlace(
         Path("/w"),
         Path("/home/me"),
         real=lambda path: Path("/etc") if path == Path("/w/src/link") else path,
@@ -295,7 +295,7 @@ def test_a_walk_that_meets_a_link_may_follow_it() -> None:
 
 
 def test_a_wildcard_that_means_no_file_stays_a_word() -> None:
-    place = Place(Path("/w"), Path("/home/me"), files=lambda folder, pattern: [])
+    place = CommandPlace(Path("/w"), Path("/home/me"), files=lambda folder, pattern: [])
     assert paths("echo > .git/hooks/pre-*", place) == "W:.git/hooks/pre-*"
 
 
@@ -303,5 +303,7 @@ def test_what_cannot_be_looked_up_is_a_wildcard() -> None:
     def broken(folder: Path, pattern: str) -> list[str]:
         raise PermissionError(folder)
 
-    place = Place(Path("/w"), Path("/home/me"), real=lambda path: path.resolve(strict=True), files=broken)
+    place = CommandPlace(
+        Path("/w"), Path("/home/me"), real=lambda path: path.resolve(strict=True), files=broken
+    )
     assert paths("cat *.py missing/x", place) == "r:*.py~ r:missing/x"

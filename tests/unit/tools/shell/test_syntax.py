@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tools.shell.syntax import MAX_LENGTH, Line, Simple, parse
+from tools.shell.syntax import MAX_LENGTH, ParsedLine, Simple, parse
 
 KNOWN = {"HOME": "/home/u", "PWD": "/w"}
 
@@ -318,4 +318,4 @@ def test_a_long_line_is_parsed() -> None:
 
 def test_the_same_line_gives_the_same_result() -> None:
     assert parse("cd a && b | c > d") == parse("cd a && b | c > d")
-    assert parse("ls") == Line((only("ls"),))
+    assert parse("ls") == ParsedLine((only("ls"),))

@@ -11,9 +11,9 @@ import pytest
 from daemon.model.permissions import Rule
 from daemon.permission.rules import RuleSet
 from tools.shell.place import real_place
-from tools.shell.question import Place, question
+from tools.shell.question import CommandPlace, question
 
-PLACE = Place(Path("/w"), Path("/home/me"))
+PLACE = CommandPlace(Path("/w"), Path("/home/me"))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_submodule_brings_settings_of_its_own(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_can_do_more_with_these_words_is_not_in_the_table(line: str) -> None:
-    ask = question(line, Place(Path("/w"), Path("/home/me")))
+    ask = question(line, CommandPlace(Path("/w"), Path("/home/me")))
     assert not ask.read_only
     rules = RuleSet([Rule(permission="*", pattern="*", action="allow", source="user")], root="/w")
     assert rules.judge(ask).action == "ask"
@@ -120,4 +120,4 @@ def test_what_can_do_more_with_these_words_is_not_in_the_table(line: str) -> Non
     ["date +%s", "date", "git stash show -p", "git remote -v", "git config --get user.name", "echo $((i+1))"],
 )
 def test_what_only_reads_with_these_words_is_in_the_table(line: str) -> None:
-    assert question(line, Place(Path("/w"), Path("/home/me"))).read_only
+    assert question(line, CommandPlace(Path("/w"), Path("/home/me"))).read_only

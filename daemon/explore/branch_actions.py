@@ -1,0 +1,189 @@
+"""What clients do with the branches of a session: look at them, choose, remove. All raise ToolError with words for the
+person when something is not possible.
+
+Files are named as the branch's result has them; a name with signs that cannot be shown may be given as it was shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from daemon.copies.base import BranchChange
+from daemon.explore.choosing import awaited, settle
+from daemon.explore.choosing import choose_none as choose_none
+from daemon.explore.choosing import leave_to_model as leave_to_model
+from daemon.explore.merging import Selection, merge_selected
+from daemon.explore.results import remove_result
+from daemon.explore.scoring import renames
+from daemon.explore.stored import FOREIGN, find_branch, result_folder, stored_result
+from daemon.loop.restoring import PERSON
+from daemon.model.branches import BranchMeta
+from daemon.model.events import BranchRemoved
+from daemon.model.permissions import FileDiff
+from daemon.permission.service import CallInfo, CallPermission
+from daemon.state.notes import BRANCH_SELECTED
+from tools.base import FileChange, ToolError
+from tools.diff.unified_diff import limited, of_change, shown_name
+from tools.localization import t
+from tools.ports import WorkOutcome
+from tools.text.truncate import head, one_line
+
+if TYPE_CHECKING:
+    from daemon.loop.session import Session
+
+MAX_FILES = 500
+"""Of more changed files, the first ones are shown."""
+_MAX_DIFF_LINES = 2_000
+_MAX_DIFFED = 4 << 20
+"""Bytes; a larger file is only named."""
+
+
+def branches(session: Session) -> list[BranchMeta]:
+    """All branches of the session's explorations, oldest first; removed ones too."""
+    return list(session.state.children.branches.values())
+
+
+async def branch_files(session: Session, branch_id: str) -> tuple[tuple[FileDiff, ...], tuple[FileDiff, ...]]:
+    """What a branch that has ended changed, as diffs against what it began with; and what of it git ignores."""
+    result = await stored_result(session, find_branch(session, branch_id))
+    return await asyncio.to_thread(lambda: (_diffs(result.changes), _diffs(result.ignored)))
+
+
+async def branch_content(session: Session, branch_id: str, path: str) -> tuple[bytes | None, bytes | None]:
+    """A changed file as the branch found it, and as it left it; None: there was no such file."""
+    branch = find_branch(session, branch_id)
+    result = await stored_result(session, branch)
+    for change in (*result.changes, *result.ignored):
+        if path in (change.name, shown_name(change.name)):
+            return change.before, change.after
+    raise ToolError(t("Branch {id} did not change {path}.", id=branch.id, path=head(shown_name(path), 200)))
+
+
+async def branch_patch(session: Session, branch_id: str) -> bytes:
+    """What a branch changed, as a binary git patch."""
+    return (await stored_result(session, find_branch(session, branch_id))).patch
+
+
+async def select_for_person(session: Session, choice: Sequence[str], by: str = "") -> WorkOutcome:
+    """The person's own choice: ``A``, or parts like ``A:src/a.py``; also while the model goes on.
+
+    What is written is always shown for review, also where edits pass unasked: a branch was chosen by what is said of
+    it, nobody has looked at its change. The model is told: by the tool call that waits for the choice, or by a note.
+    Raises PermissionDenied when the review ends with a no.
+    """
+    call_id = f"select_{uuid.uuid4().hex[:12]}"
+    info = CallInfo(
+        call_id,
+        "explore",
+        goal_id=session.state.plan.current_id,
+        timeout_s=session.config.settings.permission_timeout_s,
+        alone=True,
+        review=True,
+    )
+    permission = CallPermission(session.services.permissions, session, info)
+    async with contextlib.AsyncExitStack() as stack:
+        if not session.running:
+            await stack.enter_async_context(session.files.lock)  # a turn that begins now waits for it
+        # In a running turn it is one more writer beside its tools: each write compares the disk with what it plans on.
+        eyes = session.eyes.aside()
+        stack.push_async_callback(eyes.close)
+        selection = await merge_selected(session, choice, permission, call_id, eyes, by=by or PERSON)
+    _tell_model(session, selection, by or PERSON)
+    return selection.told
+
+
+async def remove_branch(session: Session, branch_id: str, by: str = "") -> None:
+    """Remove what a branch that has ended did; its messages stay to be read. Once more does nothing."""
+    if session.foreign:
+        raise ToolError(t(FOREIGN))
+    branch = find_branch(session, branch_id)
+    if branch.removed:
+        return
+    if branch.status == "exploring":
+        raise ToolError(
+            t("Branch {id} is still exploring: cancel it, or wait until it has ended.", id=branch.id)
+        )
+    try:
+        await asyncio.to_thread(remove_result, result_folder(session, branch))
+    except OSError as error:
+        raise ToolError(
+            t(
+                "Branch {id} could not be removed ({strerror}).",
+                id=branch.id,
+                strerror=error.strerror or error,
+            )
+        ) from error
+    if not find_branch(session, branch_id).removed:
+        now = session.services.now()
+        session.emit(BranchRemoved(trace_id=session.session_id, time=now, branch_id=branch.id, by=by))
+
+
+def _tell_model(session: Session, selection: Selection, by: str) -> None:
+    who = t("The person") if by == PERSON else t("The person ({by})", by=by)
+    ids = ", ".join(branch.id for branch in selection.branches)
+    starts = {branch.explore_start_id for branch in selection.branches}
+    heard = [
+        settle(
+            session,
+            start,
+            t("{who} has chosen {ids}. {content}", who=who, ids=ids, content=selection.told.content),
+        )
+        for start in awaited(session)
+        if start in starts
+    ]
+    if any(heard):
+        return
+    described = ", ".join(
+        f"{branch.id} ({one_line(branch.description, 80)})" for branch in selection.branches
+    )
+    written = ", ".join(shown_name(name) for name in selection.written[:20])
+    more = t(" and {count} more", count=len(selection.written) - 20) if len(selection.written) > 20 else ""
+    files = (
+        t(" Written on disk: {written}{more}.", written=written, more=more)
+        if written
+        else t(" Nothing had to be written.")
+    )
+    session.notice(
+        "info",
+        t("The person merged branch {described}.{files}", described=described, files=files),
+        BRANCH_SELECTED,
+    )
+
+
+def _diffs(changes: Sequence[BranchChange]) -> tuple[FileDiff, ...]:
+    moved = renames(changes)
+    sources = set(moved.values())
+    shown = [change for change in changes if change.name not in sources]
+    return tuple(_diff(change, moved.get(change.name)) for change in shown[:MAX_FILES])
+
+
+def _diff(change: BranchChange, source: str | None) -> FileDiff:
+    name = shown_name(change.name)
+    if source is not None:
+        text, added, removed = (
+            t("Moved from {source} to {name}\n", source=shown_name(source), name=name),
+            0,
+            0,
+        )
+    elif max(len(change.before or b""), len(change.after or b"")) > _MAX_DIFFED:
+        text, added, removed = t("{name} is too large to be shown\n", name=name), 0, 0
+    else:
+        diff = of_change(FileChange(Path(change.name), change.before, change.after), change.name)
+        text, added, removed = limited(diff.text, max_lines=_MAX_DIFF_LINES), diff.added, diff.removed
+    if change.before_mode != change.after_mode and change.before is not None and change.after is not None:
+        # With its name: in a list of diffs, nothing else of a change of the mode alone says whose it is.
+        text = t(
+            "Mode of {name}: {before_mode:o} is {after_mode:o} now\n{text}",
+            name=name,
+            before_mode=change.before_mode or 0,
+            after_mode=change.after_mode or 0,
+            text=text,
+        )
+    kind = "update" if source is not None else change.kind
+    origin = None if source is None else shown_name(source)
+    return FileDiff(path=name, kind=kind, diff=text, added=added, removed=removed, moved_from=origin)

@@ -1,0 +1,150 @@
+"""What is said about an exploration: to its branches, and to the main line when they have ended. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from daemon.model.branches import BranchMeta
+from daemon.model.messages import StopReason
+from daemon.model.tags import plain
+from tools.localization import t
+from tools.text.truncate import head, one_line, tail
+
+MAX_RESULT = 24_000
+"""Characters of all summaries together that the main line is told."""
+_MOST, _LEAST = 6_000, 1_500
+"""Characters of one of them."""
+_TITLE = 200
+_TAIL = 600
+
+NOT_OURS = (
+    "Background jobs that were started before are not yours, "
+    "and what is not saved in an editor is not in your copy."
+)
+
+
+def task_text(
+    name: str,
+    direction: str,
+    others: Sequence[tuple[str, str]],
+    copy: Path,
+    *,
+    background: str | None,
+    plan: str,
+) -> str:
+    """The prompt that a branch works on. ``others``: names and directions of its rivals; ``plan``: the main line's."""
+    lines: list[str] = []
+    if background is not None:
+        lines += ["# Background", "", background.strip(), ""]
+    elif plan:
+        lines += ["The plan of the main line, for you to know; your own plan is another one:", "", plan, ""]
+    rivals = "; ".join(f"{other} ({one_line(words, _TITLE)})" for other, words in others)
+    lines += [
+        f"# You are branch {name}",
+        "",
+        f"Several approaches are explored side by side, each in a copy of the workspace. Yours is {copy}: work only "
+        "there. The workspace itself stays as it is until a branch is chosen.",
+        "",
+        f"**Your direction**: {direction.strip()}",
+    ]
+    if rivals:
+        lines.append(
+            f"**The others try**: {rivals}. Leave that to them: work only on your direction, to its end."
+        )
+    lines += [
+        "",
+        f"{NOT_OURS} You cannot ask the person anything; decide, and say what you decided.",
+        "Finish with a summary in a few sentences for whoever compares the branches: what was done and where, whether "
+        "it is complete and tested, advantages, disadvantages.",
+    ]
+    return "\n".join(lines)
+
+
+def unfinished_summary(stop: StopReason, detail: str, last_words: str) -> str:
+    """The summary of a branch that did not come to its end."""
+    how = {
+        "canceled": t("Canceled before it was done"),
+        "permission_denied": t("Stopped by a refusal"),
+        "max_tokens": t("Its last answer was cut off"),
+        "error": t("Failed"),
+        "end_turn": t("It ended without a report"),
+    }.get(stop, t("Stopped"))
+    detail = detail.strip()
+    why = f": {detail}" if detail and detail != t("Canceled.") else ""
+    words = last_words.strip()
+    said = t(" What it said last: {words}", words=words) if words else ""
+    return f"{how}{why}{'' if why.endswith(('.', '!', '?')) else '.'}{said}"
+
+
+def results_text(
+    branches: Sequence[BranchMeta], table: str, unsaved: Sequence[str], decided: str = ""
+) -> str:
+    """Return the report on an exploration, for the model and the user: a heading a branch, the scores, what to do next.
+
+    ``decided``: what the person says of the choice; the model is then not told how to choose.
+    """
+    lines = [t("## Exploration results"), ""]
+    limit = max(_LEAST, min(_MOST, MAX_RESULT // max(1, len(branches))))
+    for branch in branches:
+        lines += [
+            t(
+                "### Branch {id}: {description}",
+                id=branch.id,
+                description=one_line(branch.description, _TITLE),
+            )
+        ]
+        if branch.status == "abandoned":
+            lines.append(t("(not finished)"))
+        lines += [plain(_cut((branch.summary or "").strip() or t("It said nothing."), limit)), ""]
+    if table.strip():
+        lines += [table.strip(), ""]
+    if unsaved:
+        named = ", ".join(unsaved[:10]) + (
+            t(" and {count} more", count=len(unsaved) - 10) if len(unsaved) > 10 else ""
+        )
+        lines += [t("Not in the branches, because it is not saved in the editor: {named}.", named=named), ""]
+    ids = [branch.id for branch in branches]
+    first = ids[0] if ids else "A"
+    parts = (
+        t(
+            ', parts of several with explore(select=["{first}:src/a.py", "{ids}:docs"])',
+            first=first,
+            ids=ids[-1],
+        )
+        if len(ids) > 1
+        else ""
+    )
+    if decided:
+        lines += ["---", decided]
+        return "\n".join(lines)
+    lines += [
+        "---",
+        t(
+            "Nothing of it is in the workspace yet. Take a branch over with "
+            'explore(select=["{first}"]){parts}, or go on in another way.',
+            first=first,
+            parts=parts,
+        ),
+    ]
+    return "\n".join(lines)
+
+
+def short_summary(branches: Sequence[BranchMeta]) -> str:
+    """One line a branch, for the plan."""
+    return "\n".join(
+        f"{branch.id} ({one_line(branch.description, 100)}): "
+        + ("" if branch.status == "completed" else t("not finished. "))
+        + one_line(branch.summary or "", _TITLE)
+        for branch in branches
+    )
+
+
+def _cut(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    # What Goalwright says of the changes stands at the end.
+    begun = head(text, limit - _TAIL - 60)
+    return t(
+        "{begun}… (cut; the whole is in the branch's record) …{text}", begun=begun, text=tail(text, _TAIL)
+    )

@@ -1,0 +1,356 @@
+"""What commands change: before a command the tree is known, after it the difference is kept as versions of its call.
+
+One for a daemon. The work is done in a thread of its own, and nobody waits for it longer than the limits here say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from daemon.files.baseline import Baseline
+from daemon.files.history import Place, SeenChange, SessionHistory
+from daemon.files.meanwhile import Meanwhile, Notes
+from daemon.files.overlaps import UNKNOWN, Write
+from daemon.files.seen_changes import CommandEdit, LaterBases, in_turn, kind_of, seen_changes
+from daemon.files.state import FileDelta
+from daemon.files.tree import TooManyFiles, Tree
+from daemon.files.tree_events import TreeEvents
+from daemon.files.versions import Version
+from tools.base import CommandChange, CommandWatch, ToolError
+from tools.writing.atomic import read_or_none
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+MAX_CHANGES = 2_000
+"""Files of one command that are kept."""
+MAX_NAMED = 20_000
+"""More files of one command whose names are kept; the others are only counted."""
+_BATCH = 100
+_MAX_TOLD = 200
+_SLICE_S = 0.05
+_TOLD_AT_ONCE = 20
+
+_Made = tuple[SessionHistory, Sequence[Version]]
+"""Versions that are to be told of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a command waits: for the tree to be known before it, and for what it changed after it (seconds)."""
+
+    before_s: float = 3.0
+    after_s: float = 15.0
+
+
+@dataclass(slots=True)
+class _Watch:
+    """One command that is running."""
+
+    owner: CommandWatches
+    places: Sequence[Place]
+    """All that keep what it changes: the session's own first. One watch for them all, as each takes what the others
+    keep for somebody else's."""
+    deltas: dict[str, FileDelta] = field(default_factory=dict[str, FileDelta])
+    notes: Notes = field(default_factory=Notes)
+    """What others wrote meanwhile."""
+    begun: bool = False
+    late: bool = False
+    """The command began before the tree was known: what it changed cannot be told from what was so before."""
+
+    async def ended(self) -> Sequence[CommandChange]:
+        """See tools.base.CommandWatch."""
+        return await self.owner.ended(self)
+
+
+class _Unwatched:
+    async def ended(self) -> Sequence[CommandChange]:
+        return ()
+
+
+class CommandWatches:
+    """See the module. Made and used on the event loop; costs nothing before the first command."""
+
+    def __init__(
+        self,
+        workspace: Path,
+        sentinels: Path,
+        copies: Path,
+        on_changed: Callable[[Path], None] = lambda path: None,
+        patience: Patience | None = None,
+        *,
+        origin: Path | None = None,
+    ) -> None:
+        """``sentinels``: see TreeEvents. ``copies``: a private folder outside of the workspace. ``origin``: the
+        folder of which the workspace is a copy."""
+        self.events = TreeEvents(workspace, sentinels)
+        self._tree = Tree(workspace, self.events, Baseline(copies), origin=origin)
+        self._on_changed = on_changed
+        self._patience = patience or Patience()
+        self._thread: ThreadPoolExecutor | None = None
+        self._built = False
+        self._expected = False
+        self._given_up = False
+        self._closed = False
+        self._lock = threading.Lock()
+        self._watches: list[_Watch] = []
+        self._covering: asyncio.Task[None] | None = None
+        self.meanwhile = Meanwhile()
+        """To be told of what is written by others than commands."""
+
+    def expect(self) -> None:
+        """A command is going to run: get to know the files while the person still thinks about it."""
+        if not (self._built or self._given_up or self._closed or self._expected):
+            self._expected = True
+            self._run(self._build).add_done_callback(lambda _: self._cover_in_background())
+
+    async def watch(self, places: Sequence[Place]) -> CommandWatch:
+        """See tools.base.FileHistory.watch_command; kept in all of ``places``, told of the first. Never raises."""
+        if self._given_up or self._closed:
+            return _Unwatched()
+        watch = _Watch(self, places)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._patience.before_s
+        begun = self._run(self._begin, watch)
+        try:
+            await asyncio.wait({begun}, timeout=self._patience.before_s)
+            with self._lock:
+                if not watch.begun:
+                    watch.late = True
+                    self._add(watch)
+            if watch.late:
+                log.info("the files of the workspace are not known yet")
+            self._cover_in_background()
+            if self._covering is not None:
+                await asyncio.wait({self._covering}, timeout=max(0.0, until - loop.time()))
+        except BaseException:
+            self._forget(watch)
+            raise
+        return watch
+
+    async def ended(self, watch: _Watch) -> Sequence[CommandChange]:
+        """What the command of ``watch`` changed."""
+        try:
+            async with asyncio.timeout(self._patience.after_s):
+                changes, versions = await self._run(self._end, watch)
+        except TimeoutError:
+            log.warning("what a command changed could not be told in time")
+            return ()
+        finally:
+            self._forget(watch)
+        for history, made in versions:
+            for start in range(0, len(made), _TOLD_AT_ONCE):
+                history.tell(made[start : start + _TOLD_AT_ONCE])
+                await asyncio.sleep(0)
+        for change in changes[:_MAX_TOLD]:
+            self._on_changed(change.path)
+        self._cover_in_background()
+        return changes
+
+    def wrote(self, path: Path) -> None:
+        """Somebody wrote a file whose work is not kept: the person, in an editor."""
+        with self._lock:
+            if not self._watches:
+                return
+
+        def look() -> None:
+            with contextlib.suppress(OSError):
+                self.meanwhile.found(path, read_or_none(path))
+
+        self._run(look)
+
+    async def close(self) -> None:
+        """Stop watching."""
+        self._closed = True
+        if self._covering is not None:
+            self._covering.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._covering
+        if self._thread is not None:
+            if self._built:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(2.0):
+                        await self._run(self._tree.save)
+            self.events.close()
+            self._thread.shutdown(wait=False, cancel_futures=True)
+
+    # -- on the loop --
+
+    def _run(self, work: Callable[..., T], *args: object) -> asyncio.Future[T]:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="tree")
+        return asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
+
+    def _forget(self, watch: _Watch) -> None:
+        with self._lock:
+            watch.late = True
+            if watch in self._watches:
+                self._watches.remove(watch)
+            self.meanwhile.close(watch.notes)
+
+    def _add(self, watch: _Watch) -> None:
+        if watch not in self._watches:
+            watch.notes = self.meanwhile.open()
+            self._watches.append(watch)
+
+    def _cover_in_background(self) -> None:
+        if not self._closed and (self._covering is None or self._covering.done()):
+            self._covering = asyncio.create_task(self._cover_all())
+
+    async def _cover_all(self) -> None:
+        # In slices, so that a command that ends meanwhile need not wait for all of it.
+        while not self._closed and await self._run(self._cover):
+            pass
+
+    # -- in the thread --
+
+    def _build(self) -> None:
+        if self._built or self._given_up:
+            return
+        try:
+            self._tree.build()
+            self._built = True
+        except TooManyFiles as error:
+            self._give_up(str(error))
+        except Exception:
+            log.exception("the tree cannot be watched")
+            self._give_up("a bug")
+
+    def _begin(self, watch: _Watch) -> None:
+        self._build()
+        with self._lock:
+            if watch.late:
+                return
+            self._add(watch)  # before looking: what is written from now on is noted
+        try:
+            if self._built and not self._given_up:
+                self._collect()
+        except TooManyFiles as error:
+            self._give_up(str(error))
+        except Exception:
+            log.exception("the tree cannot be watched")
+            self._give_up("a bug")
+        with self._lock:
+            if not watch.late:
+                watch.begun = True
+                watch.deltas.clear()  # what was before
+                self.meanwhile.begin(watch.notes)
+
+    def _cover(self) -> bool:
+        if not self._built or self._given_up:
+            return False
+        with self._lock:
+            busy = bool(self._watches)
+        if not busy:
+            self._tree.collect_garbage()
+        return self._tree.cover(_SLICE_S)
+
+    def _give_up(self, why: str) -> None:
+        log.warning("what commands change is not watched: %s", why)
+        self._given_up = True
+        self.events.close()
+
+    def _collect(self) -> None:
+        deltas = self._tree.collect()
+        with self._lock:
+            for watch in self._watches:
+                for delta in deltas:
+                    first = watch.deltas.get(delta.path)
+                    if first is None:
+                        watch.deltas[delta.path] = delta
+                    else:
+                        folders = first.new_folders or delta.new_folders
+                        watch.deltas[delta.path] = FileDelta(
+                            delta.path, first.old, delta.new, first.certain, folders
+                        )
+
+    def _end(self, watch: _Watch) -> tuple[list[CommandChange], list[_Made]]:
+        if self._given_up or not self._built:
+            return [], []
+        try:
+            self._collect()
+            with self._lock:
+                seen = dict(watch.deltas)
+                others = [
+                    (other.notes.began, dict(other.deltas))
+                    for other in self._watches
+                    if other.begun and other.notes.began > watch.notes.began
+                ]
+            found_by = LaterBases.of(self._tree, others)
+            written = self.meanwhile.paths(watch.notes) | found_by.changed.keys()
+            deltas = [delta for path, delta in seen.items() if delta.old != delta.new or path in written]
+            # Files that came and went again: others may have kept a part of that.
+            deltas += [
+                FileDelta(path, None, None) for path in written - seen.keys() if self._tree.lacks(path)
+            ]
+            return self._keep(watch, sorted(deltas, key=lambda delta: delta.path), found_by)
+        except TooManyFiles as error:
+            self._give_up(str(error))
+        except Exception:  # a command's result must not fail because of its eyes
+            log.exception("what a command changed could not be told")
+        return [], []
+
+    def _keep(
+        self, watch: _Watch, deltas: Sequence[FileDelta], found_by: LaterBases
+    ) -> tuple[list[CommandChange], list[_Made]]:
+        changes: list[CommandChange] = []
+        versions: list[_Made] = []
+        kept = deltas[:MAX_CHANGES]
+        for start in range(0, len(kept), _BATCH):
+            part = kept[start : start + _BATCH]
+            found = seen_changes(self._tree, self.meanwhile, watch.notes, part, watch.late, found_by)
+            for several in in_turn(found):
+                told, made = self._keep_files(watch, several)
+                changes += told
+                versions += made
+        rest = [SeenChange(Path(delta.path), kind_of(delta)) for delta in deltas[MAX_CHANGES:]]
+        for history, call_id in watch.places:
+            with contextlib.suppress(ToolError):
+                # Named without their contents, so that an undo says what it cannot take back.
+                history.keep_seen(rest[:MAX_NAMED], call_id)
+        for delta in deltas[MAX_CHANGES:]:
+            self._claim(watch, CommandEdit(SeenChange(Path(delta.path), kind_of(delta)), delta.new), None)
+        changes += [CommandChange(item.path, item.kind, None, 0, 0) for item in rest]
+        return changes, versions
+
+    def _keep_files(
+        self, watch: _Watch, found: Sequence[CommandEdit]
+    ) -> tuple[list[CommandChange], list[_Made]]:
+        changes: list[CommandChange] = []
+        versions: list[_Made] = []
+        for number, (history, call_id) in enumerate(watch.places):
+            seen = [item.seen_in(history) for item in found]
+            try:
+                made = history.keep_seen(seen, call_id)
+            except ToolError as error:
+                log.warning("%s", error)
+                told = [CommandChange(item.path, item.kind, None, 0, 0) for item in seen]
+            else:
+                versions.append((history, made))
+                told = [CommandChange(v.path, v.kind, v.version, v.added, v.removed) for v in made]
+            if number == 0:
+                changes += told
+        for number, item in enumerate(found):
+            names = {id(history): made[number].version or "" for history, made in versions}
+            entry = versions[0][1][number].entry if versions else None
+            write = None
+            if entry is not None and item.gap is not None:
+                blobs = versions[0][0].blobs
+                write = Write(item.gap.order, entry.before, entry.after, blobs, names=names)
+                write.changed_mode = entry.before_mode != entry.after_mode
+            self._claim(watch, item, write)
+        return changes, versions
+
+    def _claim(self, watch: _Watch, item: CommandEdit, write: Write | None) -> None:
+        if write is None:
+            write = Write(self.meanwhile.now(), UNKNOWN, UNKNOWN, state=item.state)
+        self.meanwhile.claim(watch.notes, item.seen.path.as_posix(), write)

@@ -1,0 +1,217 @@
+"""What the model and the person are told about planning.
+
+The notes to the model stand in a tag of our own within user messages, so that they are not taken for the person's
+words, and are part of the conversation like everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from daemon.model.goals import PlanFront
+from daemon.model.messages import Message, NotePart
+from daemon.model.tags import within
+from daemon.plan.tree import PlanTree
+from daemon.planner.core import AskForPlan, Work
+from daemon.planner.reading import MAX_LAYERED, MAX_SIGNPOSTS
+from tools.localization import english, n, t
+
+TAG = "planning"
+_STEP, _NUDGE, _TOGETHER = "Work on goal ", "Goal ", "Sub-agents work on goals "
+_STEPS = (_STEP, _NUDGE)
+_FORMAT = '{"steps": [{"goal": "what will be achieved", "reason": "why", "check": "how it is seen"}]}'
+
+
+_NEEDS = (
+    "Steps follow each other in order, and a failed one stops those behind it. Where that is not so, give steps an "
+    '"id", and "needs": the ids of the steps that must be done before, [] for none.'
+)
+_PARALLEL = (
+    'Steps with "parallel": true that do not need each other are done by sub-agents at the same time, in this folder: '
+    "only for steps that stand alone and change different files."
+)
+
+
+def ask_text(
+    ask: AskForPlan,
+    *,
+    light: bool,
+    has_open: bool,
+    by_person: bool = False,
+    instructions: str = "",
+    parallel: bool = False,
+) -> str:
+    """The question for a plan. ``light``: signposts. ``instructions``: what the person who wants it wrote.
+
+    ``parallel``: sub-agents may do steps.
+    """
+    again = ask.kind == "again"
+    lines: list[str] = []
+    if ask.why:
+        lines.append(english(ask.why))
+    if by_person:
+        lines.append(
+            f"The person wants another plan{f', and wrote: {instructions}' if instructions else '.'}"
+        )
+    if again:
+        lines.append(
+            "Make the plan anew: only what is still to be done, in order, knowing what happened so far."
+        )
+    elif light:
+        lines.append("Before you begin: name 3 to 5 goals on the way, in order, as signposts.")
+    else:
+        lines.append("Before you begin: plan the work as steps, in order. Each will be worked on by itself.")
+    lines.append(f"Answer with JSON and call no tools: {_FORMAT}")
+    if light:
+        lines.append(f"At most {MAX_SIGNPOSTS} steps, not nested.")
+    else:
+        lines.append(
+            f'At most {MAX_LAYERED} steps, as few as the work needs; a step may hold "steps", one level.'
+        )
+        lines.append(_NEEDS)
+        if parallel:
+            lines.append(_PARALLEL)
+    if has_open:
+        fate = (
+            "Open goals that you leave out are given up; done ones stay."
+            if ask.revise
+            else "Others stay aside."
+        )
+        lines.append(f'To keep an open goal of the plan, give {{"keep": "its number"}} as a step. {fate}')
+    if again:
+        lines.append('If nothing is left to do: {"steps": []}')
+    else:
+        lines.append('If it needs no plan (a question, something small): {"steps": []}')
+    return within(TAG, "\n".join(lines))
+
+
+def again_text(problem: str) -> str:
+    """The question once more."""
+    return within(
+        TAG,
+        f"That plan cannot be used. {english(problem)}\nAnswer once more, with JSON only: {_FORMAT}\n"
+        'If no plan is needed: {"steps": []}',
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """How a goal ends by a tool of the plan."""
+
+    reached: str
+    not_reached: str
+    still_not: str
+
+
+_ENDS: Mapping[PlanFront, _Ends] = {
+    "goal": _Ends("goal(done=...)", "goal(abandon=...) with why", "goal(abandon=...) with why"),
+    # It has no word for giving up: a goal that stays open counts as failed.
+    "step": _Ends(
+        "step(complete=true, summary=...)", "leave it open, say why, and stop", "say why, and stop"
+    ),
+}
+
+
+def work_text(work: Work, tree: PlanTree, front: PlanFront = "goal") -> str:
+    """What the model is told before a run; empty for nothing. ``front``: the tool by which it keeps its plan."""
+    ends = _ENDS[front]
+    title = "" if work.goal_id is None else tree.title(work.goal_id, 500)
+    reason = "" if work.goal_id is None else tree.goals[work.goal_id].reason
+    match work.kind:
+        case "begin":
+            return ""
+        case "step":
+            lines = [
+                f"{_STEP}{title}",
+                reason,
+                f"It has the focus. When it is reached and checked, call {ends.reached} with what later work needs to "
+                f"know, and stop; when it cannot be reached, {ends.not_reached}. The other goals have their "
+                "turn later. After the last one, tell the person in short what was done.",
+            ]
+            text = "\n".join(filter(None, lines))
+        case "together":
+            named = ", ".join(tree.number_of(goal_id) or tree.title(goal_id) for goal_id in work.goal_ids)
+            text = (
+                f"{_TOGETHER}{named} at the same time, as the plan says. Their answers become the summaries of these "
+                "goals. What needs them comes after."
+            )
+        case "nudge":
+            text = (
+                f"{_NUDGE}{title} is still open. If it is reached, call {ends.reached}; if it cannot be, "
+                f"{ends.still_not}; if you need the person's answer first, end with your question; else go on."
+            )
+        case "signposts":
+            text = (
+                f"The plan has your goals now. Work by them with the {front} tool; where what you find asks for "
+                "another way, take it and change the plan."
+            )
+        case "unplanned":
+            text = "Go on without a plan of steps."
+        case "go_on":
+            text = "Go on with the work by the plan as it is now."
+        case "closing":
+            text = (
+                "No steps are left. Tell the person in short what was reached, what was not, and why. "
+                "Begin nothing new."
+            )
+    return within(TAG, text)
+
+
+def where_it_stands(messages: Sequence[Message]) -> Literal["begins", "steps", "together", "loop"]:
+    """What the turn under way does, by its messages: they are all that is left of it after a restart.
+
+    It ``begins`` as long as it has no plan and no answer; with ``steps`` it goes through its plan, and with
+    ``together`` sub-agents were at work on several of them.
+    """
+    answered = False
+    for message in reversed(messages):
+        if message.compaction() is not None:
+            continue
+        if message.role != "user":
+            answered = True
+            continue
+        for part in message.content:
+            if isinstance(part, NotePart) and part.text.startswith(f"<{TAG}>\n"):
+                if _FORMAT in part.text:
+                    return "begins"
+                said = part.text.removeprefix(f"<{TAG}>\n")
+                if said.startswith(_TOGETHER):
+                    return "together"
+                return "steps" if said.startswith(_STEPS) else "loop"
+        if any(part.type in ("text", "file") for part in message.content):
+            break
+    return "loop" if answered else "begins"
+
+
+def asks(messages: Sequence[Message]) -> bool:
+    """Whether the model's last words are a question to the person."""
+    last = next((m for m in reversed(messages) if m.role == "assistant" and m.compaction() is None), None)
+    return last is not None and last.text().rstrip(" \n*_`\"').").endswith(("?", "？"))
+
+
+def planned_notice(steps: int, *, again: bool) -> str:
+    """For the person."""
+    if again:
+        if not steps:
+            return t("The new plan has nothing left to do.")
+        return n(
+            "The plan was made anew: {count} step left.", "The plan was made anew: {count} steps left.", steps
+        )
+    return n("Planned: {count} step.", "Planned: {count} steps.", steps)
+
+
+def other_mode_notice(agent: str, wanted: str) -> str:
+    """For the person, who asked for a mode that is not for this session."""
+    return t(
+        "Not planned as {wanted}: {agent} carries out no plan of its own here. It works as in_loop; whoever carries "
+        "its plan out can work by it.",
+        wanted=wanted,
+        agent=agent,
+    )
+
+
+def unplanned_notice(why: str) -> str:
+    """For the person."""
+    return t("No plan was made: {why}", why=why)

@@ -1,0 +1,265 @@
+"""A small JSON-RPC client of the daemon: asyncio and json, nothing else, because it must start at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from daemon.runtime import Address
+from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, preamble
+from tools.json_access import mapping
+from tools.localization import t
+
+NotificationHandler = Callable[[str, dict[str, Any]], None]
+"""Called with method and params, in the order of arrival and before any later response is delivered."""
+
+MAX_BODY = 512 * 1024 * 1024
+"""Bytes. No message of the daemon is near it: a longer one means that the other end is no daemon."""
+
+_METHOD_NOT_FOUND = -32601
+
+
+class ConnectionLost(Exception):
+    """There is no daemon at the other end (any more). Requests under way fail with it."""
+
+
+class RequestTimeout(Exception):
+    """No answer in time."""
+
+
+class RpcError(Exception):
+    """The daemon answered with an error; ``str(error)`` is its message, written for the person."""
+
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+
+
+class Client:
+    """One connection to a daemon. Made by ``connect``; not thread-safe."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._pending: dict[int, asyncio.Future[Any]] = {}
+        self._last_id = 0
+        self._handlers: list[NotificationHandler] = []
+        self._lost: Exception | None = None
+        self._reading = asyncio.create_task(self._read_all(), name="daemon connection")
+
+    @classmethod
+    async def connect(cls, address: Address, *, timeout: float | None = 5.0) -> Client:
+        """Open a connection and send its first line.
+
+        Raises ConnectionLost when nothing listens there. A wrong token shows in the first request, as an
+        RpcError with code ``UNAUTHORIZED``. ``timeout`` is in seconds.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                if address.socket is not None:
+                    reader, writer = await asyncio.open_unix_connection(address.socket)
+                else:
+                    reader, writer = await asyncio.open_connection("127.0.0.1", address.port)
+        except (OSError, TimeoutError) as error:
+            where = address.socket or t("port {port}", port=address.port)
+            raise ConnectionLost(
+                t("No daemon answers at {where}: {error}", where=where, error=error or t("timed out"))
+            ) from error
+        writer.write(preamble(address.token))
+        return cls(reader, writer)
+
+    async def initialize(
+        self,
+        *,
+        client: str,
+        workspace: Path,
+        settings: Mapping[str, Any] | None = None,
+        env: Mapping[str, str] | None = None,
+        trusted: bool | None = None,
+        unattended: bool = False,
+        timeout: float | None = 5.0,
+    ) -> dict[str, Any]:
+        """LSP's ``initialize`` and ``initialized``. Returns the server's ``InitializeResult``.
+
+        ``client``, ``settings``, ``env``, ``trusted`` and ``unattended``: see ``InitializationOptions``.
+        Raises as ``request``; code ``INCOMPATIBLE`` when the daemon speaks another version.
+        """
+        options = {
+            "protocolVersion": PROTOCOL_VERSION,
+            "client": client,
+            "trusted": trusted,
+            "canSave": False,
+            "diagnostics": False,
+            "chat": True,
+            "unattended": unattended,
+            "settings": dict(settings or {}),
+            "env": dict(env or {}),
+        }
+        root = workspace.as_uri()
+        params = {
+            "processId": os.getpid(),
+            "clientInfo": {"name": f"goalwright-{client}"},
+            "rootUri": root,
+            "workspaceFolders": [{"uri": root, "name": workspace.name}],
+            "capabilities": {},
+            "initializationOptions": options,
+        }
+        result = await self.request("initialize", params, timeout)
+        await self.notify("initialized", {})
+        return result
+
+    def on_notification(self, handler: NotificationHandler) -> None:
+        """Call ``handler`` for each notification from now on."""
+        self._handlers.append(handler)
+
+    async def request(
+        self, method: str, params: Mapping[str, Any] | None = None, timeout: float | None = None
+    ) -> dict[str, Any]:
+        """Send a request and return its result (``{}`` for null).
+
+        Raises RpcError, ConnectionLost, or RequestTimeout after ``timeout`` seconds. When it times out or the
+        waiting task is cancelled, the daemon is told with ``$/cancelRequest``.
+        """
+        if self._lost is not None:
+            raise self._lost
+        self._last_id += 1
+        number = self._last_id
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._pending[number] = future
+        try:
+            await self._send({"id": number, "method": method, "params": dict(params or {})})
+            async with asyncio.timeout(timeout):
+                result = await future
+        except TimeoutError:
+            await self._give_up(number)
+            raise RequestTimeout(
+                t("The daemon did not answer {method} within {timeout:g} s.", method=method, timeout=timeout)
+            ) from None
+        except asyncio.CancelledError:
+            await self._give_up(number)
+            raise
+        finally:
+            self._pending.pop(number, None)
+            if future.done() and not future.cancelled():
+                future.exception()  # seen, also when sending failed first: else asyncio complains about it
+        return mapping(result)
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send a notification. Raises ConnectionLost."""
+        await self._send({"method": method, "params": dict(params or {})})
+
+    async def wait_closed(self) -> None:
+        """Return when the connection has ended, for whatever reason."""
+        await asyncio.wait([self._reading])
+
+    async def close(self) -> None:
+        """End the connection. Requests under way fail with ConnectionLost."""
+        self._reading.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._reading
+        self._fail(ConnectionLost(t("The connection to the daemon was closed.")))
+        self._writer.close()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+    async def _give_up(self, number: int) -> None:
+        with contextlib.suppress(ConnectionLost):
+            await self.notify("$/cancelRequest", {"id": number})
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        if self._lost is not None:
+            raise self._lost
+        # One write, so that two tasks that send at once cannot mix their frames.
+        self._writer.write(_frame(message))
+        try:
+            await self._writer.drain()
+        except OSError as error:
+            # The reader may still hold the daemon's last words (a refusal); it is who reports the loss.
+            await asyncio.wait([self._reading])
+            raise (self._lost or _gone(str(error))) from error
+
+    async def _read_all(self) -> None:
+        while self._lost is None:
+            try:
+                message = await self._read_message()
+            except (asyncio.IncompleteReadError, OSError):
+                self._fail(_gone())
+                return
+            except (ValueError, asyncio.LimitOverrunError) as error:
+                self._fail(_gone(t("it sent what is not JSON-RPC ({error})", error=error)))
+                return
+            try:
+                self._receive(message)
+            except Exception as error:
+                # A handler failed (stdout is gone, or a bug): whoever waits for an answer gets to know.
+                self._fail(error)
+
+    async def _read_message(self) -> dict[str, Any]:
+        length = -1
+        while line := (await self._reader.readuntil(b"\r\n")).strip():
+            name, _, value = line.partition(b":")
+            if name.strip().lower() == b"content-length":
+                length = int(value)
+        if not 0 <= length <= MAX_BODY:
+            raise ValueError("no usable Content-Length")
+        message: object = json.loads(await self._reader.readexactly(length))
+        if not isinstance(message, dict):
+            raise ValueError("a message must be an object")
+        return cast("dict[str, Any]", message)
+
+    def _receive(self, message: dict[str, Any]) -> None:
+        if "method" not in message:
+            self._answered(message)
+        elif "id" in message:
+            # The daemon asks editors things (configuration, registrations) that mean nothing here.
+            error = {"code": _METHOD_NOT_FOUND, "message": t("This client answers no requests.")}
+            self._writer.write(_frame({"id": message["id"], "error": error}))
+        else:
+            for handler in self._handlers:
+                handler(message["method"], message.get("params") or {})
+
+    def _answered(self, message: dict[str, Any]) -> None:
+        error = message.get("error")
+        failure = None
+        if isinstance(error, dict):
+            raw = cast("dict[str, Any]", error)
+            failure = RpcError(
+                int(raw.get("code", 0)), str(raw.get("message", "unknown error")), raw.get("data")
+            )
+        number = message.get("id")
+        if number is None and failure is not None:
+            # An error for no request in particular is about the connection, e.g. a wrong token.
+            self._fail(failure)
+            return
+        future = self._pending.get(number) if isinstance(number, int) else None
+        if future is None or future.done():
+            return  # a late answer to a request that was given up
+        if failure is not None:
+            future.set_exception(failure)
+        else:
+            future.set_result(message.get("result"))
+
+    def _fail(self, reason: Exception) -> None:
+        self._lost = self._lost or reason
+        for future in self._pending.values():
+            if not future.done():
+                future.set_exception(self._lost)
+
+
+def _frame(message: dict[str, Any]) -> bytes:
+    body = json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode()
+    return b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+def _gone(detail: str = "") -> ConnectionLost:
+    return ConnectionLost(
+        t("The connection to the daemon broke off")
+        + (f": {detail}" if detail else "")
+        + t(". What it did so far is stored; try again.")
+    )

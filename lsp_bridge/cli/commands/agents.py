@@ -1,0 +1,62 @@
+"""``goalwright agents``: who can be begun with and who can be given tasks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from lsp_bridge.cli.commands.session_command import SessionConnection, about_session
+from lsp_bridge.cli.console import Console
+from lsp_bridge.cli.launch import Launcher
+from lsp_bridge.cli.text import fit, one_line, shown_line
+from tools.json_access import mappings, string, strings
+from tools.localization import noted, t
+
+_WHOSE = {"user": noted("yours"), "workspace": noted("of this folder")}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentsOptions:
+    """``goalwright agents``."""
+
+    workspace: Path
+    json: bool = False
+
+
+def _tools(names: list[str]) -> str:
+    if not names:
+        return ""
+    without = all(name.startswith("!") for name in names)
+    return (t("without ") if without else t("only ")) + ", ".join(
+        name.removeprefix("!") if without else name for name in names
+    )
+
+
+async def agents(options: AgentsOptions, launcher: Launcher, console: Console) -> int:
+    """List them, and return the exit code."""
+
+    async def work(asked: SessionConnection) -> None:
+        found = await asked.client.request("goalwright/agent/list", {})
+        if options.json:
+            console.write(json.dumps(found) + "\n")
+            return
+        listed = mappings(found.get("agents"))
+        width = max((len(string(agent.get("name"))) for agent in listed), default=0)
+        for agent in listed:
+            facts = [
+                t(_WHOSE.get(string(agent.get("source")), "")),
+                string(agent.get("model")),
+                "" if agent.get("primary") is True else t("for tasks"),
+                _tools(strings(agent.get("tools"))),
+            ]
+            told = "; ".join(fact for fact in facts if fact)
+            name = one_line(string(agent.get("name"))).ljust(width)
+            line = f"{name}  {one_line(string(agent.get('description')))}" + (f"  ({told})" if told else "")
+            console.write((fit(line, console.columns) if console.live else shown_line(line)) + "\n")
+        for problem in strings(found.get("problems")):
+            console.warn(console.err_style.yellow(shown_line(problem)))
+
+    return await about_session(
+        options.workspace, None, launcher, console, work, as_json=options.json, needed=False
+    )

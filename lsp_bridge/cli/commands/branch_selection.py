@@ -1,0 +1,114 @@
+"""Which parts of which branches are meant: ``A``, ``A src/cart.py``, ``A:src/cart.py B:docs``, ``A B``. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lsp_bridge.cli.commands.session_command import Failed
+from lsp_bridge.cli.text import shown_line
+from tools.localization import t
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is wanted of one branch."""
+
+    branch: str
+    paths: tuple[str, ...] = ()
+    """Relative to the folder, with ``/``; none: the whole branch."""
+
+    def choice(self) -> list[str]:
+        """As the wire has it (``ExploreSelectParams``)."""
+        return [f"{self.branch}:{path}" for path in self.paths] or [self.branch]
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A word that was taken for a branch, and is a file of the branch before it if that one changed such a file."""
+
+    word: str
+    before: str
+    taken_for: str
+
+    def words(self) -> str:
+        """What to say then."""
+        word = shown_line(self.word)
+        branch = (
+            t("put {word} first", word=word)
+            if ":" in word
+            else t("say {taken_for}:", taken_for=self.taken_for)
+        )
+        return t(
+            "{word} is a file of branch {before}, and names branch {taken_for}, too: say "
+            "{before}:{word} for the file, or {branch} for the branch.",
+            word=word,
+            before=self.before,
+            taken_for=self.taken_for,
+            branch=branch,
+        )
+
+
+def parts_wanted(
+    words: Sequence[str], branches: Sequence[str], workspace: Path
+) -> tuple[tuple[Wanted, ...], tuple[Doubt, ...]]:
+    """``words``: a branch, with its ``:PATH`` or not, then paths in it and further branches. ``branches``: those there
+    are. Also what to make sure of before the answer is used. Raises Failed with what can be said instead.
+    """
+    found: dict[str, list[str]] = {}
+    doubts: list[Doubt] = []
+    current = ""
+    for number, word in enumerate(words):
+        name, colon, path = word.partition(":")
+        branch = branch_named(name, branches)
+        if number == 0 and branch is None:
+            raise Failed(no_branch(name, branches))
+        if branch is None:
+            # `Q:src` is a slip in a letter rather than a file: the branch that is not there is what to tell of.
+            if colon and len(name) == 1 and name.isupper():
+                raise Failed(no_branch(name, branches))
+            found[current].append(inside(word, workspace))
+            continue
+        if number and (path or not colon):
+            doubts.append(Doubt(word, current, branch))
+        current = branch
+        # A branch by its bare letter is meant as a whole, unless paths in it follow.
+        found.setdefault(current, [])
+        if colon:
+            found[current].append(inside(path, workspace))
+    return tuple(_wanted(branch, paths) for branch, paths in found.items()), tuple(doubts)
+
+
+def branch_named(name: str, branches: Sequence[str]) -> str | None:
+    """The branch of this name, in either case; None when there is none."""
+    wanted = name.strip()
+    return next((one for one in (wanted, wanted.upper()) if one in branches), None)
+
+
+def no_branch(name: str, branches: Sequence[str]) -> str:
+    """What to say about a name that is no branch."""
+    known = ", ".join(branches)
+    return t("There is no branch {name}. ", name=shown_line(name.strip())) + (
+        t("Branches: {known}.", known=known) if known else t("Nothing was explored in this session.")
+    )
+
+
+def inside(path: str, workspace: Path) -> str:
+    """``path`` relative to the folder, as branches name files; empty for the folder itself."""
+    root = workspace.absolute().as_posix().rstrip("/")
+    slashed = path.strip()
+    if slashed == root or slashed.startswith(f"{root}/"):
+        slashed = slashed[len(root) + 1 :]
+    if slashed.startswith("/") or ".." in slashed.split("/"):
+        return slashed  # the daemon says that it is not in the workspace
+    return "/".join(step for step in slashed.split("/") if step not in ("", "."))
+
+
+def is_in(name: str, paths: Sequence[str]) -> bool:
+    """Whether a file is one of ``paths``, or in a folder that is."""
+    return any(not path or name == path or name.startswith(f"{path}/") for path in paths)
+
+
+def _wanted(branch: str, paths: list[str]) -> Wanted:
+    return Wanted(branch, () if "" in paths else tuple(dict.fromkeys(paths)))

@@ -1,0 +1,216 @@
+"""The small commands: start, status, sessions, stop."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from daemon.provider.variables import provider_env
+from daemon.runtime import RuntimePaths
+from lsp_bridge.cli.client import Client, ConnectionLost, RequestTimeout, RpcError
+from lsp_bridge.cli.console import Console
+from lsp_bridge.cli.launch import Clock, Greeting, Launcher, LaunchError, SystemClock, runtime_paths
+from lsp_bridge.cli.run.turn import CLIENT_NAME, EXIT_FAILED, EXIT_OK
+from lsp_bridge.cli.text import clean, fit, one_line, pad, state, width
+from tools.json_access import integer, mapping, mappings, number, string
+from tools.localization import t
+
+_REQUEST_S = 10.0
+_STOP_S = 10.0
+"""How long a daemon may take to cancel its turns and close its language servers."""
+_KILL_S = 5.0
+
+
+async def start(workspace: Path, launcher: Launcher, console: Console, *, as_json: bool) -> int:
+    """``goalwright start``: make sure that a daemon runs, and print how to reach it.
+
+    With ``as_json`` stdout gets the content of ``daemon.json``, or ``{"error": {"code", "message"}}`` and
+    exit code 1; the codes are those of LaunchError.
+    """
+    try:
+        client, address = await launcher.connect(workspace, Greeting(client="launcher"))
+        await client.close()
+    except LaunchError as error:
+        return _failed(error, console, as_json)
+    if as_json:
+        console.write(json.dumps(address.to_json()) + "\n")
+    else:
+        where = address.socket or f"127.0.0.1:{address.port}"
+        console.write(
+            t(
+                "The daemon for {workspace} runs (process {pid}, {where}).\n",
+                workspace=address.workspace,
+                pid=address.pid,
+                where=where,
+            )
+        )
+    return EXIT_OK
+
+
+async def status(workspace: Path, launcher: Launcher, console: Console, *, as_json: bool) -> int:
+    """``goalwright status``. Starts nothing; exit code 1 when no daemon runs."""
+    try:
+        found = await _ask(workspace, launcher, "goalwright/daemon/status", start=False)
+    except LaunchError as error:
+        return _failed(error, console, as_json)
+    if as_json:
+        console.write(json.dumps(found) + "\n")
+        return EXIT_OK
+    model = string(found.get("model")) + (t(" (demo)") if found.get("demo") is True else "")
+    rows = {
+        t("workspace"): string(found.get("workspace")),
+        t("daemon"): t(
+            "version {version}, process {pid}, up {uptime_s}",
+            version=string(found.get("version")),
+            pid=integer(found.get("pid")),
+            uptime_s=_duration(number(found.get("uptimeS"))),
+        ),
+        t("clients"): t(
+            "{clients}, sessions at work: {running}",
+            clients=integer(found.get("clients")),
+            running=integer(found.get("running")),
+        ),
+        t("model"): model,
+        t("traces"): string(found.get("traceFolder")),
+        t("trace API"): string(found.get("apiUrl")) or t("not open; `goalwright trace page` opens it"),
+    }
+    if found.get("memoryMb") is not None:
+        rows[t("memory")] = f"{number(found['memoryMb']):.0f} MB"
+    for name, value in rows.items():
+        console.write(f"{pad(f'{name}:', 11)}{one_line(value)}\n")
+    for notice in filter(None, (string(found.get("modelNotice")), string(found.get("notice")))):
+        console.write(f"\n{clean(notice)}\n")
+    return EXIT_OK
+
+
+async def sessions(workspace: Path, launcher: Launcher, console: Console, *, as_json: bool) -> int:
+    """``goalwright sessions``: newest first, to go on with by ``run --session ID``."""
+    try:
+        found = await _ask(workspace, launcher, "goalwright/session/list", start=True)
+    except LaunchError as error:
+        return _failed(error, console, as_json)
+    if as_json:
+        console.write(json.dumps(found) + "\n")
+        return EXIT_OK
+    for left in mappings(found.get("unreadable")):
+        name, why = one_line(string(left.get("sessionId"))), one_line(string(left.get("why")))
+        console.warn(t("not in the list: {name}: {why}", name=name, why=why))
+    rows = [_session_row(info) for info in mappings(found.get("sessions"))]
+    if not rows:
+        console.write(t("No sessions in {workspace} yet.\n", workspace=workspace))
+        return EXIT_OK
+    widths = [max(width(row[column]) for row in rows) for column in range(3)]
+    for row in rows:
+        start = "  ".join(pad(cell, room) for cell, room in zip(row[:3], widths, strict=True))
+        line = f"{start}  {row[3]}"
+        console.write((fit(line, console.columns) if console.live else line) + "\n")
+    if found.get("more") is True:
+        console.write(t("… and older ones\n"))
+    return EXIT_OK
+
+
+def _session_row(info: dict[str, Any]) -> tuple[str, str, str, str]:
+    trace = mapping(info.get("trace"))
+    when = string(trace.get("updatedAt"))[:16].replace("T", " ")
+    title = one_line(string(trace.get("title")) or string(trace.get("summary"))) or t("(no title)")
+    if info.get("foreign") is True:
+        title += t(" (came with the folder)")
+    return one_line(string(trace.get("traceId"))), when, state(one_line(string(info.get("status")))), title
+
+
+async def stop(
+    workspace: Path,
+    launcher: Launcher,
+    console: Console,
+    *,
+    force: bool = False,
+    clock: Clock | None = None,
+) -> int:
+    """``goalwright stop``: ask; then SIGTERM; with ``force`` SIGKILL at last. No daemon is fine, too."""
+    clock = clock or SystemClock()
+    try:
+        paths = runtime_paths(workspace, launcher.home)
+    except LaunchError as error:
+        return _failed(error, console, as_json=False)
+    if not paths.is_locked():
+        console.write(t("No Goalwright daemon is running for {workspace}.\n", workspace=paths.workspace))
+        return EXIT_OK
+    with contextlib.suppress(LaunchError):  # then by signal: it may hang, or be of another version
+        await _ask(workspace, launcher, "goalwright/daemon/stop", start=False)
+        if await _ended(paths, _STOP_S, clock):
+            console.write(t("Stopped.\n"))
+            return EXIT_OK
+    # The lock is held, so these files are of the process that holds it.
+    address = paths.read_address()
+    pid = paths.read_pid() if address is None else address.pid
+    if pid is None:
+        if await _ended(paths, _KILL_S, clock):
+            console.write(t("Stopped.\n"))
+            return EXIT_OK
+        console.warn(
+            t(
+                "The daemon is starting or stopping just now; try again. Log: {log_file}",
+                log_file=paths.log_file,
+            )
+        )
+        return EXIT_FAILED
+    signals = [signal.SIGTERM] + ([signal.SIGKILL] if force and hasattr(signal, "SIGKILL") else [])
+    for number_ in signals:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number_)
+        if await _ended(paths, _KILL_S, clock):
+            console.write(t("Stopped by {name}.\n", name=number_.name))
+            return EXIT_OK
+    console.warn(t("The daemon (process {pid}) does not end. Try `goalwright stop --force`.", pid=pid))
+    return EXIT_FAILED
+
+
+async def _ended(paths: RuntimePaths, within_s: float, clock: Clock) -> bool:
+    deadline = clock.now() + within_s
+    while paths.is_locked():
+        if clock.now() > deadline:
+            return False
+        await clock.sleep(0.05)
+    return True
+
+
+async def _ask(workspace: Path, launcher: Launcher, method: str, *, start: bool) -> dict[str, Any]:
+    """One request to the daemon. Raises LaunchError for all expected failures."""
+    greeting = Greeting(client=CLIENT_NAME, env=provider_env(os.environ))
+    connect = launcher.connect if start else launcher.connect_running
+    client: Client | None = None
+    try:
+        client, _ = await connect(workspace, greeting)
+        return await client.request(method, {}, _REQUEST_S)
+    except (RequestTimeout, RpcError) as error:
+        raise LaunchError("unresponsive", str(error)) from error
+    except ConnectionLost as error:
+        if method == "goalwright/daemon/stop":
+            return {}  # it went away at once
+        raise LaunchError("notRunning", str(error)) from error
+    finally:
+        if client is not None:
+            await client.close()
+
+
+def _failed(error: LaunchError, console: Console, as_json: bool) -> int:
+    if as_json:
+        console.write(json.dumps({"error": {"code": error.code, "message": str(error)}}) + "\n")
+    else:
+        console.warn(str(error))
+    return EXIT_FAILED
+
+
+def _duration(seconds: float) -> str:
+    minutes = int(seconds) // 60
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    return (
+        t("{minutes} min", minutes=minutes)
+        if minutes < 120
+        else t("{hours} h {minutes} min", hours=minutes // 60, minutes=minutes % 60)
+    )

@@ -1,0 +1,69 @@
+"""``goalwright demo``: a scripted model really works in a copy of the sample workspace, and it ends by itself."""
+
+from __future__ import annotations
+
+import difflib
+import io
+import json
+import tempfile
+from pathlib import Path
+
+from lsp_bridge.cli.commands import daemon
+from lsp_bridge.cli.console import Console
+from lsp_bridge.cli.launch import Launcher
+from lsp_bridge.cli.run.turn import EXIT_FAILED, EXIT_OK, RunOptions, run
+from tools.localization import language, t
+
+MODEL = "demo/demo"
+
+
+async def play(console: Console) -> int:
+    """Play it, show what has changed, and clean up. Exit code 0 only when the change is there."""
+    from daemon.demo import PROMPT, copy_workspace
+
+    style = console.style
+    with tempfile.TemporaryDirectory(prefix="goalwright-demo-", ignore_cleanup_errors=True) as name:
+        folder = Path(name).resolve()
+        workspace = folder / "shop"
+        copy_workspace(workspace)
+        before = _texts(workspace)
+        # A home of its own: the demo is the same whatever the user's configuration says, and leaves nothing.
+        home = folder / "home"
+        home.mkdir(mode=0o700)
+        (home / "config.json").write_text(json.dumps({"language": language()}), encoding="utf-8")
+        launcher = Launcher(home=home, serve_args=("--model", MODEL))
+        console.write(style.dim(t("A copy of the sample workspace: {workspace}\n", workspace=workspace)))
+        console.write(style.bold(f"› {PROMPT}\n"))
+        options = RunOptions(workspace=workspace, task=PROMPT, model=MODEL, yes=True, show_accepted=True)
+        try:
+            code = await run(options, launcher, console)
+        finally:
+            quiet = Console(out=io.StringIO(), err=console.err)
+            await daemon.stop(workspace, launcher, quiet, force=True)
+        if code != EXIT_OK:
+            return code
+        diff = "".join(_diff(before, _texts(workspace)))
+        if not diff:
+            console.warn(console.err_style.red(t("The demo did not change anything.")))
+            return EXIT_FAILED
+        console.write(style.bold(t("\nWhat has changed:\n")) + style.diff(diff) + "\n")
+        return EXIT_OK
+
+
+def _texts(workspace: Path) -> dict[str, str]:
+    """The Python sources by their paths: what the commands of the demo leave behind is not of interest."""
+    files = sorted(path for path in workspace.rglob("*.py") if path.is_file())
+    return {path.relative_to(workspace).as_posix(): path.read_text("utf-8") for path in files}
+
+
+def _diff(before: dict[str, str], after: dict[str, str]) -> list[str]:
+    lines: list[str] = []
+    for name in sorted(before | after):
+        old, new = before.get(name, ""), after.get(name, "")
+        lines += difflib.unified_diff(
+            old.splitlines(keepends=True),
+            new.splitlines(keepends=True),
+            f"a/{name}" if name in before else "/dev/null",
+            f"b/{name}" if name in after else "/dev/null",
+        )
+    return lines

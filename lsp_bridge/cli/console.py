@@ -1,0 +1,124 @@
+"""The terminal as a run sees it: where to write, whether it can show colours, and who can be asked."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+from lsp_bridge.cli.text import Style
+
+
+@dataclass(slots=True)
+class Console:
+    """``out`` is stdout. ``tty`` is a file descriptor to ask a person on, None when there is nobody."""
+
+    out: TextIO
+    err: TextIO
+    color: bool = False
+    color_err: bool = False
+    live: bool = False
+    """``out`` is a terminal that can rewrite its last line."""
+    columns: int = 80
+    tty: int | None = None
+    on_gone: Callable[[], None] = lambda: None
+    """Called once when nobody reads ``out`` any more (``| head``)."""
+    _gone: bool = field(default=False, init=False)
+
+    @staticmethod
+    def of_process(*, color: bool = True) -> Console:
+        """The one this process was started with. ``NO_COLOR`` and ``TERM=dumb`` are honoured."""
+        for name in ("stdout", "stderr"):
+            if getattr(sys, name) is None:  # it was closed (`>&-`): what is written goes nowhere
+                setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, OSError):
+                # A letter that the terminal's encoding lacks must not end the program.
+                stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+        shown, told = _is_terminal(sys.stdout), _is_terminal(sys.stderr)
+        smart = os.environ.get("TERM") != "dumb"
+        color = color and smart and not os.environ.get("NO_COLOR")
+        return Console(
+            out=sys.stdout,
+            err=sys.stderr,
+            color=color and shown,
+            color_err=color and told,
+            live=smart and shown,
+            columns=_columns(sys.stdout),
+            tty=_descriptor() if shown or told else None,
+        )
+
+    @property
+    def style(self) -> Style:
+        """The colours of ``out``."""
+        return Style(self.color)
+
+    @property
+    def err_style(self) -> Style:
+        """The colours of ``err``."""
+        return Style(self.color_err)
+
+    def write(self, text: str) -> None:
+        """To ``out``, at once."""
+        with self._until_gone():
+            self.out.write(text)
+            self.out.flush()
+
+    def write_bytes(self, data: bytes) -> None:
+        """To ``out`` as they are, at once: for programs, never for a screen."""
+        with self._until_gone():
+            self.out.buffer.write(data)
+            self.out.flush()
+
+    @contextlib.contextmanager
+    def _until_gone(self) -> Generator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            if self._gone:
+                return
+            self._gone = True
+            self._drop_the_rest()
+            self.on_gone()
+        except OSError:  # the disk is full: that is for the command to say
+            self._drop_the_rest()
+            raise
+
+    def _drop_the_rest(self) -> None:
+        """What is still written goes nowhere; the interpreter would fail once more when it flushes at exit."""
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.out.fileno())
+
+    def tell(self, text: str) -> None:
+        """To ``err``, at once. What cannot be told is dropped."""
+        with contextlib.suppress(OSError):
+            self.err.write(text)
+            self.err.flush()
+
+    def warn(self, text: str) -> None:
+        """A line to ``err``."""
+        self.tell(text + "\n")
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def _columns(stream: TextIO) -> int:
+    # Not shutil's: that module alone costs a tenth of the time to the first request.
+    with contextlib.suppress(OSError, ValueError):
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    return 80
+
+
+def _descriptor() -> int | None:
+    if _is_terminal(sys.stdin):
+        return sys.stdin.fileno()
+    # The task may have been piped in while a person sits at the terminal.
+    with contextlib.suppress(OSError):
+        return os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    return None

@@ -1,0 +1,1 @@
+"""``goalwright doctor``: checks of the installation and the language servers."""

@@ -1,0 +1,212 @@
+"""What is not about language servers: the daemon, the programs it uses, the model, the editor."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from daemon.config import Config
+from daemon.provider.variables import is_provider_variable, provider_env
+from daemon.runtime import RuntimeFolderError
+from daemon.version import product_version
+from lsp_bridge.cli.doctor.report import Check, State
+from lsp_bridge.cli.doctor.versions import ask
+from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError, runtime_paths
+from tools.json_access import integer, string
+from tools.localization import noted, t
+from tools.process.environment import kept_back
+from tools.process.programs import find_program
+from tools.sandbox.policy import Unavailable
+from tools.sandbox.prepare import available
+
+_TIMEOUT_S = 5.0
+_NAMES_SHOWN = 30
+_EXTENSION = re.compile(r"(?:^|\.)goalwright-(\d[\w.+]*)$")
+_EDITORS = (".vscode", ".vscode-insiders", ".vscode-server", ".vscode-oss", ".cursor", ".cursor-server")
+
+
+async def checks(
+    workspace: Path,
+    config: Config,
+    launcher: Launcher,
+    environment: Mapping[str, str],
+    *,
+    trusted: bool,
+    home: Path,
+) -> tuple[Check, ...]:
+    """Everything but the languages, in the order in which it is shown."""
+    version, daemon, git, box = await asyncio.gather(
+        asyncio.to_thread(product_version),
+        _daemon(workspace, launcher),
+        _git(workspace, environment),
+        asyncio.to_thread(_sandbox, workspace, config),
+    )
+    return (
+        Check("Goalwright", "ok", f"{version}, Python {platform.python_version()}"),
+        _trust(trusted),
+        *_settings(config),
+        *_environment(config),
+        daemon,
+        _model(config, environment),
+        git,
+        _ripgrep(workspace),
+        box,
+        *_extension(home, version),
+    )
+
+
+def _trust(trusted: bool) -> Check:
+    if trusted:
+        return Check(noted("Folder"), "ok", t("trusted: its own language servers and settings are used"))
+    text = t(
+        "not trusted: nothing in it is executed and its settings can only tighten. If it is "
+        "yours: goalwright trust"
+    )
+    return Check(noted("Folder"), "note", text)
+
+
+def _settings(config: Config) -> list[Check]:
+    return [
+        *(Check(noted("Settings"), "broken", text) for text in config.blocking),
+        *(Check(noted("Settings"), "warning", text) for text in config.problems),
+    ]
+
+
+def _environment(config: Config) -> list[Check]:
+    names = [
+        name for name in kept_back(os.environ, config.settings.environment) if not is_provider_variable(name)
+    ]
+    if not names:
+        return []
+    more = t(" and {count} more", count=len(names) - _NAMES_SHOWN) if len(names) > _NAMES_SHOWN else ""
+    text = t(
+        "not given to commands: {names}{more}. Those that they need: setting environment "
+        "(~/.goalwright/config.json)",
+        names=", ".join(names[:_NAMES_SHOWN]),
+        more=more,
+    )
+    return [Check(noted("Variables"), "note", text)]
+
+
+async def _daemon(workspace: Path, launcher: Launcher) -> Check:
+    try:
+        paths = runtime_paths(workspace, launcher.home)
+        client, address = await launcher.connect_running(workspace, Greeting(client="doctor"))
+    except (LaunchError, RuntimeFolderError) as error:
+        if isinstance(error, LaunchError) and error.code == "notRunning":
+            return Check(noted("Daemon"), "ok", t("does not run; it is started when it is needed"))
+        return Check(noted("Daemon"), "broken", str(error))
+    try:
+        status = await client.request("goalwright/daemon/status", {}, _TIMEOUT_S)
+    except Exception as error:  # whatever it is: the daemon is there and does not answer as it should
+        return Check(
+            noted("Daemon"),
+            "broken",
+            t(
+                "process {pid} does not answer: {error}. goalwright stop ends it",
+                pid=address.pid,
+                error=error,
+            ),
+        )
+    finally:
+        await client.close()
+    own = product_version()
+    if string(status.get("version")) != own:
+        text = t(
+            "runs as version {version}, this is {own}: goalwright stop, then go on",
+            version=string(status.get("version")),
+            own=own,
+        )
+        return Check(noted("Daemon"), "warning", text)
+    return Check(
+        noted("Daemon"),
+        "ok",
+        t("runs (process {pid}, log {log_file})", pid=integer(status.get("pid")), log_file=paths.log_file),
+    )
+
+
+def _model(config: Config, environment: Mapping[str, str]) -> Check:
+    # Never a value: what is printed here ends up in bug reports.
+    names = sorted(name for name, value in provider_env(environment).items() if value)
+    chosen = config.settings.model
+    keys = ", ".join(names)
+    if chosen is None and not names:
+        text = t(
+            "no model is set and no key is in the environment: a local Ollama is used if it runs, "
+            "else the demo. "
+        )
+        return Check(
+            noted("Model"),
+            "warning",
+            text + t("Set one in ~/.goalwright/config.json, or for instance ANTHROPIC_API_KEY"),
+        )
+    return Check(
+        noted("Model"),
+        "ok",
+        (chosen or t("by the keys in the environment")) + (t("; set: {keys}", keys=keys) if keys else ""),
+    )
+
+
+async def _git(workspace: Path, environment: Mapping[str, str]) -> Check:
+    git = find_program("git", workspace)
+    if git is None:
+        return Check("git", "warning", t("not found: undoing what commands change needs it"))
+    said = await ask([git, "--version"], environment, _TIMEOUT_S)
+    if said.code != 0:
+        return Check("git", "broken", t("{git} does not run: {text}", git=git, text=said.text.strip()[:200]))
+    return Check("git", "ok", f"{said.text.strip().removeprefix('git version ')[:60]} ({git})")
+
+
+def _ripgrep(workspace: Path) -> Check:
+    program = find_program("rg", workspace)
+    if program is None:
+        return Check(
+            "ripgrep", "note", t("not found: searching works without it, but slower (apt install ripgrep)")
+        )
+    return Check("ripgrep", "ok", program)
+
+
+def _sandbox(workspace: Path, config: Config) -> Check:
+    wanted = config.settings.sandbox != "off"
+    try:
+        program = available(workspace)
+    except Unavailable as error:
+        state: State = "broken" if wanted else "note"
+        return Check(
+            noted("Sandbox"),
+            state,
+            f"{error}" if wanted else t("{error}; it is off in the settings", error=error),
+        )
+    mode = config.settings.sandbox if wanted else t("possible; it is off in the settings")
+    return Check(noted("Sandbox"), "ok", f"{mode} ({program})")
+
+
+def _extension(home: Path, version: str) -> list[Check]:
+    """The extension in the editors of this machine; none when there is none."""
+    found: list[Check] = []
+    for editor in _EDITORS:
+        folder = home / editor / "extensions"
+        try:
+            names = [entry.name for entry in os.scandir(folder)]
+        except OSError:
+            continue
+        versions = {match[1] for name in names if (match := _EXTENSION.search(name))}
+        if not versions:
+            continue
+        if version in versions:
+            found.append(
+                Check(noted("Extension"), "ok", t("{version} in {folder}", version=version, folder=folder))
+            )
+        else:
+            text = t(
+                "{versions} in {folder}, and this is {version}: update the older of the two",
+                versions=", ".join(sorted(versions)),
+                folder=folder,
+                version=version,
+            )
+            found.append(Check(noted("Extension"), "warning", text))
+    return found

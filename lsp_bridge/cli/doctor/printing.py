@@ -1,0 +1,134 @@
+"""``goalwright doctor``: what is found, what is missing and how to install it, what is broken."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lsp_bridge.cli.console import Console
+from lsp_bridge.cli.launch import Launcher
+from lsp_bridge.cli.run.turn import EXIT_FAILED, EXIT_OK
+from lsp_bridge.cli.text import Style, pad, shown_line
+from tools.localization import n, t
+
+if TYPE_CHECKING:
+    from lsp_bridge.cli.doctor.report import LanguageReport, Report, ServerReport, Trial
+
+_WIDTH = 12
+"""Of the column of names."""
+_MAX_MISSING = 3
+"""Ways to install a server that are shown; JSON has them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorOptions:
+    """What was asked for."""
+
+    workspace: Path
+    start: bool = False
+    """Really start each server that was found."""
+    json: bool = False
+
+
+async def doctor(options: DoctorOptions, launcher: Launcher, console: Console) -> int:
+    """Look at everything and print it; returns the exit code: 0 when nothing that is needed is broken.
+
+    Needs no daemon and starts none.
+    """
+    # Only here: no other command waits for the libraries of this one.
+    from lsp_bridge.cli.doctor.examination import examination
+
+    if not options.workspace.is_dir():
+        console.warn(t("{workspace} is not a folder.", workspace=shown_line(str(options.workspace))))
+        return EXIT_FAILED
+    report = await examination(options.workspace.resolve(), launcher, start=options.start)
+    if options.json:
+        console.write(json.dumps(report.to_json(), indent=2) + "\n")
+    else:
+        console.write("\n".join(lines(report, console.style)) + "\n")
+    return EXIT_OK if report.ok else EXIT_FAILED
+
+
+def lines(report: Report, style: Style) -> list[str]:
+    """The report as a person reads it."""
+    signs = {"ok": style.green("ok"), "note": style.dim("--"), "warning": style.yellow("! ")}
+    result = [style.bold(shown_line(str(report.workspace))), ""]
+    for check in report.checks:
+        sign = signs.get(check.state) or style.red("✗ ")
+        result.append(f"{sign} {pad(t(check.name), _WIDTH)}{shown_line(check.text)}")
+    result += ["", style.bold(t("Language servers"))]
+    if not report.languages:
+        result.append(f"{style.dim('--')} {t('no file here is of a language that a server is known for')}")
+    for language in report.languages:
+        result += ["", *_language(language, style)]
+    if report.cut:
+        result += ["", style.dim(t("There are more files than were looked at."))]
+    problems = not report.ok
+    result += [
+        "",
+        style.red(t("Something that is needed is broken.")) if problems else _ending(report, style),
+    ]
+    return result
+
+
+def _ending(report: Report, style: Style) -> str:
+    bare = [language.title for language in report.languages if not language.covered]
+    if bare:
+        return style.yellow(t("Nobody tells the agent what it breaks in: {bare}.", bare=", ".join(bare)))
+    if any(check.state == "warning" for check in report.checks):
+        return style.yellow(t("It works. See the lines with !."))
+    return style.green(t("All is well."))
+
+
+def _language(language: LanguageReport, style: Style) -> list[str]:
+    files = n("{count:,} file", "{count:,} files", language.files)
+    result = [f"{style.bold(shown_line(language.title))} {style.dim(f'({files})')}"]
+    for server in language.servers:
+        result += _server(server, language.covered, style)
+    return result
+
+
+def _server(server: ServerReport, covered: bool, style: Style) -> list[str]:
+    name = shown_line(server.name)
+    where = shown_line(f"{server.version} ({server.program})" if server.version else server.program)
+    dim = style.dim("--")
+    wanting = dim if covered else style.yellow("! ")
+    match server.state:
+        case "found":
+            text = f"{style.green('ok')} {name}  {where}"
+        case "broken":
+            text = f"{style.red('✗ ')} {name}  {where}"
+        case "missing":
+            text = f"{wanting} {name}  {t('not installed')}"
+        case "unusable":
+            text = f"{wanting} {name}  {t('not used')}"
+        case "disabled" | "unneeded":
+            text = f"{dim} {name}  {shown_line(server.text)}"
+    result = [text]
+    if server.text and server.state not in ("disabled", "unneeded"):
+        result.append(f"     {shown_line(server.text)}")
+    if server.install:
+        # One line to copy; the others as alternatives.
+        result += [f"     {style.cyan(way)}" for way in server.install[:_MAX_MISSING]]
+    result += [
+        t(
+            "     {path} is the project's own and not used: the folder is not trusted",
+            path=style.dim(shown_line(path)),
+        )
+        for path in server.ignored
+    ]
+    if server.trial is not None:
+        result.append("     " + _trial(server.trial, style))
+    return result
+
+
+def _trial(trial: Trial, style: Style) -> str:
+    times = [
+        f"{what} {seconds:.2f} s"
+        for what, seconds in ((t("first answer"), trial.cold_s), (t("after a change"), trial.warm_s))
+        if seconds is not None
+    ]
+    text = ", ".join([*([shown_line(trial.text)] if trial.text else []), *times])
+    return f"{style.green('started:') if trial.saw_error else style.red('started:')} {text}"

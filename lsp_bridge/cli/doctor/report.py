@@ -1,0 +1,107 @@
+"""What the doctor says, as data: printed by ``command``, or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+State = Literal["ok", "note", "warning", "broken"]
+"""``note``: worth knowing, nothing to do; ``broken``: something that is needed does not work."""
+ServerState = Literal["found", "missing", "unusable", "broken", "disabled", "unneeded"]
+"""``unusable``: it is there and must not or cannot be used here; ``broken``: it does not run; ``unneeded``: another one
+says the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    state: State
+    text: str
+    """In words, with what would help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A server that was really started, on a file with an error."""
+
+    answered: bool
+    saw_error: bool
+    cold_s: float | None = None
+    """Seconds from its start to the first answer."""
+    warm_s: float | None = None
+    """Seconds from the change that made the error to the answer about it."""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReport:
+    """One language server for one language of the workspace."""
+
+    name: str
+    """Its key in the setting ``language_servers``."""
+    state: ServerState
+    program: str = ""
+    """What would be started: a path."""
+    version: str = ""
+    text: str = ""
+    """Why it is not used, or what else there is to say."""
+    install: tuple[str, ...] = ()
+    """Command lines, of which one is enough; only when it is missing."""
+    ignored: tuple[str, ...] = ()
+    """The project's own, not used because the folder is not trusted."""
+    trial: Trial | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageReport:
+    """One group of languages that a server looks after."""
+
+    title: str
+    files: int
+    servers: tuple[ServerReport, ...]
+
+    @property
+    def covered(self) -> bool:
+        """Some server looks after it."""
+        return any(server.state == "found" for server in self.servers)
+
+    @property
+    def broken(self) -> bool:
+        """The only servers there are do not work."""
+        states = {server.state for server in self.servers}
+        failed = any(s.trial is not None and not s.trial.saw_error for s in self.servers)
+        return failed or ("broken" in states and not self.covered)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything."""
+
+    workspace: Path
+    trusted: bool
+    checks: tuple[Check, ...]
+    languages: tuple[LanguageReport, ...]
+    cut: bool = False
+    """There are more files than were looked at."""
+
+    @property
+    def ok(self) -> bool:
+        """Nothing that is needed is broken. A server that is not installed is not broken."""
+        return not any(check.state == "broken" for check in self.checks) and not any(
+            language.broken for language in self.languages
+        )
+
+    def to_json(self) -> Mapping[str, Any]:
+        """For programs."""
+        return {
+            "ok": self.ok,
+            "workspace": str(self.workspace),
+            "trusted": self.trusted,
+            "cut": self.cut,
+            "checks": [asdict(check) for check in self.checks],
+            "languages": [{**asdict(each), "covered": each.covered} for each in self.languages],
+        }

@@ -1,0 +1,414 @@
+"""Find the daemon of a workspace, or start it.
+
+Two clients that come at the same time start one daemon: they take turns by a lock. What decides whether a
+daemon is there is that it answers; the address file and the socket may be left over from a killed one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from daemon import lock
+from daemon.runtime import Address, RuntimeFolderError, RuntimePaths, state_dir
+from lsp_bridge.cli.client import Client, ConnectionLost, RequestTimeout, RpcError
+from lsp_bridge.protocol.handshake import INCOMPATIBLE, PROTOCOL_VERSION, UNAUTHORIZED
+from tools.files.regular_files import read_regular
+from tools.localization import t
+from tools.process.environment import daemon_environment
+from tools.text.truncate import tail
+
+EXIT_ALREADY_RUNNING = 3
+"""Exit code of ``serve`` when another daemon has the lock."""
+
+START_DEADLINE_S = 15.0
+ANSWER_DEADLINE_S = 5.0
+MAX_SETTINGS = 1_000_000
+"""Bytes of a configuration file."""
+LOG_LIMIT = 1_000_000
+"""Bytes. A longer log is moved to ``daemon.log.1`` when a daemon is started."""
+_TAIL = 2_000
+_FIRST_PAUSE_S = 0.01
+_LONGEST_PAUSE_S = 0.03
+
+
+class LaunchError(Exception):
+    """No daemon could be reached; the message says why and what to do. ``code`` is for programs.
+
+    Codes: ``workspace``, ``runtimeFolder``, ``startFailed``, ``startTimeout``, ``unresponsive``,
+    ``unauthorized``, ``incompatible``, ``notRunning``.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Clock(Protocol):
+    """Time, to be replaced in tests."""
+
+    def now(self) -> float:
+        """Seconds on a clock that never goes back."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Let others run for that long."""
+        ...
+
+
+class SystemClock:
+    """The real time."""
+
+    def now(self) -> float:
+        """Seconds of the event loop's clock."""
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        """``asyncio.sleep``."""
+        await asyncio.sleep(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """What a client says of itself in ``initialize``; see ``protocol.methods.InitializationOptions``."""
+
+    client: str = "terminal"
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    trusted: bool | None = None
+    """None: the person's own list of trusted folders has the word."""
+    unattended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """How to reach and start daemons. The defaults are the product's; tests replace parts."""
+
+    home: Path | None = None
+    """See ``daemon.runtime.state_dir``."""
+    command: Sequence[str] | None = None
+    """Program and first arguments in place of ``python -I -m daemon``."""
+    serve_args: Sequence[str] = ()
+    """More arguments for ``serve``, e.g. ``("--idle-timeout", "600")``; a running daemon keeps its own."""
+    deadline_s: float = START_DEADLINE_S
+    answer_s: float = ANSWER_DEADLINE_S
+    """How long a running daemon that took the connection may take for ``initialize``."""
+    clock: Clock = field(default_factory=SystemClock)
+    on_start: Callable[[], None] = lambda: None
+    """Called when a daemon has to be started, which takes a moment."""
+
+    async def connect(self, workspace: Path, greeting: Greeting) -> tuple[Client, Address]:
+        """An initialized connection to the daemon of ``workspace``, which is started when there is none.
+
+        Raises LaunchError.
+        """
+        paths = runtime_paths(workspace, self.home)
+        found = await self._try(paths, greeting, self.answer_s)
+        if found is not None:
+            return found
+        try:
+            paths.prepare()
+        except RuntimeFolderError as error:
+            raise LaunchError("runtimeFolder", str(error)) from error
+        self.on_start()
+        deadline = self.clock.now() + self.deadline_s
+        async with self._turn_to_start(paths, deadline):
+            return await self._start(paths, greeting, deadline)
+
+    async def connect_running(self, workspace: Path, greeting: Greeting) -> tuple[Client, Address]:
+        """As ``connect``, but starts nothing: LaunchError with code ``notRunning`` when there is none."""
+        paths = runtime_paths(workspace, self.home)
+        found = await self._try(paths, greeting, self.answer_s)
+        if found is None:
+            if paths.has_damaged_address() and paths.is_locked():
+                raise _damaged(paths)
+            raise LaunchError(
+                "notRunning", t("No Goalwright daemon is running for {workspace}.", workspace=paths.workspace)
+            )
+        return found
+
+    async def _try(
+        self, paths: RuntimePaths, greeting: Greeting, wait_s: float
+    ) -> tuple[Client, Address] | None:
+        """Connect and shake hands; None when nobody is there. Raises LaunchError when somebody else is."""
+        address = paths.read_address()
+        if address is None:
+            return None
+        if address.port is not None and not paths.is_locked():
+            # A port may have gone to another program, which must not be sent our keys. (A socket file in our
+            # private folder cannot.)
+            return None
+        try:
+            client = await Client.connect(address, timeout=wait_s)
+        except ConnectionLost:
+            return None
+        if address.protocol_version != PROTOCOL_VERSION:
+            await client.close()
+            raise _incompatible(
+                address,
+                t(
+                    "it speaks protocol {protocol_version}, not {ours}",
+                    protocol_version=address.protocol_version,
+                    ours=PROTOCOL_VERSION,
+                ),
+            )
+        try:
+            await client.initialize(
+                client=greeting.client,
+                workspace=paths.workspace,
+                settings=greeting.settings,
+                env=greeting.env,
+                trusted=greeting.trusted,
+                unattended=greeting.unattended,
+                timeout=wait_s,
+            )
+        except ConnectionLost:
+            await client.close()
+            return None  # it was just going away
+        except BaseException as error:
+            await client.close()
+            if isinstance(error, RequestTimeout):
+                raise _unresponsive(address) from error
+            if isinstance(error, RpcError):
+                if error.code == UNAUTHORIZED and paths.read_address() != address:
+                    return None  # we had read the address of its predecessor
+                raise _refused(address, error) from error
+            raise
+        return client, address
+
+    @contextlib.asynccontextmanager
+    async def _turn_to_start(self, paths: RuntimePaths, deadline: float) -> AsyncGenerator[None]:
+        while (free := lock.take(paths.start_lock_file)) is None:
+            if self.clock.now() > deadline:
+                raise LaunchError("startTimeout", _late(paths, self.deadline_s, 0))
+            await self.clock.sleep(_LONGEST_PAUSE_S)
+        try:
+            yield
+        finally:
+            free()
+
+    async def _start(
+        self, paths: RuntimePaths, greeting: Greeting, deadline: float
+    ) -> tuple[Client, Address]:
+        process: subprocess.Popen[bytes] | None = None
+        log_start = 0
+        pause = _FIRST_PAUSE_S
+        while True:
+            # First of all, because somebody else may have started it while this client waited for its turn.
+            found = await self._try(paths, greeting, max(self.answer_s, deadline - self.clock.now()))
+            if found is not None:
+                return found
+            if self.clock.now() > deadline:
+                if paths.read_address() is None and paths.is_locked():
+                    raise _damaged(paths)
+                raise LaunchError("startTimeout", _late(paths, self.deadline_s, log_start))
+            code = process.poll() if process else EXIT_ALREADY_RUNNING
+            if code == EXIT_ALREADY_RUNNING:
+                # At first; and again when it met a daemon that was going away but had the lock still.
+                if process is not None and paths.has_damaged_address():
+                    raise _damaged(paths)
+                process, log_start = self._spawn(paths)
+            elif code is not None:
+                raise LaunchError("startFailed", _failed(paths, code, log_start))
+            await self.clock.sleep(pause)
+            pause = min(pause * 1.5, _LONGEST_PAUSE_S)
+
+    def _spawn(self, paths: RuntimePaths) -> tuple[subprocess.Popen[bytes], int]:
+        """Start ``serve`` so that it outlives us. Returns it with the length of the log before it."""
+        command = [*(self.command or daemon_command()), "serve", "--workspace", str(paths.workspace)]
+        env = daemon_environment(os.environ, passed_on(self.home))
+        if self.home is not None or "GOALWRIGHT_HOME" in env:
+            env["GOALWRIGHT_HOME"] = str(
+                state_dir(self.home)
+            )  # absolute: the daemon starts in another folder
+        try:
+            descriptor, log_start = _open_log(paths.log_file)
+        except OSError as error:
+            raise LaunchError(
+                "runtimeFolder",
+                t("Cannot write {log_file}: {strerror}", log_file=paths.log_file, strerror=error.strerror),
+            ) from error
+        flags = 0
+        if sys.platform == "win32":
+            flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
+        try:
+            process = subprocess.Popen(
+                [*command, *self.serve_args],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=descriptor,
+                # Not the workspace: nothing in there may ever be found by a relative path or an import.
+                cwd=paths.folder,
+                env=env,
+                start_new_session=True,
+                creationflags=flags,
+            )
+        except OSError as error:
+            raise LaunchError(
+                "startFailed",
+                t("Cannot run {command}: {strerror}", command=command[0], strerror=error.strerror),
+            ) from error
+        finally:
+            os.close(descriptor)
+        return process, log_start
+
+
+async def ensure_daemon(
+    workspace: Path, *, idle_timeout_s: float | None = None, launcher: Launcher | None = None
+) -> Address:
+    """The address of the daemon of ``workspace``, which is started when there is none.
+
+    ``idle_timeout_s`` only counts when it is started. Raises LaunchError.
+    """
+    if launcher is None:
+        args = () if idle_timeout_s is None else ("--idle-timeout", f"{idle_timeout_s:g}")
+        launcher = Launcher(serve_args=args)
+    client, address = await launcher.connect(workspace, Greeting(client="launcher"))
+    await client.close()
+    return address
+
+
+def passed_on(home: Path | None = None) -> list[str]:
+    """The setting ``environment`` of the user's file. The daemon reports what is wrong with that file."""
+    # Not by daemon.config: that takes longer to import than everything else here.
+    try:
+        value: object = json.loads(read_regular(state_dir(home) / "config.json", MAX_SETTINGS, follow=True))
+    except (OSError, ValueError, RecursionError):
+        return []
+    found: object = cast("dict[str, object]", value).get("environment") if isinstance(value, dict) else None
+    patterns = cast("list[object]", found) if isinstance(found, list) else []
+    return [pattern for pattern in patterns if isinstance(pattern, str)]
+
+
+def runtime_paths(workspace: Path, home: Path | None = None) -> RuntimePaths:
+    """The runtime paths of an existing workspace. Raises LaunchError."""
+    try:
+        if not workspace.is_dir():
+            problem = t("is not a folder") if workspace.exists() else t("does not exist")
+            raise LaunchError(
+                "workspace", t("The workspace {workspace} {problem}.", workspace=workspace, problem=problem)
+            )
+        return RuntimePaths.for_workspace(workspace, home)
+    except (OSError, RuntimeError) as error:  # RuntimeError: no home folder can be found
+        raise LaunchError(
+            "workspace", t("Cannot use the workspace {workspace}: {error}", workspace=workspace, error=error)
+        ) from error
+
+
+def daemon_command() -> list[str]:
+    """Program and first arguments of the daemon: this interpreter, this code, and nothing of the workspace.
+
+    ``-I`` takes the current folder, ``PYTHONPATH`` and the user's site-packages off the import path. When
+    this code itself lives in one of the latter two, that one place is added again, at the end of the path.
+    """
+    root = str(Path(__file__).resolve().parents[2])
+    named = [str(Path(p).resolve()) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
+    site = sys.modules.get("site")
+    user_site = getattr(site, "USER_SITE", None) if getattr(site, "ENABLE_USER_SITE", False) else None
+    if root in named or (user_site and root == str(Path(user_site).resolve())):
+        bootstrap = (
+            f"import sys; sys.path.append({root!r}); from daemon.__main__ import main; sys.exit(main())"
+        )
+        return [sys.executable, "-I", "-c", bootstrap]
+    return [sys.executable, "-I", "-m", "daemon"]
+
+
+def _open_log(path: Path) -> tuple[int, int]:
+    with contextlib.suppress(FileNotFoundError):
+        if path.stat().st_size > LOG_LIMIT:
+            path.replace(path.with_suffix(".log.1"))
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    return descriptor, os.fstat(descriptor).st_size
+
+
+def _tail(path: Path, start: int) -> str:
+    """What was logged after byte ``start``, at most the last 2 000 characters of it."""
+    try:
+        text = path.read_bytes()[start:].decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+    return ("…" if len(text) > _TAIL else "") + tail(text, _TAIL)
+
+
+def _failed(paths: RuntimePaths, code: int, log_start: int) -> str:
+    tail = _tail(paths.log_file, log_start) or t("It logged nothing.")
+    return t(
+        "The daemon ended at once (exit code {code}):\n{tail}\nLog: {log_file}",
+        code=code,
+        tail=tail,
+        log_file=paths.log_file,
+    )
+
+
+def _late(paths: RuntimePaths, deadline_s: float, log_start: int) -> str:
+    tail = _tail(paths.log_file, log_start)
+    said = t(" It logged:\n{tail}\n", tail=tail) if tail else " "
+    return t(
+        "The daemon did not answer within {deadline_s:g} s.{said}Log: {log_file}",
+        deadline_s=deadline_s,
+        said=said,
+        log_file=paths.log_file,
+    )
+
+
+def _unresponsive(address: Address) -> LaunchError:
+    return LaunchError(
+        "unresponsive",
+        t(
+            "The daemon (process {pid}) takes connections but does not answer. End it with "
+            "`goalwright stop --force` and try again.",
+            pid=address.pid,
+        ),
+    )
+
+
+def _damaged(paths: RuntimePaths) -> LaunchError:
+    state = t("is damaged") if paths.address_file.exists() else t("is missing")
+    return LaunchError(
+        "unresponsive",
+        t(
+            "A daemon is running (process {read_pid}), but the file that tells how to reach it "
+            "{state}: {address_file}. End it with `goalwright stop --force` and try again.",
+            read_pid=paths.read_pid() or "unknown",
+            state=state,
+            address_file=paths.address_file,
+        ),
+    )
+
+
+def _refused(address: Address, error: RpcError) -> LaunchError:
+    if error.code == INCOMPATIBLE:
+        return _incompatible(address, str(error))
+    if error.code == UNAUTHORIZED:
+        return LaunchError(
+            "unauthorized",
+            t(
+                "The daemon (process {pid}) does not accept the token in its address file. End it with "
+                "`goalwright stop --force` and try again.",
+                pid=address.pid,
+            ),
+        )
+    return LaunchError(
+        "startFailed", t("The daemon (process {pid}) refused: {error}", pid=address.pid, error=error)
+    )
+
+
+def _incompatible(address: Address, detail: str) -> LaunchError:
+    return LaunchError(
+        "incompatible",
+        t(
+            "The running daemon (version {version}, process {pid}) does not fit this client: "
+            "{detail}. End it with `goalwright stop` and try again.",
+            version=address.version,
+            pid=address.pid,
+            detail=detail,
+        ),
+    )

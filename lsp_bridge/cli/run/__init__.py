@@ -1,0 +1,1 @@
+"""``goalwright run``: one turn at a terminal."""

@@ -1,0 +1,168 @@
+"""Branches and sub-agents as lines of text: lists, scores, and what they do while a run is followed. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from daemon.explore.check_words import NOT_RUN, duration_words, ended_words
+from lsp_bridge.cli.text import Style, money, one_line, pad, state, tokens, width
+from tools.json_access import integer, mapping, mappings, number, string
+from tools.localization import noted, t
+
+_SUBAGENT = re.compile(r"s[0-9]+")
+UNKNOWN = "–"
+CHOICE_AWAITED = "explore_choice_awaited"
+"""Code of the notice that the person is to choose (``daemon/state/notes.py``, which costs more to import)."""
+CHOICE_MADE = "explore_choice_made"
+"""Code of the one that it is over."""
+CHOOSING = noted(
+    "`goalwright explore pick A` (or parts: `pick A:src/a.py B:docs`), or `goalwright "
+    "explore leave`: the model chooses."
+)
+"""How a person chooses among branches at a terminal."""
+
+
+def asker(branch_id: str) -> str:
+    """``Branch A``, ``Branch A, sub-agent s1``: who asks a question."""
+    names = [
+        t("sub-agent {name}", name=name) if _SUBAGENT.fullmatch(name) else t("branch {name}", name=name)
+        for name in branch_id.split(".")
+    ]
+    words = one_line(", ".join(names))
+    return words[:1].upper() + words[1:]
+
+
+def asked_title(request: dict[str, Any]) -> str:
+    """What a permission request is about, with the branch or sub-agent that asks; not made safe."""
+    title = string(request.get("title")).strip() or t("Permission needed")
+    branch = string(request.get("branchId"))
+    return f"{asker(branch)} · {title}" if branch else title
+
+
+def exploration_lines(exploration: dict[str, Any]) -> list[str]:
+    """Its branches, one a line: id, direction, state, and whether it was used."""
+    selected = string(exploration.get("selectedBranch"))
+    lines: list[str] = []
+    for branch in mappings(exploration.get("branches")):
+        name = string(branch.get("id"))
+        status = state("removed" if branch.get("removed") is True else string(branch.get("status")))
+        used = t(", used") if name in re.split(r"[\s,]+", re.sub(r":\S*", "", selected)) else ""
+        lines.append(f"{name}  {one_line(string(branch.get('description')))}  ({status}{used})")
+    return lines
+
+
+def score_lines(branches: list[dict[str, Any]]) -> list[str]:
+    """The scoreboard: one row a branch, nothing while none has a score."""
+    rows = [("", t("problems"), t("tests"), t("files"), t("tokens"), t("cost"), t("time"))]
+    for branch in branches:
+        if not branch.get("score"):
+            continue
+        score = mapping(branch.get("score"))
+        rows.append(
+            (
+                string(branch.get("id")),
+                _problems(score),
+                _tests(score),
+                _size(score),
+                tokens(integer(score.get("tokens"))),
+                money(number(score.get("cost"))),
+                duration_words(integer(score.get("durationMs"))),
+            )
+        )
+    if len(rows) == 1:
+        return []
+    widths = [max(width(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(pad(cell, room) for cell, room in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def _size(score: dict[str, Any]) -> str:
+    files, added, removed = (score.get(key) for key in ("files", "added", "removed"))
+    if files is None or added is None or removed is None:
+        return UNKNOWN
+    return f"{integer(files)} (+{integer(added)} -{integer(removed)})"
+
+
+def _problems(score: dict[str, Any]) -> str:
+    new, fixed = score.get("newProblems"), score.get("fixedProblems")
+    return UNKNOWN if new is None or fixed is None else f"+{integer(new)} -{integer(fixed)}"
+
+
+def _tests(score: dict[str, Any]) -> str:
+    test = mapping(score.get("test"))
+    if not test:
+        return t(NOT_RUN)
+    code, passed, failed = (_count(test.get(key)) for key in ("exitCode", "passed", "failed"))
+    words = ended_words(code, passed, failed, integer(test.get("durationMs")), string(test.get("detail")))
+    return one_line(words)
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+class BranchLines:
+    """What the branches and sub-agents of a session do, as labelled lines (``A │ …``)."""
+
+    def __init__(self, style: Style) -> None:
+        self._style = style
+
+    def apply(self, event: dict[str, Any]) -> list[str]:
+        """The lines that an event is worth; none for most."""
+        handlers = {
+            "branch_started": self._started,
+            "branch_goal_added": self._goal,
+            "branch_message_added": self._message,
+            "branch_completed": self._completed,
+            "subagent_started": self._agent_started,
+            "subagent_completed": self._agent_completed,
+        }
+        handler = handlers.get(string(event.get("event")))
+        return handler(event) if handler is not None else []
+
+    def _line(self, name: object, text: str) -> str:
+        return f"{self._style.cyan(one_line(string(name)))} {self._style.dim('│')} {text}"
+
+    def _started(self, event: dict[str, Any]) -> list[str]:
+        branch = mapping(event.get("branch"))
+        return [self._line(branch.get("id"), self._style.bold(one_line(string(branch.get("description")))))]
+
+    def _goal(self, event: dict[str, Any]) -> list[str]:
+        goal = mapping(event.get("goal"))
+        return [self._line(event.get("branchId"), f"○ {one_line(string(goal.get('description')))}")]
+
+    def _message(self, event: dict[str, Any]) -> list[str]:
+        message = mapping(event.get("message"))
+        lines: list[str] = []
+        for part in mappings(message.get("content")):
+            if part.get("type") == "text" and message.get("role") == "assistant":
+                text = one_line(string(part.get("text")))
+                lines += [self._line(event.get("branchId"), text)] if text else []
+            elif part.get("type") == "tool_result" and part.get("name") not in ("goal", "step"):
+                failed = part.get("isError") is True
+                mark = self._style.red("✗") if failed else self._style.green("✓")
+                title = one_line(string(part.get("title")) or string(part.get("content")))
+                name = one_line(string(part.get("name")))
+                words = title if title.startswith(name) else f"{name} {title}"
+                lines.append(self._line(event.get("branchId"), f"{mark} {words}"))
+        return lines
+
+    def _completed(self, event: dict[str, Any]) -> list[str]:
+        done = event.get("status") == "completed"
+        mark = self._style.green(t("✓ done")) if done else self._style.red(t("✗ abandoned"))
+        return [
+            self._line(event.get("branchId"), f"{mark}  {one_line(string(event.get('summary')))}".rstrip())
+        ]
+
+    def _agent_started(self, event: dict[str, Any]) -> list[str]:
+        agent = mapping(event.get("subagent"))
+        words = f"{one_line(string(agent.get('agent')))}: {one_line(string(agent.get('prompt')))}"
+        return [self._line(agent.get("id"), words)]
+
+    def _agent_completed(self, event: dict[str, Any]) -> list[str]:
+        agent = mapping(event.get("subagent"))
+        failed = agent.get("status") == "failed"
+        mark = self._style.red(t("✗ failed")) if failed else self._style.green(t("✓ done"))
+        return [self._line(agent.get("id"), f"{mark}  {one_line(string(agent.get('summary')))}".rstrip())]

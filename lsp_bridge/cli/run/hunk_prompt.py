@@ -1,0 +1,138 @@
+"""Accepting parts of a proposed change at a terminal: hunk by hunk, or the text made in the person's own editor.
+
+The questions are those of ``git add -p``, which people know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from lsp_bridge.cli.text import shown_line
+from tools.json_access import integer, mappings, string
+from tools.localization import t
+
+FileAnswers = list[dict[str, Any]]
+"""As ``permission/reply`` takes them in ``files``."""
+
+
+class ReadLine(Protocol):
+    """Asks the person for a line; None when the input has ended."""
+
+    async def __call__(self, question: str) -> str | None: ...
+
+
+def hunks_of(diff: str) -> list[str]:
+    """The hunks of the diff of one file. Lines of content never begin with ``@``: they have a sign before it."""
+    found: list[list[str]] = []
+    for line in diff.split("\n"):
+        if line.startswith("@@"):
+            found.append([])
+        if found and line[:1] in ("@", " ", "+", "-", "\\"):
+            found[-1].append(line)
+    return ["\n".join(lines) for lines in found]
+
+
+def can_choose(request: Mapping[str, Any]) -> bool:
+    """Whether there is more than one part to choose from."""
+    return sum(max(1, integer(file.get("hunks"))) for file in mappings(request.get("files"))) > 1
+
+
+async def choose(
+    request: Mapping[str, Any], ask: ReadLine, show: Callable[[str], None]
+) -> FileAnswers | None:
+    """Ask for each hunk, and for each file that has none. None: the person went back, or left nothing."""
+    chosen: FileAnswers = []
+    kept = 0
+    rest = ""
+    for file in mappings(request.get("files")):
+        path, count = string(file.get("path")), integer(file.get("hunks"))
+        pieces = hunks_of(string(file.get("diff"))) if count else []
+        wanted: list[int] = []
+        for number in range(max(1, count)):
+            if count and number >= len(pieces):
+                show(
+                    t(
+                        "  {count} more hunks of {path} are not shown here and left out.",
+                        count=count - number,
+                        path=shown_line(path),
+                    )
+                )
+                break
+            if not rest:
+                if count:
+                    show(pieces[number])
+                what = (
+                    t(
+                        "hunk {number} of {count} of {path}",
+                        number=number + 1,
+                        count=count,
+                        path=shown_line(path),
+                    )
+                    if count
+                    else shown_line(path)
+                )
+                word = await _one_of(
+                    ask, t("Apply {what}? [y]es / [n]o / [a]ll the rest / [d]one / [b]ack: ", what=what)
+                )
+                if word == "b":
+                    return None
+                rest = {"a": "y", "d": "n"}.get(word, "")
+                take = (rest or word) == "y"
+            else:
+                take = rest == "y"
+            if take:
+                kept += 1
+                wanted.append(number)
+        if count:
+            chosen.append({"path": path, "hunks": wanted})
+        elif not wanted:
+            chosen.append({"path": path, "hunks": []})
+    if kept == 0:
+        show(t("  Nothing would be left: reject it instead."))
+        return None
+    return chosen
+
+
+async def _one_of(ask: ReadLine, question: str) -> str:
+    while True:
+        line = await ask(question)
+        if line is None:
+            return "b"
+        word = line.strip().lower()[:1]
+        if word and word in "ynadb":
+            return word
+
+
+def editor() -> list[str]:
+    """The person's editor as a command, empty when none is named."""
+    import shlex
+
+    try:
+        return shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
+    except ValueError:  # an unclosed quote
+        return []
+
+
+async def edited(name: str, text: str, command: list[str], terminal: int) -> str:
+    """``text`` as the person left it in the editor. Raises OSError when that cannot be started or fails."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="goalwright-") as folder:
+        # The name's ending chooses the editor's language.
+        path = Path(folder) / (Path(name).name or "file")
+        await asyncio.to_thread(path.write_bytes, text.encode("utf-8", "surrogatepass"))
+        process = await asyncio.create_subprocess_exec(*command, str(path), stdin=terminal)
+        if await process.wait() != 0:
+            raise OSError(
+                t("{command} ended with {returncode}", command=command[0], returncode=process.returncode)
+            )
+        data = await asyncio.to_thread(path.read_bytes)
+    return data.decode("utf-8", "surrogatepass")
+
+
+EditText = Callable[[str, str], Awaitable[str]]
+"""Lets the person edit a file's proposed text: (name, text) → text. Raises OSError."""

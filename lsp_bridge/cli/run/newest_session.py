@@ -1,0 +1,59 @@
+"""The session that a command means when none is named: the user's own that was used last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lsp_bridge.cli.client import Client, RpcError
+from lsp_bridge.cli.text import one_line
+from tools.json_access import mapping, mappings, string
+from tools.localization import t
+
+_PAGE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """``session_id``: empty when there is none. ``foreign``: so many came with the folder and were passed over."""
+
+    session_id: str
+    foreign: int
+
+
+async def newest(client: Client, timeout_s: float | None = None) -> Newest:
+    """The session that the user worked with last; one that came with the folder is only taken by its name.
+
+    Raises RpcError when it cannot be read: an older one is another conversation. Else as ``Client.request``.
+    """
+    foreign = 0
+    params: dict[str, Any] = {"limit": _PAGE}
+    while True:
+        listed = await client.request("goalwright/session/list", params, timeout_s)
+        sessions = mappings(listed.get("sessions"))
+        last = string(listed.get("lastUsed"))
+        found = ""
+        for session in sessions:
+            if string(mapping(session.get("trace")).get("traceId")) == last:
+                return Newest(last, foreign)
+        for session in sessions:
+            params["before"] = session_id = string(mapping(session.get("trace")).get("traceId"))
+            if session.get("foreign") is not True:
+                found = session_id
+                break
+            foreign += 1
+        for left in mappings(listed.get("unreadable")):
+            if (name := string(left.get("sessionId"))) == last or (not last and name > found):
+                why = one_line(string(left.get("why")))
+                then = t(" To go on with the one before it: --session {found}.", found=found) if found else ""
+                words = t(
+                    "The session used last, {name}, cannot be gone on with: {why}{then}",
+                    name=one_line(name),
+                    why=why,
+                    then=then,
+                )
+                raise RpcError(0, words)
+        if last:
+            return Newest(last, foreign)
+        if found or listed.get("more") is not True or not sessions:
+            return Newest(found, foreign)

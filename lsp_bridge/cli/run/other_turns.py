@@ -1,0 +1,102 @@
+"""What the turns of others ask while a run without a person waits for its own: answered only when nobody else is there.
+
+A script must not decide what a person is being asked. But what is asked by a turn that a killed daemon or client left
+behind, nobody would ever answer, and the run would wait for ever: then its own rule holds. Who is there may change, so
+the daemon is asked again and again for as long as something waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from lsp_bridge.cli.client import Client, ConnectionLost, RpcError
+from lsp_bridge.cli.run.approval import Approver
+from lsp_bridge.cli.run.branch_lines import CHOOSING, asked_title
+from lsp_bridge.cli.text import one_line, shown_line
+from tools.json_access import string, strings
+from tools.localization import t
+
+_LOOK_S = 1.0
+"""How often it is looked who is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waits:
+    """Something that a turn of somebody else waits for."""
+
+    session_id: str
+    words: str
+    answer: Callable[[], Awaitable[None]] | None
+    """By the rule of this run; None when it has none."""
+
+
+class Others:
+    """``leave_choice``: lets the model choose among the branches of an exploration."""
+
+    def __init__(
+        self,
+        client: Client,
+        approver: Approver,
+        leave_choice: Callable[[str], Awaitable[None]],
+        note: Callable[[str], None],
+    ) -> None:
+        self._client = client
+        self._approver = approver
+        self._leave_choice = leave_choice
+        self._note = note
+        self._waiting: dict[str, _Waits] = {}
+        self._told: set[tuple[str, tuple[str, ...]]] = set()
+        self.looking = False
+        """``look`` is under way."""
+
+    def asked(self, session_id: str, request: dict[str, Any]) -> None:
+        """A question. The same one may come twice."""
+
+        async def answer() -> None:
+            self._approver.asked(request)
+
+        words = shown_line(asked_title(request))
+        self._waiting.setdefault(string(request.get("requestId")), _Waits(session_id, words, answer))
+
+    def choice(self, session_id: str, start_id: str, *, leave: bool) -> None:
+        """The branches of an exploration wait for the person's choice. ``leave``: it may be left to the model."""
+
+        async def answer() -> None:
+            await self._leave_choice(start_id)
+
+        words = t("The choice among branches: {choosing}", choosing=t(CHOOSING))
+        self._waiting.setdefault(start_id, _Waits(session_id, words, answer if leave else None))
+
+    def settled(self, about: str) -> None:
+        """It was answered, or is wanted no more. ``about``: the id of the request or of the exploration."""
+        self._waiting.pop(about, None)
+
+    async def look(self) -> None:
+        """Answer what nobody else is there for, and say who is waited for, until nothing waits."""
+        try:
+            while self._waiting:
+                await self._once()
+                await asyncio.sleep(_LOOK_S)
+        except ConnectionLost:
+            pass  # the run itself ends with it
+        except RpcError as error:
+            self._note(t("what the running turn waits for is not known: {error}", error=one_line(str(error))))
+        finally:
+            self.looking = False
+
+    async def _once(self) -> None:
+        session_id = next(iter(self._waiting.values())).session_id
+        listed = await self._client.request("goalwright/permission/list", {"sessionId": session_id})
+        there = tuple(strings(listed.get("attendedBy")))
+        for about, waits in list(self._waiting.items()):
+            if not there and waits.answer is not None:
+                del self._waiting[about]
+                self._note(t("nobody else is here to answer what an earlier turn asks:"))
+                await waits.answer()
+            elif (about, there) not in self._told:
+                self._told.add((about, there))
+                who = t(" or ").join(map(one_line, there)) or t("you")
+                self._note(t("it waits for an answer of {who}: {words}", who=who, words=waits.words))

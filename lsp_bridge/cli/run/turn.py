@@ -1,0 +1,525 @@
+"""``goalwright run``: one prompt from a terminal or script, followed to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from daemon.provider.variables import provider_env
+from lsp_bridge.cli.client import Client, ConnectionLost, RequestTimeout, RpcError
+from lsp_bridge.cli.console import Console
+from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError
+from lsp_bridge.cli.run.approval import AcceptAll, Answerer, Approver, AskPerson, RefuseAll, TtyReader
+from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, CHOICE_MADE
+from lsp_bridge.cli.run.hunk_prompt import EditText, edited, editor
+from lsp_bridge.cli.run.newest_session import newest
+from lsp_bridge.cli.run.other_turns import Others
+from lsp_bridge.cli.run.view import JsonView, RunOutcome, TextView, Totals, View
+from lsp_bridge.cli.run.waiting import WaitingSign
+from lsp_bridge.cli.text import clean
+from tools.json_access import integer, mapping, mappings, string, strings
+from tools.localization import noted, t
+
+CLIENT_NAME = "terminal"
+EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_DENIED, EXIT_NOTHING, EXIT_LIMIT, EXIT_CANCELED = 0, 1, 2, 3, 4, 5, 130
+_EXIT_CODES = {"end_turn": EXIT_OK, "permission_denied": EXIT_DENIED, "canceled": EXIT_CANCELED}
+_LIMIT, _WRITTEN = ("run_limit", "warning"), ("written_call", "error")
+"""Codes and levels of the notices that tell why a turn ended: at a limit; with a tool call that was written as text."""
+NOTHING_DONE = noted(
+    "nothing was done: no model is set up, so the built-in demo answered. Set "
+    "ANTHROPIC_API_KEY or OPENAI_API_KEY, or choose a model with --model, for example "
+    "--model openai/NAME for the server at OPENAI_BASE_URL."
+)
+_LAST_EVENTS_S = 2.0
+"""How long the events of a turn may come after the answer to its prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What ``goalwright run`` was asked to do."""
+
+    workspace: Path
+    task: str
+    model: str | None = None
+    agent: str | None = None
+    """Of a new session; None: the usual one."""
+    mode: str | None = None
+    """What passes unasked; None: as the session has it."""
+    planner: str | None = None
+    steer: bool = False
+    """Give the task to a running turn at its next step, instead of waiting for the end of the turn."""
+    """How this task is planned; None: by the setting."""
+    session: str | None = None
+    """Go on with this session."""
+    resume_last: bool = False
+    """Go on with the newest session."""
+    fork: str | None = None
+    """Begin with what was said in this session: its id, or ``ID:MESSAGE`` for what stands before a message."""
+    yes: bool = False
+    json: bool = False
+    verbose: bool = False
+    """Show the model's reasoning."""
+    limits: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Of a run that nobody watches, over those of the settings: ``unattended_steps``, ``_usd``, ``_minutes``."""
+    files: tuple[str, ...] = ()
+    """Paths to attach, beside those that the task names with ``@``."""
+    show_accepted: bool = False
+    """With ``yes``: show each diff that is accepted (the demo)."""
+
+
+_NAMED = re.compile(r"""(?:^|(?<=[\s(\[{'"]))@(?:"([^"\n]+)"|((?:\\[^\n]|[^\s"\\])+))""")
+_ENDS = ".,;:!?)]}'"
+_SHORT_SUFFIX = 5
+"""Characters of an ending like ``.yaml``: what ends longer is more likely a name in code."""
+
+
+def named_files(task: str, workspace: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the files that a task names as ``@path``, ``@a\\ path`` or ``@"a path"``, absolute, and notes.
+
+    A note tells of a name that looks like a file's where there is none. Everything else is only text.
+    """
+    from tools.paths import did_you_mean
+
+    found: list[str] = []
+    notes: list[str] = []
+    for quoted, plain in _NAMED.findall(task):
+        unescaped = re.sub(r"\\(.)", r"\1", plain)
+        names = [
+            name for one in (quoted, plain, unescaped) if one for name in (one, one.rstrip(_ENDS)) if name
+        ]
+        path = next((workspace / name for name in names if (workspace / name).is_file()), None)
+        if path is not None:
+            found.append(str(path.absolute()))
+        elif names and (suffix := Path(names[-1]).suffix) and not (workspace / names[-1]).exists():
+            near = did_you_mean(workspace / names[-1])
+            if near or len(suffix) <= _SHORT_SUFFIX:
+                hint = (
+                    t(" Did you mean {near}?", near=t(" or ").join(f"@{name}" for name in near))
+                    if near
+                    else ""
+                )
+                notes.append(
+                    t("There is no file {name}: it is sent as words.{hint}", name=names[-1], hint=hint)
+                )
+    return tuple(dict.fromkeys(found)), tuple(dict.fromkeys(notes))
+
+
+async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
+    """Do it, show it, and return the exit code.
+
+    0 the turn ended by itself, 1 error or cut off, 3 a refused question ended it (a call that a rule denies ends
+    nothing), 4 nothing was done, 5 a limit was reached, 130 canceled. The first Ctrl-C cancels the turn and waits for
+    its end, the second leaves at once.
+    """
+    text = TextView(
+        console.write,
+        style=console.style,
+        live=console.live,
+        columns=console.columns,
+        reasoning=options.verbose,
+        own_prompt=options.task,
+        tell=console.warn,
+        tell_style=console.err_style,
+    )
+    view: View = JsonView(console.write) if options.json else text
+    answerer = _answerer(options, console, text)
+    turn = _Run(options, launcher, view, answerer, console)
+    console.on_gone = turn.interrupt
+    async with _signals(turn.interrupt, turn.terminate):
+        outcome = await turn.play()
+    code = outcome.exit_code = _exit_code(outcome, turn, answerer)
+    view.finish(outcome)
+    if code == EXIT_NOTHING and outcome.stop_reason == "end_turn" and not options.json:
+        console.warn(console.err_style.red(t("error: {words}", words=t(NOTHING_DONE))))
+    elif code in (EXIT_FAILED, EXIT_NOTHING, EXIT_LIMIT) and not options.json:
+        words = outcome.detail or t("the turn ended with {stop_reason}", stop_reason=outcome.stop_reason)
+        console.warn(console.err_style.red(t("error: {words}", words=clean(words))))
+    elif code == EXIT_OK and outcome.detail and not options.json:
+        # The model ended it in an unusual way, e.g. it declined to go on.
+        console.warn(console.err_style.yellow(clean(outcome.detail)))
+    return code
+
+
+def _exit_code(outcome: RunOutcome, turn: _Run, answerer: Answerer) -> int:
+    code = _EXIT_CODES.get(outcome.stop_reason, EXIT_FAILED)
+    if code == EXIT_DENIED:
+        stopped = answerer.stopped if isinstance(answerer, AcceptAll | RefuseAll) else ""
+        return EXIT_LIMIT if stopped or _LIMIT in turn.told else code
+    if code == EXIT_FAILED and _WRITTEN in turn.told:
+        return EXIT_NOTHING
+    return EXIT_NOTHING if code == EXIT_OK and turn.only_demo else code
+
+
+def _answerer(options: RunOptions, console: Console, text: TextView) -> Answerer:
+    if options.yes:
+        note = t("(demo: accepted)") if options.show_accepted else t("accepted (--yes):")
+        return AcceptAll(None if options.json else text, console.style.dim(note), show=options.show_accepted)
+    if console.tty is None:
+        return RefuseAll(console.warn)
+    if options.json or not console.live:
+        # stdout is for a program or a file: the person is asked on stderr.
+        text = TextView(console.tell, style=console.err_style)
+        return AskPerson(text, TtyReader(console.tty, console.tell), _edit_on(console.tty))
+    return AskPerson(text, TtyReader(console.tty, console.write), _edit_on(console.tty))
+
+
+def _edit_on(terminal: int) -> EditText | None:
+    command = editor()
+    return (lambda name, text: edited(name, text, command, terminal)) if command else None
+
+
+class _Run:
+    def __init__(
+        self, options: RunOptions, launcher: Launcher, view: View, answerer: Answerer, console: Console
+    ) -> None:
+        self._options = options
+        self._launcher = launcher
+        self._view = view
+        self._answerer = answerer
+        self._interactive = isinstance(answerer, AskPerson)
+        self._console = console
+        self._prompt_id = f"terminal-{os.urandom(6).hex()}"
+        self._session_id: str | None = None
+        self._totals = Totals()
+        self._meter: dict[str, Any] = {}
+        self._client: Client | None = None
+        self._approver: Approver | None = None
+        self._early: list[tuple[str, dict[str, Any]]] | None = []
+        self._last_event_id = 0
+        self._sent = False  # the prompt is on its way or being worked on
+        self._started = False
+        self._ended = asyncio.Event()
+        self._leave = asyncio.Event()
+        self._interrupts = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._others: Others | None = None
+        live = view.status if isinstance(view, TextView) and console.live else None
+        self._waiting = WaitingSign(
+            live, console.warn, lambda: self._approver is not None and self._approver.asking
+        )
+        self.told: set[tuple[str, str]] = set()
+        """Codes and levels of the notices of the turn."""
+        self.only_demo = False
+        """The demo answers because there is no model, not because it was chosen."""
+
+    async def play(self) -> RunOutcome:
+        """From connecting to the end. Expected failures are outcomes."""
+        work = asyncio.create_task(self._work())
+        leave = asyncio.create_task(self._leave.wait())
+        try:
+            await asyncio.wait({work, leave}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                return self._outcome(*work.result())
+            return self._outcome(
+                "canceled", t("left while the turn was being canceled") if self._sent else ""
+            )
+        except (LaunchError, ConnectionLost, RequestTimeout, RpcError) as error:
+            return self._outcome("error", str(error))
+        finally:
+            if self._client is not None:
+                # First of all: a cancelled request would tell the daemon to cancel it, too.
+                await self._client.close()
+            await _drop(work, leave, *self._tasks)
+
+    def interrupt(self) -> None:
+        """Ctrl-C: cancel the turn and wait for its end; a second time, or with no turn yet, leave."""
+        self._interrupts += 1
+        if self._interrupts > 1 or not self._sent:
+            self._leave.set()
+            return
+        self._note(t("canceling … (Ctrl-C again to leave at once)"))
+        self._spawn(self._cancel())
+
+    def terminate(self) -> None:
+        """SIGTERM: tell the daemon to cancel, and leave without waiting for the end."""
+        self._interrupts += 2
+
+        async def cancel_and_leave() -> None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    await self._cancel()
+            self._leave.set()
+
+        if self._sent:
+            self._spawn(cancel_and_leave())
+        else:
+            self._leave.set()
+
+    # -- the way of a prompt -------------------------------------------------------------------------------
+
+    async def _work(self) -> tuple[str, str]:
+        """Returns stop reason and detail. Raises LaunchError and what ``Client.request`` raises."""
+        options = self._options
+        greeting = Greeting(
+            client=CLIENT_NAME,
+            settings={**({"model": options.model} if options.model else {}), **options.limits},
+            env=provider_env(os.environ),
+            unattended=not self._interactive,
+        )
+        self._client, _ = await self._launcher.connect(options.workspace, greeting)
+        client = self._client
+        if isinstance(self._answerer, AskPerson):
+            self._answerer.proposed = self._proposed
+        self._approver = Approver(client, self._answerer, self._note)
+        if not self._interactive:
+            self._others = Others(client, self._approver, self._leave_choice, self._note)
+        client.on_notification(self._notified)
+        session_id = self._session_id = await self._open_session(client)
+        loaded = await client.request("goalwright/session/load", {"sessionId": session_id, "messages": 0})
+        self._loaded(loaded)
+        params: dict[str, Any] = {"sessionId": session_id, "text": options.task, "promptId": self._prompt_id}
+        if options.planner:
+            params["planner"] = options.planner
+        if options.steer:
+            params["whenBusy"] = "steer"
+        named, notes = named_files(options.task, options.workspace)
+        for note in notes:
+            self._console.warn(note)
+        if files := (*options.files, *named):
+            params["attachments"] = [{"name": name, "mediaType": ""} for name in dict.fromkeys(files)]
+        self._sent = True
+        prompt = asyncio.create_task(client.request("goalwright/session/prompt", params))
+        approving = asyncio.create_task(self._approver.work())
+        waiting = asyncio.create_task(self._waiting.work())
+        try:
+            await asyncio.wait({prompt, approving}, return_when=asyncio.FIRST_COMPLETED)
+            if not prompt.done():
+                approving.result()  # it only ends by failing
+            result = await prompt
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_EVENTS_S if self._started else 0):
+                    await self._ended.wait()
+        finally:
+            await _drop(prompt, approving, waiting)
+        reason = "canceled" if result.get("removed") is True else string(result.get("stopReason"))
+        return reason or "error", string(result.get("detail"))
+
+    async def _proposed(self, request_id: str, path: str) -> str | None:
+        """The text a request would give to a file; None when it has none, or the request is gone."""
+        if self._client is None:
+            return None
+        try:
+            params = {"requestId": request_id, "path": path}
+            content = await self._client.request("goalwright/permission/content", params)
+        except RpcError:
+            return None
+        after = content.get("after")
+        return after if isinstance(after, str) else None
+
+    async def _open_session(self, client: Client) -> str:
+        options = self._options
+        session_id = options.session
+        if options.resume_last:
+            session_id = await self._newest(client)
+        if options.fork is not None:
+            source, _, message = options.fork.partition(":")
+            forked = {"sessionId": source, "messageId": message or None}
+            session_id = _session_of(await client.request("goalwright/session/fork", forked))
+        chosen = {"model": options.model, "mode": options.mode}
+        params = {name: value for name, value in chosen.items() if value}
+        if session_id is None:
+            if options.agent:
+                params["agent"] = options.agent
+            return _session_of(await client.request("goalwright/session/new", params))
+        if params:
+            await client.request("goalwright/session/set", {"sessionId": session_id, **params})
+        return session_id
+
+    async def _newest(self, client: Client) -> str:
+        found = await newest(client)
+        if found.session_id:
+            return found.session_id
+        words = t("There is no session in {workspace} to go on with.", workspace=self._options.workspace)
+        if found.foreign:
+            words += t(
+                " ({foreign} came with the folder: `goalwright sessions` lists them, --session takes one.)",
+                foreign=found.foreign,
+            )
+        raise RpcError(0, words)
+
+    def _loaded(self, loaded: dict[str, Any]) -> None:
+        self._last_event_id = integer(loaded.get("lastEventId"))
+        session = mapping(loaded.get("session"))
+        chosen = self._options.model or mapping(session.get("trace")).get("model")
+        self.only_demo = session.get("demo") is True and not chosen
+        self._view.opened(session, mapping(loaded.get("goalTree")))
+        for request in mappings(loaded.get("pending")):
+            self._asked(request)
+        for start_id in strings(loaded.get("awaitsChoice")):
+            self._choice_awaited(start_id)
+        early, self._early = self._early or [], None
+        for method, params in early:
+            self._notified(method, params)
+
+    # -- what comes in -------------------------------------------------------------------------------------
+
+    def _notified(self, method: str, params: dict[str, Any]) -> None:
+        if self._early is not None:
+            self._early.append((method, params))  # comes after the state it changes has been loaded
+            return
+        session_id = string(params.get("sessionId"))
+        if session_id != self._session_id:
+            return
+        if self._ended.is_set():
+            return  # whether more of it is still heard would be chance, and scripts read what is printed
+        if method == "goalwright/session/delta":
+            self._waiting.delta(mapping(params.get("delta")))
+            self._view.delta(session_id, mapping(params.get("delta")))
+        elif method == "goalwright/session/meter":
+            self._meter = mapping(params.get("meter"))
+        elif method == "goalwright/session/update":
+            event = mapping(params.get("event"))
+            if integer(event.get("eventId")) > self._last_event_id:
+                self._last_event_id = integer(event.get("eventId"))
+                self._view.event(session_id, event)
+                self._follow(event)
+
+    def _follow(self, event: dict[str, Any]) -> None:
+        name, own = event.get("event"), event.get("promptId") == self._prompt_id
+        if self._started:
+            self._waiting.event(event)
+            self._totals.count(event)
+            if name == "notice":
+                self.told.add((string(event.get("code")), string(event.get("level"))))
+        if name == "turn_started" and own:
+            self._started = True
+            self._waiting.event(event)
+            if self._interrupts:
+                self._spawn(self._cancel())  # it began just when it was to be taken from the queue
+        elif name == "turn_ended" and own:
+            self._ended.set()
+        elif name == "permission_asked":
+            self._asked(mapping(event.get("request")))
+        elif name == "permission_replied" and self._approver is not None:
+            self._approver.settled(event)
+            if self._others is not None:
+                self._others.settled(string(event.get("requestId")))
+        elif name == "notice" and event.get("code") == CHOICE_AWAITED:
+            self._choice_awaited(string(event.get("about")))
+        elif name == "notice" and event.get("code") == CHOICE_MADE and self._others is not None:
+            self._others.settled(string(event.get("about")))
+        elif name == "queue_changed" and self._sent and not self._started:
+            waiting = [string(item.get("promptId")) for item in mappings(event.get("queue"))]
+            if self._prompt_id in waiting:
+                until = t("take it at its next step") if self._options.steer else t("end")
+                self._note(t("waiting for the session's running turn to {until} …", until=until))
+
+    def _asked(self, request: dict[str, Any]) -> None:
+        # A script answers for its own turn, and for one that nobody else is there for; a person for anybody's.
+        if self._approver is None:
+            return
+        own = string(request.get("toolCallId")) == f"attach_{self._prompt_id}"
+        if self._others is None or self._started or own:
+            self._approver.asked(request)
+        elif self._session_id is not None:
+            self._others.asked(self._session_id, request)
+            self._look()
+
+    def _choice_awaited(self, start_id: str) -> None:
+        if self._others is None:
+            return  # the person chooses; the view has told how
+        if self._started:
+            if self._options.yes:
+                self._spawn(self._leave_choice(start_id))
+        elif self._session_id is not None:
+            self._others.choice(self._session_id, start_id, leave=self._options.yes)
+            self._look()
+
+    def _look(self) -> None:
+        if self._others is not None and not self._others.looking:
+            self._others.looking = True
+            self._spawn(self._others.look())
+
+    # -- helpers -------------------------------------------------------------------------------------------
+
+    async def _cancel(self) -> None:
+        if self._client is None:
+            return
+        session = {"sessionId": self._session_id}
+        with contextlib.suppress(ConnectionLost):
+            if not self._started:
+                # Another client's turn is running: it is not ours to cancel.
+                with contextlib.suppress(RpcError):
+                    params = {**session, "promptId": self._prompt_id, "text": None}
+                    await self._client.request("goalwright/queue/edit", params)
+                    return
+            try:
+                await self._client.request("goalwright/session/cancel", session)
+            except RpcError as error:
+                self._note(t("not canceled: {error}", error=clean(str(error))))
+
+    async def _leave_choice(self, explore_start_id: str) -> None:
+        """With ``--yes`` nobody is there to choose among branches, and the run would wait for ever."""
+        if self._client is None:
+            return
+        params = {"sessionId": self._session_id, "exploreStartId": explore_start_id}
+        try:
+            left = await self._client.request("goalwright/explore/leave", params)
+        except (RpcError, ConnectionLost) as error:
+            self._note(t("the choice was not left to the model: {error}", error=clean(str(error))))
+            return
+        if left.get("left") is True:
+            self._note(t("left to the model (--yes)"))
+
+    def _note(self, text: str) -> None:
+        if isinstance(self._view, TextView):
+            self._view.line(self._console.style.dim(f"  {text}"))
+        else:
+            self._console.warn(text)
+
+    def _spawn(self, work: Any) -> None:
+        task: asyncio.Task[None] = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _outcome(self, stop_reason: str, detail: str) -> RunOutcome:
+        # A session that could not be loaded may not even exist.
+        loaded = self._early is None
+        session_id = self._session_id if loaded else None
+        return RunOutcome(stop_reason, detail, session_id, self._totals, self._meter)
+
+
+@contextlib.asynccontextmanager
+async def _signals(interrupt: Callable[[], None], terminate: Callable[[], None]) -> AsyncGenerator[None]:
+    loop = asyncio.get_running_loop()
+    handlers = {signal.SIGINT: interrupt, signal.SIGTERM: terminate}
+    previous = {number: signal.getsignal(number) for number in handlers}
+    for number, handler in handlers.items():
+        try:
+            loop.add_signal_handler(number, handler)
+        except NotImplementedError:  # Windows
+            _handle_in_loop(number, loop, handler)
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            with contextlib.suppress(NotImplementedError):
+                loop.remove_signal_handler(number)
+            signal.signal(number, handler)
+
+
+def _handle_in_loop(
+    number: signal.Signals, loop: asyncio.AbstractEventLoop, handler: Callable[[], None]
+) -> None:
+    def received(_number: int, _frame: object) -> None:
+        loop.call_soon_threadsafe(handler)
+
+    signal.signal(number, received)
+
+
+def _session_of(answer: Mapping[str, Any]) -> str:
+    return string(mapping(mapping(answer.get("session")).get("trace")).get("traceId"))
+
+
+async def _drop(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel ``tasks`` and wait until they have ended, whatever came of them."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,158 @@
+"""Text of models, tools and files, made safe to print on a terminal, and the few styles used there."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from tools.localization import n, noted, t
+from tools.text import terminal
+from tools.text.terminal import shown as shown
+from tools.text.terminal import shown_line as shown_line
+from tools.text.truncate import short
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Characters that reorder what is shown, so that a diff reads differently from what it does.
+_REORDER = re.compile("[\u202a-\u202e\u2066-\u2069]")
+
+
+def clean(text: str) -> str:
+    """``text`` without escape sequences and control characters; newlines and tabs stay.
+
+    For what models and tools say, which is read and not approved; ``shown`` is for the rest. Characters that
+    change the direction of writing are shown by their number.
+    """
+    text = _CONTROL.sub("", terminal.plain(text))
+    return _REORDER.sub(lambda found: f"<U+{ord(found[0]):04X}>", text)
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """``text`` safe and on one line of at most ``limit`` characters."""
+    return short(" ".join(clean(text).split()), limit)
+
+
+class Cleaner:
+    """``clean`` for text that comes in pieces: an escape sequence may be cut between two of them."""
+
+    def __init__(self) -> None:
+        self._whole = terminal.Whole()
+
+    def feed(self, piece: str) -> str:
+        """The safe text that is complete so far; the beginning of an escape sequence is held back."""
+        return clean(self._whole.feed(piece))
+
+
+def fit(text: str, columns: int) -> str:
+    """The beginning of ``text`` that fits into so many columns (East Asian letters take two)."""
+    used = 0
+    for position, letter in enumerate(text):
+        used += 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+        if used > columns:
+            return text[:position]
+    return text
+
+
+def pad(text: str, columns: int) -> str:
+    """``text`` with blanks up to so many columns (East Asian letters take two)."""
+    return text + " " * max(0, columns - width(text))
+
+
+def width(text: str) -> int:
+    """The columns that ``text`` takes."""
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+STATES = {
+    "pending": noted("pending"),
+    "in_progress": noted("in progress"),
+    "exploring": noted("exploring"),
+    "running": noted("running"),
+    "waiting": noted("waiting"),
+    "idle": noted("idle"),
+    "completed": noted("completed"),
+    "failed": noted("failed"),
+    "abandoned": noted("abandoned"),
+    "canceled": noted("canceled"),
+    "removed": noted("removed"),
+    "end_turn": noted("ended"),
+    "max_tokens": noted("cut off"),
+    "permission_denied": noted("permission denied"),
+    "error": noted("error"),
+}
+"""States of sessions, goals, branches and turns, by their names on the wire."""
+
+
+def state(name: str) -> str:
+    """A state in words; an unknown one as it is called."""
+    return t(STATES[name]) if name in STATES else name.replace("_", " ")
+
+
+class Style:
+    """Colours, or none."""
+
+    def __init__(self, color: bool) -> None:
+        self._color = color
+
+    def _wrap(self, code: str, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self._color and text else text
+
+    def dim(self, text: str) -> str:
+        """For what matters less."""
+        return self._wrap("2", text)
+
+    def bold(self, text: str) -> str:
+        """For headings."""
+        return self._wrap("1", text)
+
+    def red(self, text: str) -> str:
+        """For failures and removed lines."""
+        return self._wrap("31", text)
+
+    def green(self, text: str) -> str:
+        """For success and added lines."""
+        return self._wrap("32", text)
+
+    def yellow(self, text: str) -> str:
+        """For warnings and questions."""
+        return self._wrap("33", text)
+
+    def cyan(self, text: str) -> str:
+        """For positions."""
+        return self._wrap("36", text)
+
+    def diff(self, text: str) -> str:
+        """A unified diff, coloured, with all that is in it made visible (see ``shown``)."""
+        lines: list[str] = []
+        for raw in text.split("\n"):
+            line = shown(raw)
+            if line.startswith(("+++", "---")):
+                lines.append(self.bold(line))
+            elif line.startswith("@@"):
+                lines.append(self.cyan(line))
+            elif line.startswith("+"):
+                lines.append(self.green(line))
+            elif line.startswith("-"):
+                lines.append(self.red(line))
+            else:
+                lines.append(line)
+        return "\n".join(lines).rstrip("\n")
+
+
+def tokens(count: int) -> str:
+    """E.g. ``12,300 tokens``."""
+    return n("{count:,} token", "{count:,} tokens", count)
+
+
+def money(usd: float) -> str:
+    """US dollars: cents from a dollar on, below it as many digits as say something."""
+    if usd >= 1 or usd == 0:
+        return f"${usd:,.2f}"
+    return f"${usd:.4f}"
+
+
+def share(part: float, whole: float) -> str:
+    """A part in per cent; ``<1 %`` instead of nothing."""
+    if whole <= 0:
+        return "0 %"
+    per_cent = 100 * part / whole
+    return "<1 %" if 0 < per_cent < 1 else f"{per_cent:.0f} %"

@@ -1,0 +1,1 @@
+"""``goalwright trace``: stored traces."""

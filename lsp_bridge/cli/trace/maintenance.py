@@ -1,0 +1,294 @@
+"""``goalwright trace rebuild``, ``export``, ``import`` and ``prune``.
+
+Exporting only reads, so it needs nobody. The others change what is stored: a daemon that runs does them, as it knows
+what is open; when none runs they are done here, holding its lock, so that none starts meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from daemon.provider.variables import provider_env
+from daemon.runtime import AlreadyRunning, RuntimeFolderError, state_dir
+from daemon.store.base import StoreError, UnknownTrace
+from lsp_bridge.cli.client import ConnectionLost, RequestTimeout, RpcError
+from lsp_bridge.cli.console import Console
+from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError, runtime_paths
+from lsp_bridge.cli.run.turn import CLIENT_NAME, EXIT_FAILED, EXIT_OK, EXIT_USAGE
+from lsp_bridge.cli.text import fit, one_line, shown, shown_line
+from lsp_bridge.cli.trace.options import TraceOptions
+from lsp_bridge.cli.trace.stored_traces import all_of, chosen, store_of
+from lsp_bridge.protocol.handshake import RequestError
+from tools.json_access import integer, mappings, string, strings
+from tools.localization import n, t
+
+if TYPE_CHECKING:
+    from lsp_bridge.server.requests.trace_maintenance import KeepingRequests
+
+Ask = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
+"""A request by method and parameters, as on the wire."""
+
+_REQUEST_S = 3600.0
+"""A trace may be large, and nobody waits for it but the person."""
+_MB = 1_000_000
+_MOST_NAMES = 10
+
+
+async def trace_keeping(options: TraceOptions, launcher: Launcher, console: Console) -> int:
+    """Do it, say what was done, and return the exit code: 2 when there is no such trace."""
+    try:
+        if options.action == "export":
+            return _export(options, console)
+        async with _asking(options.workspace, launcher) as ask:
+            if options.action == "rebuild":
+                return await _rebuild(options, console, ask)
+            return await (_import if options.action == "import" else _prune)(options, console, ask)
+    except (
+        StoreError,
+        LaunchError,
+        AlreadyRunning,
+        RuntimeFolderError,
+        RequestError,
+        RpcError,
+        RequestTimeout,
+        ConnectionLost,
+    ) as error:
+        if options.json:
+            code = error.code if isinstance(error, RequestError | RpcError) else 0
+            console.write(json.dumps({"error": {"code": code, "message": str(error)}}) + "\n")
+        else:
+            console.warn(shown(str(error)))
+        return EXIT_USAGE if isinstance(error, UnknownTrace) else EXIT_FAILED
+
+
+@contextlib.asynccontextmanager
+async def _asking(workspace: Path, launcher: Launcher) -> AsyncGenerator[Ask]:
+    """The daemon when one runs, else ourselves in its place. Raises LaunchError, AlreadyRunning, RuntimeFolderError."""
+    try:
+        greeting = Greeting(client=CLIENT_NAME, env=provider_env(os.environ))
+        client, _ = await launcher.connect_running(workspace, greeting)
+    except LaunchError as error:
+        if error.code != "notRunning":
+            raise
+    else:
+
+        async def request(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+            return await client.request(method, params, _REQUEST_S)
+
+        try:
+            yield request
+        finally:
+            await client.close()
+        return
+    paths = runtime_paths(workspace, launcher.home)
+    with paths.hold_lock():
+        requests = _in_its_place(paths.workspace, state_dir(launcher.home))
+
+        async def do(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+            from lsp_bridge.protocol.methods import REQUESTS
+
+            given = REQUESTS[method][0].model_validate(params)
+            return (await requests.handlers[method](given)).wire()
+
+        yield do
+
+
+def _in_its_place(workspace: Path, state_folder: Path) -> KeepingRequests:
+    import logging
+    from datetime import UTC, datetime
+
+    from daemon.config import load_config
+    from daemon.keeping import Keeping, limits_of
+    from daemon.store.own import OwnSessions
+    from daemon.store.place import open_store
+    from daemon.trust import TrustedFolders
+    from lsp_bridge.server.requests.trace_maintenance import KeepingRequests
+    from tools.redaction.redactor import SECRETS
+
+    logging.getLogger("daemon").addHandler(logging.NullHandler())  # what matters is in the answers
+    SECRETS.register_env(provider_env(os.environ))
+    trusted = TrustedFolders(state_folder).trust(workspace) == "trusted"
+    config = load_config(workspace, state_folder / "config.json", trusted=trusted)
+    store, _ = open_store(workspace, state_folder)
+    own = OwnSessions(state_folder, workspace)
+    keeping = Keeping(store, own, lambda: datetime.now(UTC), limits=lambda: limits_of(config))
+    return KeepingRequests(lambda: keeping)
+
+
+def _export(options: TraceOptions, console: Console) -> int:
+    from daemon.store.archive import export_trace
+    from tools.redaction.redactor import SECRETS
+
+    SECRETS.register_env(provider_env(os.environ))
+    store = store_of(options.workspace)
+    trace_id = chosen(store, options.trace or "latest")
+    target = (options.output or Path(f"goalwright-{trace_id}.tar.gz")).absolute()
+    done = export_trace(store, trace_id, target, replace=options.force)
+    if options.json:
+        found = {
+            "traceId": done.trace_id,
+            "path": str(done.path),
+            "files": done.files,
+            "size": done.size,
+            "redacted": done.redacted,
+            "leftOut": list(done.left_out),
+        }
+        console.write(json.dumps(found) + "\n")
+        return EXIT_OK
+    console.write(
+        t("Exported {trace_id} to {path}: ", trace_id=done.trace_id, path=shown_line(str(done.path)))
+    )
+    console.write(
+        t(
+            "{files:,} files, {size}. Look through it before you give it away.\n",
+            files=done.files,
+            size=_size(done.size),
+        )
+    )
+    if done.redacted:
+        console.write(t("Secrets were taken out of {redacted} versions of files.\n", redacted=done.redacted))
+    _names(console, t("Left out, because they are links or no files"), done.left_out)
+    return EXIT_OK
+
+
+async def _rebuild(options: TraceOptions, console: Console, ask: Ask) -> int:
+    store = store_of(options.workspace)
+    ids = all_of(store) if options.all else [chosen(store, options.trace or "latest")]
+    failed = False
+    for trace_id in ids:
+        done: dict[str, Any]
+        try:
+            done = await ask("goalwright/trace/rebuild", {"traceId": trace_id.partition(":")[0]})
+        except (StoreError, RequestError, RpcError) as error:
+            if not options.all:
+                raise
+            failed = True
+            done = {"traceId": trace_id, "sessions": [], "failed": True, "problem": str(error)}
+        failed |= done.get("failed") is True
+        if options.json:
+            console.write(json.dumps(done) + "\n")
+        else:
+            _rebuilt(console, done)
+    if not ids and not options.json:
+        console.write(t("There are no traces in {root}.\n", root=store.root))
+    return EXIT_FAILED if failed else EXIT_OK
+
+
+def _rebuilt(console: Console, done: dict[str, Any]) -> None:
+    style, sessions = console.style, mappings(done.get("sessions"))
+    trace_id = shown_line(string(done.get("traceId")))
+    if problem := string(done.get("problem")):
+        console.write(f"{style.bold(trace_id)}  {style.red(shown_line(problem))}\n")
+        return
+    told = [session for session in sessions if session.get("repaired") or session.get("problems")]
+    verdict = "" if told else t("  all as the event log says")
+    console.write(f"{style.bold(trace_id)}  {_counts(sessions)}{verdict}\n")
+    for session in told:
+        name = string(session.get("sessionId")).partition(":")[2]
+        before = f"{shown_line(name)}: " if name else ""
+        for repair in strings(session.get("repaired")):
+            console.write(f"  {style.green(t('repaired'))}  {before}{shown_line(repair)}\n")
+        mark = style.red(t("failed")) if session.get("failed") is True else style.yellow(t("problem"))
+        for problem in strings(session.get("problems")):
+            console.write(f"  {mark}  {before}{shown_line(problem)}\n")
+
+
+async def _import(options: TraceOptions, console: Console, ask: Ask) -> int:
+    archive = (options.archive or Path()).expanduser().absolute()
+    params = {"archive": str(archive), "maxMb": options.max_mb}
+    done = await ask("goalwright/trace/import", params)
+    if options.json:
+        console.write(json.dumps(done) + "\n")
+        return EXIT_OK
+    title = one_line(string(done.get("title")))
+    console.write(
+        t("Imported {trace_id}", trace_id=shown_line(string(done.get("traceId"))))
+        + (f": {title}" if title else "")
+        + "\n"
+    )
+    console.write(
+        t(
+            "{sessions}. It counts as foreign: it can be read, and nothing in it is done in your name.\n",
+            sessions=_counts(mappings(done.get("sessions"))),
+        )
+    )
+    for dropped in strings(done.get("dropped")):
+        console.write(t("Not imported: {dropped}\n", dropped=shown_line(dropped)))
+    _names(console, t("Left out, because they are no part of a trace"), strings(done.get("leftOut")))
+    return EXIT_OK
+
+
+async def _prune(options: TraceOptions, console: Console, ask: Ask) -> int:
+    params = {
+        "keepDays": options.keep_days,
+        "maxMb": options.max_mb,
+        "keep": options.keep,
+        "dryRun": options.dry_run,
+    }
+    done = await ask("goalwright/trace/prune", params)
+    if options.json:
+        console.write(json.dumps(done) + "\n")
+        return EXIT_OK
+    problems = strings(done.get("problems"))
+    if done.get("limited") is not True and problems:
+        console.warn(t("Nothing is deleted, as settings that could limit it cannot be read:"))
+        for problem in problems:
+            console.warn(console.err_style.yellow(shown_line(problem)))
+        return EXIT_FAILED
+    if done.get("limited") is not True:
+        console.write(
+            t(
+                "Nothing is deleted: no limit is set. Set trace_keep_days, trace_max_mb or trace_keep, "
+                "or name one: --keep-days, --max-mb, --keep.\n"
+            )
+        )
+        return EXIT_OK
+    deleted = mappings(done.get("deleted"))
+    for one in deleted:
+        when = string(one.get("used"))[:16].replace("T", " ")
+        line = f"{one_line(string(one.get('traceId')))}  {when}  {_size(integer(one.get('size'))):>9}  "
+        line += f"{one_line(string(one.get('title'))) or t('(no title)')}  ({one_line(string(one.get('reason')))})"
+        console.write((fit(line, console.columns) if console.live else line) + "\n")
+    did = t("Would delete") if options.dry_run else t("Deleted")
+    freed = f", {_size(integer(done.get('freed')))}" if deleted else ""
+    console.write(
+        t(
+            "{did} {count}{freed}; {kept:,} stay.\n",
+            did=did,
+            count=len(deleted),
+            freed=freed,
+            kept=integer(done.get("kept")),
+        )
+    )
+    for problem in problems:
+        console.warn(console.err_style.yellow(shown_line(problem)))
+    return EXIT_OK
+
+
+def _counts(sessions: list[dict[str, Any]]) -> str:
+    """Of those that could be made anew: nothing was counted of the others."""
+    sessions = [one for one in sessions if one.get("failed") is not True]
+    if not sessions:
+        return ""
+    sums = {key: sum(integer(one.get(key)) for one in sessions) for key in ("events", "messages", "goals")}
+    children = ""
+    if len(sessions) > 1:
+        children = n(
+            ", {count:,} branch or sub-agent", ", {count:,} branches or sub-agents", len(sessions) - 1
+        )
+    return t("{events:,} events, {messages:,} messages, {goals:,} goals", **sums) + children
+
+
+def _names(console: Console, why: str, names: list[str] | tuple[str, ...]) -> None:
+    if names:
+        more = t(" and {count} more", count=len(names) - _MOST_NAMES) if len(names) > _MOST_NAMES else ""
+        console.write(f"{why}: {', '.join(shown_line(name) for name in names[:_MOST_NAMES])}{more}\n")
+
+
+def _size(count: int) -> str:
+    return f"{count / _MB:,.1f} MB" if count >= _MB // 10 else f"{count / 1000:,.1f} kB"

@@ -1,0 +1,229 @@
+"""Steps as a terminal shows them: the tree with costs, and one small line for each that comes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from daemon.context.prompt_record import PromptHistory
+from daemon.explore.check_words import duration_words
+from daemon.model.branches import branch_of
+from daemon.model.events import (
+    BranchCompleted,
+    Event,
+    Notice,
+    PermissionAsked,
+    SessionCreated,
+    TraceCompleted,
+    TurnEnded,
+)
+from daemon.model.steps import Step
+from daemon.model.traces import BranchTrace, Trace, TraceStatus
+from daemon.steps.fold import StepAdded, StepChange, StepFold
+from daemon.steps.head import stop_words
+from daemon.steps.texts import ICONS
+from daemon.steps.tree import StepTree
+from lsp_bridge.cli.text import Style, clean, fit, money, one_line, pad, shown_line, state, tokens
+from tools.localization import n, noted, t
+
+_LEVELS = {
+    "info": noted("note: {text}"),
+    "warning": noted("warning: {text}"),
+    "error": noted("error: {text}"),
+}
+_INDENT = 24
+"""Levels that are drawn; a made-up log may have any number."""
+_LEAST_COLUMNS = 40
+_STATUS_COLUMNS = 9
+
+
+def trace_line(trace: Trace, mission: str, status: TraceStatus, style: Style, columns: int) -> str:
+    """A trace in a list: id, when it began (so they are sorted), status, what it took, what it is about."""
+    about = one_line(trace.title or mission or t("(nothing was said yet)"))
+    took = t(
+        "{message_count:>5} messages {total_cost:>9}",
+        message_count=trace.message_count,
+        total_cost=money(trace.total_cost),
+    )
+    began = f"{trace.created_at.astimezone():%Y-%m-%d %H:%M}"
+    room = columns - len(trace.trace_id) - len(began) - _STATUS_COLUMNS - len(took) - 8
+    shown = _coloured(pad(state(status), _STATUS_COLUMNS), status, style)
+    columns_of_it = (style.cyan(one_line(trace.trace_id)), began, shown, style.dim(took))
+    return "  ".join((*columns_of_it, fit(about, max(_LEAST_COLUMNS, room))))
+
+
+def head_lines(fold: StepFold, style: Style) -> list[str]:
+    """What stands above the tree."""
+    head = fold.head
+    took = t(
+        "{total_messages} messages, {total_tokens}, {total_cost}",
+        total_messages=head.total_messages,
+        total_tokens=tokens(head.total_tokens),
+        total_cost=money(head.total_cost),
+    )
+    lines = [f"{style.bold(one_line(head.title or head.task or head.trace_id))}  {style.dim(head.trace_id)}"]
+    if head.title and head.task not in ("", head.title):
+        lines.append(one_line(head.task, 300))
+    model = f", {one_line(head.model, 60)}" if head.model else ""
+    by = t("{took}, agent {agent}{model}", took=took, agent=one_line(head.agent, 40), model=model)
+    lines.append(f"{_coloured(state(head.status), head.status, style)} {style.dim(by)}")
+    if changes := head.prompts.changes:
+        times = _times_changed(len(changes) - 1)
+        lines.append(
+            style.dim(t("system prompt {hash}{times}", hash=short_hash(changes[-1].sha256), times=times))
+        )
+    if head.detail:
+        lines.append(_coloured(one_line(head.detail, 300), head.status, style))
+    return [*lines, ""]
+
+
+def prompt_lines(history: PromptHistory, style: Style) -> Iterator[str]:
+    """Yield the system prompts that were in force, oldest first; a layer that stayed the same is only named."""
+    shown: set[str] = set()
+    for change in history.changes:
+        since = t("in force from {time:%Y-%m-%d %H:%M:%S}", time=change.time.astimezone())
+        title = t("System prompt {hash}", hash=short_hash(change.sha256))
+        yield f"{style.bold(title)}  {style.dim(since)}"
+        for layer in change.layers:
+            again = style.dim(f"  {t('(shown above)')}") if layer.sha256 in shown else ""
+            yield f"{style.cyan(f'[{one_line(layer.name, 300)}]')} {style.dim(short_hash(layer.sha256))}{again}"
+            if not again:
+                yield from clean(history.text(layer)).splitlines()
+            shown.add(layer.sha256)
+        yield ""
+
+
+def short_hash(sha256: str) -> str:
+    """Return as much of a hash as tells it from others."""
+    return one_line(sha256, 12)
+
+
+def _times_changed(times: int) -> str:
+    return "" if times == 0 else n(", changed once", ", changed {count} times", times)
+
+
+class StepLines:
+    """The lines of one tree."""
+
+    def __init__(self, tree: StepTree, style: Style, columns: int, *, full: bool = False) -> None:
+        """``full``: with the texts of thoughts, results and summaries; else one line a step."""
+        self._tree = tree
+        self._style = style
+        self._columns = max(_LEAST_COLUMNS, columns)
+        self._full = full
+        self._is_branch = False
+
+    def tree(self) -> Iterator[str]:
+        """All steps, drawn as a tree."""
+        todo = self._level(None, "")
+        while todo:
+            step, prefix, is_last = todo.pop()
+            yield self._style.dim(prefix + ("└─ " if is_last else "├─ ")) + self._step(step, len(prefix) + 3)
+            below = prefix + ("   " if is_last else "│  ") if len(prefix) < 3 * _INDENT else prefix
+            if self._full:
+                bar = below + ("│  " if self._tree.child_count(step.step_id) else "   ")
+                for line in _texts(step):
+                    yield self._style.dim(bar) + self._style.dim(line)
+            todo += self._level(step.step_id, below)
+
+    def told(self, event: Event, changes: Sequence[StepChange]) -> list[str]:
+        """The lines about one event, while it happens."""
+        clock = self._style.dim(f"{event.time.astimezone():%H:%M:%S}")
+        return [f"{clock}  {line}" for line in [*self._changed(changes), *self._said(event)]]
+
+    def _level(self, parent: str | None, prefix: str) -> list[tuple[Step, str, bool]]:
+        children = self._tree.children(parent)
+        level = [(step, prefix, place == len(children)) for place, step in enumerate(children, 1)]
+        level.reverse()
+        return level
+
+    def _step(self, step: Step, used: int) -> str:
+        took = " · ".join(_took(step))
+        kind = f"[{ICONS[step.status]}] {step.step_type}"
+        room = max(_LEAST_COLUMNS // 2, self._columns - used - len(kind) - len(took) - 5)
+        text = one_line(step.description, 300)
+        shortened = fit(text, room)
+        text = text if shortened == text else f"{fit(text, room - 1)}…"
+        shown = f"{_coloured(kind, step.status, self._style)}: {text}"
+        return f"{shown}  {self._style.dim(took)}" if took else shown
+
+    def _changed(self, changes: Sequence[StepChange]) -> Iterator[str]:
+        for change in changes:
+            if isinstance(change, StepAdded):
+                yield self._placed(change.step)
+            elif "status" in change.updates:
+                step = self._tree.get(change.step_id)
+                if step is not None and step.step_type == "goal":
+                    yield self._placed(step)  # what becomes of an action, its result says
+
+    def _placed(self, step: Step) -> str:
+        depth = sum(1 for _, _ in zip(range(_INDENT), self._tree.line(step.parent_id), strict=False))
+        indent = "  " * depth
+        return indent + self._step(step, len(indent) + 10)
+
+    def _said(self, event: Event) -> Iterator[str]:
+        style = self._style
+        if isinstance(event, SessionCreated):
+            self._is_branch = isinstance(event.trace, BranchTrace)
+        elif isinstance(event, TurnEnded):
+            if words := one_line(stop_words(event), 300):
+                paint = style.yellow if event.stop_reason in ("end_turn", "canceled") else style.red
+                yield paint(f"{state(event.stop_reason)}: {words}")
+            # What a branch does last is told below; a trace says it by itself.
+            if branch_of(event.trace_id) is not None and not self._is_branch:
+                status: TraceStatus = "completed" if event.stop_reason == "end_turn" else "failed"
+                yield _coloured(t("the sub-agent has ended"), status, style)
+        elif isinstance(event, BranchCompleted):
+            status = "completed" if event.status == "completed" else "failed"
+            name = "" if event.branch_id == branch_of(event.trace_id) else f" {event.branch_id}"
+            took = t(
+                "{message_count} messages, {total}, {cost}",
+                message_count=event.cumulative_stats.message_count,
+                total=tokens(event.usage.total),
+                cost=money(event.cost),
+            )
+            ended = t("branch{name} {state}", name=name, state=state(event.status))
+            yield f"{_coloured(ended, status, style)}: {took}"
+        elif isinstance(event, TraceCompleted):
+            took = t(
+                "{message_count} messages, {total}, {cost}",
+                message_count=event.total_messages,
+                total=tokens(event.total_tokens),
+                cost=money(event.total_cost),
+            )
+            yield f"{_coloured(state(event.status), event.status, style)}: {took}"
+        elif isinstance(event, PermissionAsked):
+            yield style.yellow(t("[?] waits for you: {title}", title=shown_line(event.request.title)))
+        elif isinstance(event, Notice):
+            text = one_line(event.text, 300)
+            yield (
+                style.dim(t("note: {text}", text=text))
+                if event.level == "info"
+                else style.yellow(t(_LEVELS[event.level], text=text))
+            )
+
+
+def _took(step: Step) -> Iterator[str]:
+    if step.duration_ms:
+        short = step.duration_ms < 1000
+        yield (
+            t("{duration_ms} ms", duration_ms=step.duration_ms) if short else duration_words(step.duration_ms)
+        )
+    if step.tokens:
+        yield tokens(step.tokens)
+    if step.cost:
+        yield money(step.cost)
+
+
+def _texts(step: Step) -> Iterator[str]:
+    text = step.summary or str(step.data.get("output") or step.data.get("content") or "")
+    if step.step_type == "goal":
+        text = str(step.data.get("reason") or "")
+    yield from clean(text).splitlines()
+
+
+def _coloured(text: str, status: str | TraceStatus, style: Style) -> str:
+    if status == "completed":
+        return style.green(text)
+    if status in ("failed", "canceled"):
+        return style.red(text)
+    return style.yellow(text) if status in ("in_progress", "running", "waiting") else style.dim(text)

@@ -1,0 +1,345 @@
+"""``goalwright trace list|show|dump|tail``: reads the store, so it works without a daemon and beside one.
+
+Each returns the exit code: 0, 1 when the trace cannot be read, 2 when there is no such trace. ``trace``: an id, the
+beginning of one (if it is the only one with it), or ``latest``. ``branch``: ``A``, ``s1``, ``A.s1``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import stat
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+
+from daemon.api.seen import meta_of
+from daemon.context.prompt_record import PromptHistory
+from daemon.model.encoding import json_bytes
+from daemon.model.events import Event, SessionCreated
+from daemon.model.traces import Trace, trace_status
+from daemon.runtime import RuntimePaths, state_dir
+from daemon.steps.dumps import dump_json, dump_markdown, dump_tree
+from daemon.steps.fold import StepFold
+from daemon.store.base import NewerFormat, StoreError, UnknownTrace
+from daemon.store.files import FileTraceStore
+from daemon.store.left_out import never_begun
+from daemon.store.own import OwnSessions
+from daemon.store.writing import write_atomically
+from lsp_bridge.cli.console import Console
+from lsp_bridge.cli.run.turn import EXIT_FAILED, EXIT_OK, EXIT_USAGE
+from lsp_bridge.cli.text import shown
+from lsp_bridge.cli.trace.options import DumpFormat
+from lsp_bridge.cli.trace.step_lines import StepLines, head_lines, prompt_lines, trace_line
+from lsp_bridge.cli.trace.stored_traces import chosen, store_of
+from tools.localization import t
+
+_PAGE = 500
+"""Events that are read at once."""
+_LOOK_S = 0.2
+"""How often the log is looked at."""
+_CUT = 4000
+"""Characters of a text that a screen may need."""
+
+
+def list_traces(
+    workspace: Path, *, limit: int = 50, as_json: bool = False, console: Console | None = None
+) -> int:
+    """``goalwright trace list``: newest first; ``as_json``: one object a line, with the fields of the API."""
+    console = console or Console.of_process()
+    try:
+        _list(workspace, console, limit, as_json=as_json)
+    except (StoreError, OSError) as error:
+        return _failed(error, console)
+    return EXIT_OK
+
+
+def _list(workspace: Path, console: Console, limit: int, *, as_json: bool) -> None:
+    store = store_of(workspace)
+    own = OwnSessions(state_dir(), workspace.resolve())
+    traces = store.traces(limit=limit, matches=lambda trace: not never_begun(store, trace))
+    since = _daemon_since(workspace)
+    for trace in traces:
+        broke_off = trace.running and not _works_on(store, trace.trace_id, since)
+        status = "failed" if broke_off else trace_status(trace)
+        mission = ""
+        with contextlib.suppress(StoreError):
+            mission = store.goal_tree(trace.trace_id).mission
+        if as_json:
+            meta = meta_of(trace, mission, status, foreign=trace.trace_id not in own)
+            console.write_bytes(json_bytes(meta) + b"\n")
+        else:
+            console.write(trace_line(trace, mission, status, console.style, console.columns) + "\n")
+    if not traces and not as_json:
+        console.warn(t("There are no traces in {root}.", root=store.root))
+
+
+def show_trace(
+    workspace: Path,
+    trace: str = "latest",
+    *,
+    branch: str | None = None,
+    full: bool = False,
+    system_prompt: bool = False,
+    as_json: bool = False,
+    console: Console | None = None,
+) -> int:
+    """``goalwright trace show``: the step tree with costs; ``full``: with the texts of the steps.
+
+    ``as_json``: as ``trace dump --format json``. ``system_prompt``: the system prompts instead, ``as_json`` one a line.
+    """
+    console = console or Console.of_process()
+
+    def show(store: FileTraceStore, session_id: str) -> None:
+        fold = _folded(store, session_id, None if full or as_json else _CUT)
+        _end_what_broke_off(fold, store, workspace)
+        if system_prompt:
+            _show_prompts(fold.head.prompts, console, as_json=as_json)
+            return
+        if as_json:
+            console.write_bytes(dump_json(fold.head, fold.tree, now=_now()).encode())
+            return
+        lines = StepLines(fold.tree, console.style, console.columns, full=full)
+        for line in (*head_lines(fold, console.style), *lines.tree()):
+            console.write(line + "\n")
+
+    return _with_trace(workspace, trace, branch, console, show)
+
+
+def _show_prompts(history: PromptHistory, console: Console, *, as_json: bool) -> None:
+    if not history.changes:
+        console.warn(
+            t("The trace has no system prompt: no request was made, or an older Goalwright wrote it.")
+        )
+    elif as_json:
+        for change in history.changes:
+            layers = [{**layer.stored(), "text": history.text(layer)} for layer in change.layers]
+            console.write_bytes(json_bytes({**change.stored(), "layers": layers}) + b"\n")
+    else:
+        for line in prompt_lines(history, console.style):
+            console.write(line + "\n")
+
+
+def dump_trace(
+    workspace: Path,
+    trace: str = "latest",
+    *,
+    form: DumpFormat = "txt",
+    branch: str | None = None,
+    output: Path | None = None,
+    force: bool = False,
+    console: Console | None = None,
+) -> int:
+    """``goalwright trace dump``: the tree as text, Markdown or JSON, to stdout (also ``-``) or the file ``output``.
+
+    ``force``: it may replace a file.
+    """
+    console = console or Console.of_process()
+    dump = {"txt": dump_tree, "md": dump_markdown, "json": dump_json}[form]
+
+    def write(store: FileTraceStore, session_id: str) -> None:
+        fold = _folded(store, session_id)
+        _end_what_broke_off(fold, store, workspace)
+        data = dump(fold.head, fold.tree, now=_now()).encode(errors="replace")
+        if output is None or str(output) == "-":
+            console.write_bytes(data)
+        else:
+            save(output, data, force=force)
+
+    return _with_trace(workspace, trace, branch, console, write)
+
+
+async def tail_trace(
+    workspace: Path,
+    trace: str = "latest",
+    *,
+    branch: str | None = None,
+    since: int | None = None,
+    as_json: bool = False,
+    follow: bool = True,
+    console: Console | None = None,
+) -> int:
+    """``goalwright trace tail``: steps as they come, until Ctrl+C, or until nobody reads them any more.
+
+    ``since``: also what came after the event with this id, 0 for all; without ``follow`` None is all, too.
+    ``as_json``: the stored events, one a line. Not ``follow``: ends when all that is there was said.
+    """
+    console = console or Console.of_process()
+    try:
+        store = store_of(workspace)
+        session_id = chosen(store, trace, branch)
+        first = since if since is not None else store.last_event_id(session_id) if follow else 0
+        gone = asyncio.Event()
+        console.on_gone = gone.set
+        following = _Following(store, session_id, first, as_json, console)
+        while not gone.is_set():
+            following.say_what_is_new()
+            if not follow:
+                break
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(gone.wait(), _LOOK_S)
+    except (StoreError, OSError) as error:
+        return _failed(error, console)
+    return EXIT_OK
+
+
+class _Following:
+    """Says what comes behind an event of a session."""
+
+    def __init__(
+        self, store: FileTraceStore, session_id: str, since: int, as_json: bool, console: Console
+    ) -> None:
+        self._store = store
+        self._session_id = session_id
+        self._since = since
+        self._as_json = as_json
+        self._console = console
+        self._fold = StepFold(session_id, cut=_CUT)
+        self._lines = StepLines(self._fold.tree, console.style, console.columns)
+        # The tree of what came before is needed for steps, and nothing of it for events.
+        self._last = since if as_json else 0
+        self._log = _need_log(store, session_id)
+        self._size = -1
+
+    def say_what_is_new(self) -> None:
+        """Raises StoreError, OSError."""
+        if not self._log.parent.is_dir():
+            raise UnknownTrace(t("Trace {session_id} was deleted.", session_id=self._session_id))
+        size = self._log.stat().st_size if self._log.exists() else 0
+        if size == self._size:
+            return
+        for event in _events(self._store, self._session_id, self._last):
+            self._last = event.event_id
+            if self._as_json:
+                self._console.write_bytes(json_bytes(event.stored()) + b"\n")
+                continue
+            changes = self._fold.apply(event)
+            if event.event_id > self._since:
+                for line in self._lines.told(event, changes):
+                    self._console.write(line + "\n")
+        self._size = size
+
+
+def _events(store: FileTraceStore, session_id: str, after: int) -> Iterator[Event]:
+    while events := store.events(session_id, after=after, limit=_PAGE):
+        yield from events
+        if events[-1].event_id <= after:
+            return  # a log that somebody made up
+        after = events[-1].event_id
+
+
+def _folded(store: FileTraceStore, session_id: str, cut: int | None = None) -> StepFold:
+    _need_log(store, session_id)
+    fold = StepFold(session_id, cut=cut)
+    known = _known(store, session_id)
+    for event in _events(store, session_id, 0):
+        if known is not None and event.event != "session_created":
+            # The log has lost its first event, and the metadata still says what it said.
+            fold.apply(SessionCreated(trace_id=session_id, time=known.created_at, trace=known))
+        known = None
+        fold.apply(event)
+    return fold
+
+
+def _known(store: FileTraceStore, session_id: str) -> Trace | None:
+    """Raises NewerFormat: what every other view refuses is not shown here, either."""
+    try:
+        return store.trace(session_id)
+    except (NewerFormat, UnknownTrace):
+        raise
+    except StoreError:
+        return None  # the log has it all
+
+
+def _need_log(store: FileTraceStore, session_id: str) -> Path:
+    """The log of a session. Raises StoreError when it is gone: then nothing that it did can be told."""
+    log = store.folder(session_id) / "events.jsonl"
+    if not log.exists():
+        raise StoreError(
+            t(
+                "The log of {session_id} is missing ({log}): nothing is known of what it did.",
+                session_id=session_id,
+                log=log,
+            )
+        )
+    return log
+
+
+def _daemon_since(workspace: Path) -> float | None:
+    """When the daemon that runs was started, in seconds since the epoch; 0: not known, None: there is none."""
+    paths = RuntimePaths.for_workspace(workspace)
+    if not paths.is_locked():
+        return None
+    address = paths.read_address()
+    try:
+        return datetime.fromisoformat(address.started_at).timestamp() if address is not None else 0.0
+    except ValueError:
+        return 0.0
+
+
+def _works_on(store: FileTraceStore, session_id: str, since: float | None) -> bool:
+    """Whether a daemon that was started at ``since`` may be at work on a session: not while nothing was written since,
+    for what it works on it has begun or opened, and that is written down."""
+    if since is None:
+        return False
+    try:
+        return (store.folder(session_id) / "events.jsonl").stat().st_mtime >= since
+    except OSError:
+        return False
+
+
+def _end_what_broke_off(fold: StepFold, store: FileTraceStore, workspace: Path) -> None:
+    """A turn that is under way by its log has failed when nobody is there who works on it, as in the API."""
+    if fold.head.status in ("running", "waiting") and not _works_on(
+        store, fold.tree.trace_id, _daemon_since(workspace)
+    ):
+        fold.break_off()
+
+
+def _with_trace(
+    workspace: Path,
+    trace: str,
+    branch: str | None,
+    console: Console,
+    do: Callable[[FileTraceStore, str], None],
+) -> int:
+    try:
+        store = store_of(workspace)
+        do(store, chosen(store, trace, branch))
+    except (StoreError, OSError) as error:
+        return _failed(error, console)
+    return EXIT_OK
+
+
+def _failed(error: StoreError | OSError, console: Console) -> int:
+    console.warn(shown(str(error)))
+    return EXIT_USAGE if isinstance(error, UnknownTrace) else EXIT_FAILED
+
+
+def _now() -> datetime:
+    return datetime.now().astimezone()
+
+
+def save(output: Path, data: bytes, *, force: bool = False) -> None:
+    """Write ``data`` to ``output``: whole or not at all, through links, and into pipes and devices as they are.
+
+    Raises StoreError in words about ``output``: also when a file is there and not ``force``.
+    """
+    try:
+        path = output.resolve()  # a link stays one
+        kind = path.stat().st_mode if path.exists() else None
+        if kind is None or (stat.S_ISREG(kind) and force):
+            write_atomically(path, data)
+        elif stat.S_ISREG(kind):
+            raise StoreError(
+                t("{output} exists already. Name another file, or replace it by --force.", output=output)
+            )
+        else:
+            with path.open("wb") as there:
+                there.write(data)
+    except OSError as error:
+        raise StoreError(
+            t("{output} cannot be written: {strerror}.", output=output, strerror=error.strerror or error)
+        ) from error
+    except RuntimeError as error:  # links in a circle
+        raise StoreError(t("{output} cannot be written: {error}.", output=output, error=error)) from error

@@ -1,1 +1,0 @@
-"""What the daemon offers to, and asks of, an attached editor by LSP's own means."""

@@ -1,1 +1,0 @@
-"""The parts of the daemon as a client of language servers; put together in language_server.py beside this."""

@@ -1,0 +1,1 @@
+"""The daemon as a client of language servers."""

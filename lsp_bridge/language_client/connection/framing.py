@@ -1,0 +1,135 @@
+"""LSP's base protocol as servers really speak it: headers, then so many bytes of JSON.
+
+What is between the messages (log lines that a server prints to stdout) is passed over; a message whose
+``Content-Length`` was wrong is one bad message, and reading goes on at the next header, also when that one begins
+in the middle of a line. Only what has no end is an error: a giant line, or much that is no message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from tools.json_access import mapping
+
+MAX_MESSAGE_BYTES = 64_000_000
+MAX_LINE_BYTES = 1 << 16
+_MAX_JUNK_BYTES = 1 << 20
+"""Between two messages."""
+_THREAD_BYTES = 128_000
+_LINES_A_TURN = 96
+"""Before others get a turn on the event loop: reading does not wait while there is something in the buffer."""
+# At the end of the line: a length that was too small leaves the rest of a body before it.
+_LENGTH = re.compile(rb"content-length[ \t]*:[ \t]*([0-9]{1,12})[ \t]*\r?\n", re.IGNORECASE)
+
+
+class BadStream(Exception):
+    """What comes cannot be messages. The text says why."""
+
+
+class BadMessage:
+    """What stands for a message that could not be read."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+
+async def messages(stream: asyncio.StreamReader) -> AsyncIterator[dict[str, Any] | BadMessage]:
+    """The messages until the end of the stream. Raises BadStream."""
+    junk = lines = 0
+    length: int | None = None
+    while line := await _line(stream):
+        lines += 1
+        if lines % _LINES_A_TURN == 0:
+            await asyncio.sleep(0)
+        if not line.strip():
+            if length is None:
+                continue
+            if not 0 < length <= MAX_MESSAGE_BYTES:
+                raise BadStream(f"it announced a message of {length} bytes")
+            try:
+                body = await _exactly(stream, length)
+            except asyncio.IncompleteReadError:
+                raise BadStream("it ended in the middle of a message") from None
+            message = await _parse(body)
+            yield message
+            junk, length = junk + len(body) if isinstance(message, BadMessage) else 0, None
+        elif found := _LENGTH.search(line):
+            length = int(found[1])
+            junk += found.start()
+        elif b":" not in line or length is None:
+            junk += len(line)
+        else:
+            junk += len(line) if len(line) > 1000 else 0  # another header, e.g. Content-Type
+        if junk > _MAX_JUNK_BYTES:
+            raise BadStream("it writes what is no JSON-RPC")
+
+
+def _as_it_is(value: dict[str, Any]) -> dict[str, Any]:
+    return value
+
+
+async def _line(stream: asyncio.StreamReader) -> bytes:
+    try:
+        line = await stream.readline()
+    except ValueError:  # asyncio: longer than its buffer
+        raise BadStream("it wrote a line without end") from None
+    if len(line) > MAX_LINE_BYTES:
+        raise BadStream(f"it wrote a line of {len(line)} bytes")
+    return line
+
+
+async def _exactly(stream: asyncio.StreamReader, size: int) -> bytes:
+    if size <= 1 << 16:
+        return await stream.readexactly(size)
+    # Piece by piece: asyncio would hold all of it back until it fits its buffer, and copy it several times.
+    parts: list[bytes] = []
+    while size:
+        part = await stream.read(min(size, 1 << 18))
+        if not part:
+            raise asyncio.IncompleteReadError(b"", size)
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+async def _parse(body: bytes) -> dict[str, Any] | BadMessage:
+    try:
+        if len(body) > _THREAD_BYTES:
+            # With a hook in Python: the parser in C would keep the interpreter's lock, and so the event loop, until
+            # it has read everything.
+            value: object = await asyncio.to_thread(json.loads, body, object_hook=_as_it_is)
+        else:
+            value = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        return BadMessage(f"{error or type(error).__name__}")
+    if not isinstance(value, dict):
+        return BadMessage("not an object")
+    return value  # pyright: ignore[reportUnknownVariableType]  # JSON
+
+
+class MethodNotFound(Exception):
+    """The server asked for something that this client does not do."""
+
+
+class ServerGone(Exception):
+    """The server's process has ended, or it stopped speaking JSON-RPC."""
+
+
+class ServerError(Exception):
+    """The server refused a request. ``code`` is JSON-RPC's or LSP's, ``data`` the server's own (JSON)."""
+
+    def __init__(self, message: str, code: int = 0, data: object = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+
+    @classmethod
+    def from_wire(cls, error: object) -> ServerError:
+        """From the ``error`` member of a response, which may be anything."""
+        body: Mapping[str, Any] = mapping(error)
+        code = body.get("code")
+        return cls(str(body.get("message", error)), code if isinstance(code, int) else 0, body.get("data"))

@@ -1,0 +1,296 @@
+"""The process of a language server, of which nothing stays: not after it ended, and not after the daemon was killed.
+
+On POSIX it runs beneath a warden (``supervised_process``), which also ends what the server starts, and everything
+when the daemon is gone (``kill -9`` included). Servers are asked to watch ``processId`` and the
+end of their stdin too, but wrappers, and servers that hang, do neither. Elsewhere (Windows) it is an own process tree.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from asyncio.subprocess import SubprocessStreamProtocol
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from tools.text.truncate import tail
+
+if TYPE_CHECKING:
+    from tools.process.supervised_process import Warded
+from collections import deque
+
+from tools.text.truncate import head
+
+_MAX_UNREAD_BYTES = 1 << 18
+"""Half of what is read ahead of a server that writes faster than its messages are handled."""
+_STDERR_BYTES = 8_000
+
+
+class ServerProcess(Protocol):
+    """A running server."""
+
+    @property
+    def stdout(self) -> asyncio.StreamReader:
+        """What it writes."""
+        ...
+
+    @property
+    def exited(self) -> asyncio.Event:
+        """The server itself has ended; its children perhaps not yet."""
+        ...
+
+    @property
+    def pid(self) -> int:
+        """Process id, which is also that of its group (and on POSIX of its session)."""
+        ...
+
+    @property
+    def exit_code(self) -> int | None:
+        """Negative: the signal that ended it."""
+        ...
+
+    @property
+    def stderr_tail(self) -> str:
+        """The end of what it wrote to stderr."""
+        ...
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that it has not read yet, beyond what its pipe holds."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Send to its stdin. Waits for nothing; nothing happens when it has closed it."""
+        ...
+
+    async def end(self, grace_s: float) -> None:
+        """TERM, after ``grace_s`` KILL, to all that belongs to it. Never raises; returns when nothing runs any more."""
+        ...
+
+
+async def start_server(
+    argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str], grace_s: float
+) -> ServerProcess:
+    """Start a server; ``grace_s`` as in ``end``. Raises OSError when it cannot be executed."""
+    if sys.platform == "win32":
+        return await _OwnProcess.start(argv, cwd, environment)
+    return await _WardedProcess.start(argv, cwd, environment, grace_s)
+
+
+async def ended(process: ServerProcess, seconds: float) -> bool:
+    """Wait at most ``seconds`` for the end of the server itself."""
+    try:
+        await asyncio.wait_for(process.exited.wait(), seconds)
+    except TimeoutError:
+        return False
+    return True
+
+
+class _Tail:
+    """The last bytes of something long."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def add(self, data: bytes) -> None:
+        self._data += data[-_STDERR_BYTES:]
+        del self._data[:-_STDERR_BYTES]
+
+    @property
+    def text(self) -> str:
+        return tail(self._data.decode("utf-8", errors="replace").strip(), 2000)
+
+
+class _WardedProcess:
+    """Implements ServerProcess beneath a warden."""
+
+    def __init__(self) -> None:
+        self.stdout = asyncio.StreamReader(limit=_MAX_UNREAD_BYTES)
+        # What a StreamReader uses of a transport is to hold it back.
+        self.stdout.set_transport(cast("Any", self))
+        self._stderr = _Tail()
+        self._program: Warded | None = None
+
+    @classmethod
+    async def start(
+        cls, argv: Sequence[str], cwd: Path, environment: Mapping[str, str], grace_s: float
+    ) -> _WardedProcess:
+        from tools.process import supervised_process
+
+        process = cls()
+        process._program = await supervised_process.start(
+            argv,
+            cwd=cwd,
+            env=environment,
+            on_output=process._on_output,
+            on_closed=process._on_closed,
+            merge_stderr=False,
+            grace_s=grace_s,
+            with_stdin=True,
+        )
+        return process
+
+    @property
+    def _running(self) -> Warded:
+        assert self._program is not None, "made by start()"
+        return self._program
+
+    @property
+    def pid(self) -> int:
+        return self._running.family.session
+
+    @property
+    def exited(self) -> asyncio.Event:
+        return self._running.exited
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._running.exit_code
+
+    @property
+    def stderr_tail(self) -> str:
+        return self._stderr.text
+
+    @property
+    def unsent(self) -> int:
+        stdin = self._running.stdin
+        return stdin.get_write_buffer_size() if stdin is not None else 0
+
+    def write(self, data: bytes) -> None:
+        stdin = self._running.stdin
+        if stdin is not None and not stdin.is_closing():
+            stdin.write(data)
+
+    async def end(self, grace_s: float) -> None:
+        await self._running.stop(grace_s)
+
+    def pause_reading(self) -> None:
+        if self._program is not None:
+            self._program.pause(1)
+
+    def resume_reading(self) -> None:
+        if self._program is not None:
+            self._program.resume(1)
+
+    def _on_output(self, fd: int, data: bytes) -> None:
+        if fd == 2:
+            self._stderr.add(data)
+        else:
+            self.stdout.feed_data(data)
+
+    def _on_closed(self, fd: int) -> None:
+        if fd == 1:
+            self.stdout.feed_eof()
+
+
+class _Pipes(SubprocessStreamProtocol):
+    """The pipes to a server, and a sign when its process ends.
+
+    asyncio's own ``Process.wait()`` also waits for the end of its output, which a child of the server may
+    hold open for ever.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(limit=_MAX_UNREAD_BYTES, loop=loop)
+        self.exited = asyncio.Event()
+
+    def process_exited(self) -> None:
+        super().process_exited()
+        self.exited.set()
+
+
+class _OwnProcess:
+    """Implements ServerProcess where there are no wardens."""
+
+    def __init__(self, transport: asyncio.SubprocessTransport, pipes: _Pipes) -> None:
+        assert pipes.stdin is not None and pipes.stdout is not None and pipes.stderr is not None
+        self.stdout = pipes.stdout
+        self.exited = pipes.exited
+        self._stdin = pipes.stdin
+        self._transport = transport
+        self._stderr = _Tail()
+        self._draining = asyncio.create_task(self._drain(pipes.stderr))
+
+    @classmethod
+    async def start(cls, argv: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> _OwnProcess:
+        loop = asyncio.get_running_loop()
+        transport, pipes = await loop.subprocess_exec(
+            lambda: _Pipes(loop),
+            *argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env=dict(environment),
+        )
+        return cls(transport, pipes)
+
+    @property
+    def pid(self) -> int:
+        return self._transport.get_pid()
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._transport.get_returncode()
+
+    @property
+    def stderr_tail(self) -> str:
+        return self._stderr.text
+
+    @property
+    def unsent(self) -> int:
+        return self._stdin.transport.get_write_buffer_size()
+
+    def write(self, data: bytes) -> None:
+        if not self._stdin.is_closing():
+            self._stdin.write(data)
+
+    async def end(self, grace_s: float) -> None:
+        await asyncio.to_thread(self._kill_tree, force=False)
+        if not await ended(self, grace_s):
+            await asyncio.to_thread(self._kill_tree, force=True)
+            await ended(self, grace_s)
+        self._transport.close()
+        self._draining.cancel()
+        await asyncio.wait({self._draining})
+
+    def _kill_tree(self, *, force: bool) -> None:
+        subprocess.run(
+            ["taskkill", "/T", *(["/F"] if force else []), "/PID", str(self.pid)],
+            capture_output=True,
+            check=False,
+        )
+
+    async def _drain(self, stream: asyncio.StreamReader) -> None:
+        try:
+            while chunk := await stream.read(4096):
+                self._stderr.add(chunk)
+        except (OSError, ValueError):
+            return  # It is at its end: what was kept is all there is.
+
+
+_MAX_LINES = 200
+_MAX_CHARACTERS = 500
+_KINDS = {1: "error", 2: "warning", 3: "info", 4: "log", 5: "debug"}
+
+
+class ServerLog:
+    """A bounded log. Taking something in costs next to nothing, however much a server says."""
+
+    def __init__(self) -> None:
+        self._entries: deque[tuple[str, str]] = deque(maxlen=_MAX_LINES)
+
+    def add(self, params: Mapping[str, Any]) -> None:
+        """The params of such a notification."""
+        message, kind = params.get("message"), params.get("type")
+        if isinstance(message, str):
+            name = _KINDS.get(kind, "log") if isinstance(kind, int) else "log"
+            self._entries.append((name, head(message, _MAX_CHARACTERS)))
+
+    def lines(self) -> list[str]:
+        """The latest messages, oldest first, as ``error: …``; what looks like a secret is taken out."""
+        from tools.redaction.redactor import SECRETS
+
+        return [f"{kind}: {SECRETS.text(text)}" for kind, text in self._entries]

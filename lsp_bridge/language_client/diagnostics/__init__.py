@@ -1,0 +1,1 @@
+"""Diagnostics of a change, judged over all language servers."""

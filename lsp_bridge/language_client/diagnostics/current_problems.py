@@ -1,0 +1,173 @@
+"""All problems that there are now in some files: opened at their servers, asked in parallel, one deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lsp_bridge.language_client.connection.framing import ServerError, ServerGone
+from lsp_bridge.language_client.diagnostics.merging import in_order, without_doubles
+from lsp_bridge.language_client.diagnostics.verdict import Raw
+from lsp_bridge.language_client.pool.server_pool import LanguageServers
+from lsp_bridge.language_client.server.language_server import LanguageServer
+from lsp_bridge.language_client.text.positions import lines_of
+from lsp_bridge.language_client.text.problems import severe, to_problems
+from tools.json_access import array, mapping
+from tools.language import CurrentProblems, Problem, Severity
+
+_log = logging.getLogger("goalwright.lsp_client")
+
+MAX_FILES = 50
+"""Of those asked about, at a server that must be shown each file."""
+_AT_ONCE = 30
+"""Files open at a server for this at the same time; below the number at which it closes older ones."""
+_WORTH_A_WORKSPACE_PULL = 8
+
+Read = Callable[[Path], Awaitable[str | None]]
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What one server said."""
+
+    server: LanguageServer
+    complete: bool = True
+    answers: dict[Path, Raw] = field(default_factory=dict[Path, "Raw"])
+    skipped: set[Path] = field(default_factory=set[Path])
+    """Files that it was not asked about, because they are too many."""
+
+
+async def survey(
+    servers: LanguageServers, read: Read, paths: Sequence[Path], least: Severity
+) -> CurrentProblems:
+    """The problems in these files at least as severe as ``least``."""
+    started = asyncio.get_running_loop().time()
+    files = list(dict.fromkeys(paths))
+    watched: dict[LanguageServer, list[Path]] = {}
+    unwatched: list[Path] = []
+    silent: list[str] = []
+    for number, path in enumerate(files):
+        if number % _AT_ONCE == 0:
+            await asyncio.sleep(0)  # looking for a server takes a moment
+        lookup = servers.for_path(path)
+        silent += lookup.resting
+        for server in lookup.servers:
+            watched.setdefault(server, []).append(path)
+        if not lookup.servers and not lookup.resting:
+            unwatched.append(path)
+    heard = await asyncio.gather(
+        *(_ask_safely(server, read, mine, started) for server, mine in watched.items())
+    )
+
+    problems: list[Problem] = []
+    order = {path: number for number, path in enumerate(files)}
+    for one in heard:
+        if not one.complete:
+            silent.append(one.server.name)
+        for path in sorted(one.answers, key=order.__getitem__):
+            if shown := severe(one.answers[path], least):
+                text = await read(path) or ""
+                problems += await asyncio.to_thread(lambda: to_problems(path, shown, lines_of(text)))  # noqa: B023  # awaited at once
+    skipped = set[Path]().union(*(one.skipped for one in heard))
+    looked_at = {path for one in heard for path in watched[one.server] if path not in one.skipped}
+    missing = tuple(dict.fromkeys(silent))
+    return CurrentProblems(
+        await asyncio.to_thread(lambda: in_order(without_doubles(problems))),
+        tuple(name for name in dict.fromkeys(one.server.name for one in heard) if name not in missing),
+        missing,
+        tuple(unwatched),
+        len(skipped - looked_at),
+    )
+
+
+async def _ask_safely(server: LanguageServer, read: Read, files: Sequence[Path], started: float) -> _Heard:
+    """What nobody can make sense of is one server's silence, not everybody's."""
+    try:
+        return await _ask(server, read, files, started)
+    except Exception:
+        _log.exception("%s could not be asked", server.name)
+        return _Heard(server, complete=False)
+
+
+async def _ask(server: LanguageServer, read: Read, files: Sequence[Path], started: float) -> _Heard:
+    now = asyncio.get_running_loop().time
+    heard = _Heard(server)
+    if not await server.ready(started + server.deadline_s()):
+        heard.complete = False
+        return heard
+    at_once = len(files) >= _WORTH_A_WORKSPACE_PULL and _offers_workspace(server)
+    if at_once and await _pull_workspace(heard, read, files, started + server.deadline_s() - now()):
+        return heard
+    heard.skipped = set(files[MAX_FILES:])
+    for first in range(0, min(len(files), MAX_FILES), _AT_ONCE):
+        texts = {path: await read(path) for path in files[first : min(first + _AT_ONCE, MAX_FILES)]}
+        versions = {path: server.sync(path, text) for path, text in texts.items() if text is not None}
+        pulled = await asyncio.gather(
+            *(
+                _pull(heard, path, started + server.deadline_s() - now())
+                for path in versions
+                if server.pulls(path)
+            )
+        )
+        rest = {path: version for path, version in versions.items() if path not in pulled}
+        answered = await server.answered(rest, started + server.deadline_s())
+        for path in (path for path in rest if path in answered):
+            heard.answers[path] = server.answers.known(path, rest[path]) or ()
+        if len(answered) < len(rest):
+            heard.complete = False
+        if now() >= started + server.deadline_s():
+            # Too late for more of them.
+            heard.skipped.update(files[first + _AT_ONCE :])
+            heard.complete = heard.complete and not files[first + _AT_ONCE : MAX_FILES]
+            break
+    return heard
+
+
+async def _pull(heard: _Heard, path: Path, timeout_s: float) -> Path | None:
+    """Ask about one open file, whatever was said before: files that it depends on may have changed. None: no answer."""
+    params = {"textDocument": {"uri": path.as_uri()}}
+    try:
+        report = mapping(await heard.server.request("textDocument/diagnostic", params, max(0.05, timeout_s)))
+    except (ServerError, ServerGone, TimeoutError):
+        return None
+    if not isinstance(report.get("items"), list):
+        return None
+    # A server that is pulled may push some of its problems all the same.
+    pushed = heard.server.answers.known(path) or ()
+    own = severe(report["items"], "hint")
+    seen = {repr(item) for item in own}
+    heard.answers[path] = own + tuple(
+        item for item in pushed if repr(item) not in seen and _is_pushed(item, own)
+    )
+    return path
+
+
+def _is_pushed(item: Mapping[str, Any], pulled: Raw) -> bool:
+    """Whether a known item is none of an older pull: those of a source that the pull speaks for are left out."""
+    return not any(item.get("source") == other.get("source") for other in pulled)
+
+
+def _offers_workspace(server: LanguageServer) -> bool:
+    return mapping(server.capabilities.get("diagnosticProvider")).get("workspaceDiagnostics") is True
+
+
+async def _pull_workspace(heard: _Heard, read: Read, files: Sequence[Path], timeout_s: float) -> bool:
+    """Ask about all files at once. False when it does not answer that."""
+    server = heard.server
+    for path in files:
+        if path in server.answers.documents and (text := await read(path)) is not None:
+            server.sync(path, text)
+    try:
+        result = await server.request("workspace/diagnostic", {"previousResultIds": []}, max(0.05, timeout_s))
+    except (ServerError, ServerGone, TimeoutError):
+        return False
+    wanted = set(files)
+    for report in map(mapping, array(mapping(result).get("items"))):
+        path = server.path_of(report.get("uri"))
+        if path in wanted and isinstance(report.get("items"), list):
+            heard.answers[path] = severe(report["items"], "hint")
+    return True

@@ -1,0 +1,135 @@
+"""What of a server's answer is news: the texts and problems before a change against those after it.
+
+Long lists and texts are compared in a thread, because the event loop must stay free.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from lsp_bridge.language_client.diagnostics.diagnostics_diff import map_lines, new_problems
+from lsp_bridge.language_client.diagnostics.merging import by_weight, without_doubles
+from lsp_bridge.language_client.server.language_server import LanguageServer
+from lsp_bridge.language_client.text.positions import lines_of
+from lsp_bridge.language_client.text.problems import RawDiagnostic, severe, to_problems
+from tools.language import Problem, Severity
+
+Raw = tuple[RawDiagnostic, ...]
+
+MAX_PROBLEMS_A_FILE = 20
+MAX_OTHER_FILES = 5
+_MAX_OTHERS_LOOKED_AT = 500
+_MAX_COMPARED = 200
+"""Problems of one file, the worst ones, that are looked through for those that several servers report."""
+_MANY_PROBLEMS = 300
+_MUCH_TEXT = 200_000
+"""Characters; beyond these two the comparison is done in a thread."""
+
+_MadeT = TypeVar("_MadeT")
+
+
+async def news(
+    path: Path, before: str | None, after: str, known: Raw | None, raw: Raw, least: Severity
+) -> list[Problem]:
+    """The problems of ``raw`` (about ``after``) that ``known`` (about ``before``) does not account for.
+
+    Without ``known`` all of them; only those at least as severe as ``least``.
+    """
+
+    def compare() -> list[Problem]:
+        current = severe(raw, least)
+        if not current:
+            return []
+        old = None if known is None or before is None else to_problems(path, known, lines_of(before))
+        return new_problems(before, after, old, to_problems(path, current, lines_of(after)))
+
+    return await _aside(compare, len(raw), after)
+
+
+async def on_new_lines(path: Path, before: str, after: str, raw: Raw, least: Severity) -> list[Problem]:
+    """The problems of ``raw`` on lines that the change brought: news even when nothing is known from before."""
+
+    def compare() -> list[Problem]:
+        old = [line.strip() for line in lines_of(before)]
+        lines = lines_of(after)
+        kept = set(map_lines(old, [line.strip() for line in lines]).values())
+        return [p for p in to_problems(path, severe(raw, least), lines) if p.line - 1 not in kept]
+
+    return await _aside(compare, len(raw), after)
+
+
+async def newly_broken(
+    server: LanguageServer,
+    mark: int,
+    before: Mapping[Path, Raw],
+    *,
+    passed_over: Collection[Path],
+    within: Path,
+    least: Severity,
+    after: Mapping[Path, Raw] | None = None,
+) -> list[Problem]:
+    """New problems of files that did not change, among what ``server`` said after ``mark``.
+
+    ``before`` is what was known of all files at ``mark``, ``after`` at the end of the time that is looked at (None:
+    now). Files ``within`` the workspace only.
+    """
+    answers = server.answers
+    broken: list[Problem] = []
+    with_errors: set[Path] = set()
+    for path in answers.said_after(mark)[:_MAX_OTHERS_LOOKED_AT]:
+        document = answers.documents.get(path)
+        raw = answers.known(path) if after is None else after.get(path)
+        if not raw or path in passed_over or within not in path.parents:
+            continue
+        if document is not None and (path not in before or document.version > mark):
+            # Just opened, or an undo or a user changed it: its problems are news to us, but not by this change.
+            continue
+        text = document.text if document is not None else ""
+        found = await news(path, text, text, before.get(path, ()), raw, least)
+        broken += found
+        if any(problem.severity == "error" for problem in found):
+            with_errors.add(path)
+        if len(with_errors) == MAX_OTHER_FILES:
+            break
+    return broken
+
+
+def bounded(problems: Sequence[Problem], changed: Collection[Path]) -> tuple[tuple[Problem, ...], int]:
+    """What of ``problems`` is told, and how many errors are not: nothing twice, not more than a model can use.
+
+    The changed files come first, then the other files, those with errors before those with warnings.
+    """
+    files: dict[Path, list[Problem]] = {path: [] for path in changed}
+    for problem in dict.fromkeys(problems):
+        files.setdefault(problem.path, []).append(problem)
+    errors = 0
+    told: list[Problem] = []
+    for found in files.values():
+        found.sort(key=by_weight)
+    others = [path for path, found in files.items() if found and path not in changed]
+    others.sort(key=lambda path: by_weight(files[path][0])[0])
+    shown = {*changed, *others[:MAX_OTHER_FILES]}
+    for path in [*changed, *others]:
+        # Comparing costs: what a flood brings beyond what can be told anyway is only counted.
+        found, rest = files[path][:_MAX_COMPARED], files[path][_MAX_COMPARED:]
+        once = without_doubles(found) if path in shown else tuple(found)
+        ordered = sorted(once, key=by_weight)
+        kept = ordered[:MAX_PROBLEMS_A_FILE] if path in shown else []
+        told += kept
+        errors += sum(problem.severity == "error" for problem in (*ordered[len(kept) :], *rest))
+    return tuple(told), errors
+
+
+async def bounded_aside(
+    problems: Sequence[Problem], changed: Collection[Path]
+) -> tuple[tuple[Problem, ...], int]:
+    """What ``bounded`` gives; many problems are gone through in a thread."""
+    return await _aside(lambda: bounded(problems, changed), len(problems), "")
+
+
+async def _aside(work: Callable[[], _MadeT], problems: int, text: str) -> _MadeT:
+    small = problems <= _MANY_PROBLEMS and len(text) <= _MUCH_TEXT
+    return work() if small else await asyncio.to_thread(work)

@@ -1,0 +1,132 @@
+"""Language services: of the working copies of branches, and a navigation that is imported when it is first asked.
+
+Made at the composition root and handed to the daemon as ``daemon.files.eyes.OpenEyes``. No editor looks at a copy, so
+its files are what is on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lsp_bridge.language_client.pool.server_choice import Chooser, ServerChoice
+from lsp_bridge.language_client.pool.slots import Room
+
+if TYPE_CHECKING:
+    from lsp_bridge.language_client.diagnostics.service import ServerDiagnostics
+    from lsp_bridge.language_client.pool.server_pool import LanguageServers
+    from tools.language import Navigation
+from tools.language import DefinitionKind, Navigation, Places, Position, RenamedText, Symbols
+
+MAX_ALIVE = 6
+"""Servers of all copies together, beside those of the workspace."""
+
+
+class CopyEyes:
+    """Eyes of one copy: implements ``daemon.files.eyes.RootEyes``."""
+
+    def __init__(self, servers: LanguageServers, closed: Callable[[CopyEyes], None]) -> None:
+        from lsp_bridge.language_client.diagnostics.service import ServerDiagnostics
+
+        def navigation() -> Navigation:
+            from lsp_bridge.language_client.navigation.server_navigation import ServerNavigation
+
+            return ServerNavigation(servers)
+
+        self.servers = servers
+        self.diagnostics: ServerDiagnostics = ServerDiagnostics(servers)
+        self.navigation: Navigation = LazyNavigation(navigation)
+        self._closed = closed
+        self._closing: asyncio.Task[None] | None = None
+
+    async def close(self) -> None:
+        """See RootEyes."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        # Whoever is canceled while waiting must not leave a process behind.
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        try:
+            await self.diagnostics.close()
+        finally:
+            self._closed(self)
+
+
+class BranchEyes:
+    """See the module. Made and used on one event loop; costs nothing before a copy is opened."""
+
+    def __init__(
+        self,
+        workspace: Path,
+        *,
+        choose: Chooser | None = None,
+        max_alive: int = MAX_ALIVE,
+        logger: logging.Logger | None = None,
+    ) -> None:
+        """``workspace``: the one that is copied, absolute and resolved. ``choose``: as for its own servers; without
+        it there are none. Of all servers in copies at most ``max_alive`` run at once, the least recently used one
+        makes place."""
+        self._workspace = workspace
+        none = ServerChoice()
+        self._choose: Chooser = choose or (lambda: none)
+        self._room = Room(max_alive)
+        self._log = logger
+        self._open: set[CopyEyes] = set()
+
+    def open(self, root: Path) -> CopyEyes:
+        """Eyes for the copy at ``root`` (absolute, resolved). No server runs before something in it is looked at."""
+        from lsp_bridge.language_client.pool.server_pool import LanguageServers
+
+        servers = LanguageServers(
+            root, choose=self._choose, origin=self._workspace, room=self._room, logger=self._log
+        )
+        eyes = CopyEyes(servers, self._open.discard)
+        self._open.add(eyes)
+        return eyes
+
+    async def close(self) -> None:
+        """Close all; returns when no process is left."""
+        await asyncio.gather(*(eyes.close() for eyes in tuple(self._open)))
+
+
+class LazyNavigation:
+    """See tools.language.Navigation. ``make`` runs in a thread, because it imports; it touches no event loop."""
+
+    def __init__(self, make: Callable[[], Navigation]) -> None:
+        self._make = make
+        self._made: Navigation | None = None
+
+    async def definition(self, at: Position, kind: DefinitionKind = "definition") -> Places:
+        """See the port."""
+        return await (await self._real()).definition(at, kind)
+
+    async def references(self, at: Position) -> Places:
+        """See the port."""
+        return await (await self._real()).references(at)
+
+    async def outline(self, path: Path) -> Symbols:
+        """See the port."""
+        return await (await self._real()).outline(path)
+
+    async def find(self, query: str, near: Path | None = None) -> Symbols:
+        """See the port."""
+        return await (await self._real()).find(query, near)
+
+    async def hover(self, at: Position) -> str:
+        """See the port."""
+        return await (await self._real()).hover(at)
+
+    async def rename(self, at: Position, new_name: str) -> tuple[RenamedText, ...]:
+        """See the port."""
+        return await (await self._real()).rename(at, new_name)
+
+    async def _real(self) -> Navigation:
+        if self._made is None:
+            made = await asyncio.to_thread(self._make)
+            # Two may have asked at once: one is kept.
+            self._made = self._made or made
+        return self._made

@@ -1,0 +1,101 @@
+"""Places that a server named, as the tools know them: real paths, characters, and the line that stands there.
+
+All functions here read files, so they block: call them in a thread.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from lsp_bridge.language_client.navigation.wire_places import WirePlace, WireRange, WireSymbol
+from lsp_bridge.language_client.text.positions import MAX_SOURCE_BYTES, PositionEncoding, TextIndex
+from tools.language import CodePlace, CodeSymbol
+from tools.text.truncate import head
+
+_MAX_FILES_READ = 200
+"""Files of one answer whose lines are shown; nobody reads more."""
+_MAX_TEXT = 400
+
+
+def real_paths(files: Iterable[str]) -> dict[str, Path]:
+    """The real path of each file that a server named: that is what rules judge. Unusable names are left out."""
+    found: dict[str, Path] = {}
+    for file in files:
+        if file in found:
+            continue
+        try:
+            found[file] = Path(os.path.realpath(file))
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+def load(path: Path) -> str | None:
+    """The text of a file on disk as servers read it; None: no file, unreadable or too large."""
+    try:
+        if not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
+            return None
+        return path.read_bytes().decode("utf-8", errors="replace").removeprefix("\ufeff")
+    except (OSError, ValueError):
+        return None
+
+
+class Texts:
+    """The lines of files: ``known`` (what an editor or the server holds) before what is on disk."""
+
+    def __init__(self, known: Mapping[Path, str], encoding: PositionEncoding) -> None:
+        self._known = known
+        self._encoding: PositionEncoding = encoding
+        self._indexes: dict[Path, TextIndex | None] = {}
+
+    def place(self, path: Path, span: WireRange) -> CodePlace | None:
+        """A range as a place; None when the file is known and has no such line."""
+        index = self._index(path)
+        (first, start), (last, end) = span
+        if index is None:
+            return CodePlace(path, first + 1, start + 1, last + 1, end + 1)
+        if first >= index.count:
+            return None
+        line = index.line(first)
+        return CodePlace(
+            path,
+            first + 1,
+            index.column(first, start, self._encoding) + 1,
+            last + 1,
+            index.column(last, end, self._encoding) + 1,
+            head(line.strip(), _MAX_TEXT),
+        )
+
+    def _index(self, path: Path) -> TextIndex | None:
+        if path not in self._indexes:
+            text = self._known.get(path)
+            if text is None and len(self._indexes) < _MAX_FILES_READ:
+                text = load(path)
+            self._indexes[path] = None if text is None else TextIndex(text)
+        return self._indexes[path]
+
+
+def code_places(items: Sequence[WirePlace], real: Mapping[str, Path], texts: Texts) -> list[CodePlace]:
+    """Places of an answer, each once, in the server's order."""
+    found: dict[CodePlace, None] = {}
+    for item in items:
+        path = real.get(item.file)
+        place = None if path is None else texts.place(path, item.range)
+        if place is not None:
+            found[place] = None
+    return list(found)
+
+
+def code_symbols(
+    items: Sequence[WireSymbol], real: Mapping[str, Path], texts: Texts, asked: Path | None = None
+) -> list[CodeSymbol]:
+    """Symbols of an answer, each once; those without a file are of ``asked``."""
+    found: dict[CodeSymbol, None] = {}
+    for item in items:
+        path = real.get(item.file) if item.file else asked
+        place = None if path is None else texts.place(path, item.range)
+        if place is not None:
+            found[CodeSymbol(item.name, item.kind, place, item.container)] = None
+    return list(found)

@@ -1,0 +1,251 @@
+"""Where things are defined and used, as the language servers know it: implements the Navigation port of the tools.
+
+Before a server is asked it is told the text as the person sees it (an unsaved buffer before the file), and when its
+answer leads to other files that it knows in an older state, it is told those and asked again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lsp_bridge.language_client.navigation import locations, wire_places
+from lsp_bridge.language_client.navigation.renaming import rename_with
+from lsp_bridge.language_client.navigation.server_requests import (
+    Asking,
+    AskingTiming,
+    FirstAnswer,
+    ServerQuestion,
+)
+from lsp_bridge.language_client.navigation.wire_places import WirePlace, WireSymbol
+from lsp_bridge.language_client.pool.server_pool import LanguageServers
+from lsp_bridge.language_client.server.language_server import LanguageServer
+from lsp_bridge.language_client.text.positions import TextIndex, TextOf, no_buffers, read_source
+from tools.language import (
+    CodePlace,
+    CodeSymbol,
+    DefinitionKind,
+    Places,
+    Position,
+    RenamedText,
+    Symbols,
+    ToolError,
+)
+
+T = TypeVar("T")
+
+_MAX_UNSAVED = 20
+"""Files with unsaved changes that a server is told before it is asked."""
+_MAX_REFRESHED = 60
+"""Files of an answer that are looked at for a newer text."""
+_DEFINITIONS: Mapping[DefinitionKind, tuple[str, str, str]] = {
+    "definition": ("definitionProvider", "textDocument/definition", "going to definitions"),
+    "declaration": ("declarationProvider", "textDocument/declaration", "going to declarations"),
+    "type_definition": (
+        "typeDefinitionProvider",
+        "textDocument/typeDefinition",
+        "going to type definitions",
+    ),
+    "implementation": (
+        "implementationProvider",
+        "textDocument/implementation",
+        "finding implementations",
+    ),
+}
+
+
+class ServerNavigation:
+    """The Navigation port on the language servers of a workspace."""
+
+    def __init__(
+        self,
+        servers: LanguageServers,
+        unsaved_text: TextOf = no_buffers,
+        unsaved_paths: Callable[[], Sequence[Path]] = tuple,
+        *,
+        timing: AskingTiming | None = None,
+    ) -> None:
+        """``unsaved_text``: of a file that has unsaved changes in an editor; ``unsaved_paths``: those files."""
+        self._servers = servers
+        self._unsaved_text = unsaved_text
+        self._unsaved_paths = unsaved_paths
+        self._asking = Asking(servers, timing)
+
+    async def definition(self, at: Position, kind: DefinitionKind = "definition") -> Places:
+        """See the port."""
+        provider, method, what = _DEFINITIONS[kind]
+        return await self._places(at, provider, method, what)
+
+    async def references(self, at: Position) -> Places:
+        """See the port."""
+        method = "textDocument/references"
+        return await self._places(
+            at, "referencesProvider", method, "finding references", context={"includeDeclaration": True}
+        )
+
+    async def outline(self, path: Path) -> Symbols:
+        """See the port."""
+        text = await self._text(path)
+
+        async def ask(server: LanguageServer, timeout_s: float) -> list[CodeSymbol]:
+            server.sync(path, text)
+            params = {"textDocument": {"uri": path.as_uri()}}
+            raw = await self._asking.request(server, "textDocument/documentSymbol", params, timeout_s)
+            return await self._symbols(server, raw, path)
+
+        answer = await self._asking.first(
+            path, ServerQuestion("documentSymbolProvider", "listing the symbols of a file", ask, _is_empty)
+        )
+        return Symbols(tuple(answer.value), (answer.server,), answer.silent)
+
+    async def find(self, query: str, near: Path | None = None) -> Symbols:
+        """See the port. Without ``near`` the servers that run are asked; none is started."""
+        text = None if near is None else await self._text(near)
+
+        async def ask(server: LanguageServer, timeout_s: float) -> list[CodeSymbol]:
+            if near is not None and text is not None:
+                # Some servers have no project before a file of it is open.
+                server.sync(near, text)
+            self._tell_unsaved(server)
+            raw = await self._asking.request(server, "workspace/symbol", {"query": query}, timeout_s)
+            return await self._symbols(server, raw, None)
+
+        question = ServerQuestion("workspaceSymbolProvider", "finding symbols by name", ask, _is_empty)
+        answers: list[FirstAnswer[list[CodeSymbol]]]
+        if near is not None:
+            answers = [await self._asking.first(near, question)]
+        else:
+            answers = await self._asking.every(question)
+            if not answers:
+                raise ToolError("No language server runs yet: name a file of the language meant in path.")
+        items = dict.fromkeys(symbol for answer in answers for symbol in answer.value)
+        return Symbols(tuple(items), tuple(answer.server for answer in answers), answers[0].silent)
+
+    async def hover(self, at: Position) -> str:
+        """See the port."""
+
+        async def ask(server: LanguageServer, timeout_s: float) -> str:
+            params = self._at(server, at, text)
+            raw = await self._asking.request(server, "textDocument/hover", params, timeout_s)
+            return wire_places.hover_text(raw)
+
+        text = await self._text(at.path)
+        question = ServerQuestion(
+            "hoverProvider", "telling types and documentation", ask, lambda said: not said
+        )
+        return (await self._asking.first(at.path, question)).value
+
+    async def rename(self, at: Position, new_name: str) -> tuple[RenamedText, ...]:
+        """See the port."""
+        text = await self._text(at.path)
+
+        async def ask(server: LanguageServer, timeout_s: float) -> tuple[RenamedText, ...]:
+            params = self._at(server, at, text)
+            return await rename_with(self, server, params, new_name, timeout_s)
+
+        question = ServerQuestion("renameProvider", "renaming", ask, lambda files: not files)
+        return (await self._asking.first(at.path, question)).value
+
+    # ---- what renaming uses, too
+
+    async def ask(
+        self, server: LanguageServer, method: str, params: Mapping[str, Any], timeout_s: float
+    ) -> object:
+        """One request to one server. Raises ServerError, ServerGone, TimeoutError."""
+        return await self._asking.request(server, method, params, timeout_s)
+
+    async def refresh(self, server: LanguageServer, paths: Collection[Path]) -> bool:
+        """Tell ``server`` the texts that it knows in an older state. Returns whether there were any."""
+        old = False
+        for path in list(paths)[:_MAX_REFRESHED]:
+            document, text = server.answers.documents.get(path), self._unsaved(path)
+            if document is not None and text is None:
+                text = await read_source(path)
+            if text is None or (document is not None and document.text == text):
+                continue
+            if _looks_after(server, path):
+                server.sync(path, text)
+                old = True
+        return old
+
+    def known(self, server: LanguageServer, paths: Collection[Path]) -> dict[Path, str]:
+        """The texts of files that are not simply those on disk: of editors, and those that the server was told."""
+        texts: dict[Path, str] = {}
+        for path in paths:
+            document = server.answers.documents.get(path)
+            text = self._unsaved(path) if document is None else document.text
+            if text is not None:
+                texts[path] = text
+        return texts
+
+    # ---- inside
+
+    def _unsaved(self, path: Path) -> str | None:
+        text = self._unsaved_text(path)
+        return None if text is None else text.removeprefix("\ufeff")
+
+    def _tell_unsaved(self, server: LanguageServer) -> None:
+        """What is new in editors may be where the answer is."""
+        for path in list(self._unsaved_paths())[:_MAX_UNSAVED]:
+            text = self._unsaved(path)
+            if text is not None and _looks_after(server, path):
+                server.sync(path, text)
+
+    async def _text(self, path: Path) -> str:
+        text = await read_source(path, self._unsaved_text)
+        if text is None:
+            raise ToolError(f"{path.name} cannot be shown to a language server: no such file, or too large.")
+        return text
+
+    def _at(self, server: LanguageServer, at: Position, text: str) -> dict[str, Any]:
+        self._tell_unsaved(server)
+        server.sync(at.path, text)
+        index, encoding = TextIndex(text), server.position_encoding
+        position = {"line": at.line - 1, "character": index.units(at.line - 1, at.column - 1, encoding)}
+        return {"textDocument": {"uri": at.path.as_uri()}, "position": position}
+
+    async def _places(self, at: Position, provider: str, method: str, what: str, **more: object) -> Places:
+        text = await self._text(at.path)
+
+        async def ask(server: LanguageServer, timeout_s: float) -> list[CodePlace]:
+            until = asyncio.get_running_loop().time() + timeout_s
+            real: dict[str, Path] = {}
+            items: Sequence[WirePlace] = ()
+            for _ in range(2):
+                left = until - asyncio.get_running_loop().time()
+                params = self._at(server, at, text) | more
+                raw = await self._asking.request(server, method, params, left)
+                items, real = await asyncio.to_thread(_read_places, raw)
+                if not await self.refresh(server, set(real.values())):
+                    break
+            texts = locations.Texts(self.known(server, set(real.values())), server.position_encoding)
+            return await asyncio.to_thread(locations.code_places, items, real, texts)
+
+        answer = await self._asking.first(at.path, ServerQuestion(provider, what, ask, _is_empty))
+        return Places(tuple(answer.value), (answer.server,), answer.silent)
+
+    async def _symbols(self, server: LanguageServer, raw: object, asked: Path | None) -> list[CodeSymbol]:
+        items, real = await asyncio.to_thread(_read_symbols, raw)
+        files = set(real.values()) if asked is None else {asked, *real.values()}
+        texts = locations.Texts(self.known(server, files), server.position_encoding)
+        return await asyncio.to_thread(locations.code_symbols, items, real, texts, asked)
+
+
+def _looks_after(server: LanguageServer, path: Path) -> bool:
+    return server.spec.language_of(path) is not None and server.root in path.parents
+
+
+def _read_places(raw: object) -> tuple[list[WirePlace], dict[str, Path]]:
+    items = wire_places.places(raw)
+    return items, locations.real_paths(item.file for item in items)
+
+
+def _read_symbols(raw: object) -> tuple[list[WireSymbol], dict[str, Path]]:
+    items = wire_places.symbols(raw)
+    return items, locations.real_paths(item.file for item in items if item.file)
+
+
+def _is_empty(items: Sequence[object]) -> bool:
+    return not items

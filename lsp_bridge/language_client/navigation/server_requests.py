@@ -1,0 +1,206 @@
+"""Asking the servers of a file one question: wait for those that start, and take the first real answer."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from lsp_bridge.language_client.connection.framing import ServerError, ServerGone
+from lsp_bridge.language_client.pool.server_pool import LanguageServers
+from lsp_bridge.language_client.server.language_server import LanguageServer
+from tools.language import NO_SERVER, ToolError
+from tools.text.truncate import head
+
+T = TypeVar("T")
+
+# LSP's ServerCancelled and ContentModified: ask again; and JSON-RPC's MethodNotFound.
+_ASK_AGAIN = (-32802, -32801)
+_NOT_FOUND = -32601
+_ASK_AGAIN_TIMES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class AskingTiming:
+    """Waits in seconds: for a server that has never answered a question (its start included), and for the others."""
+
+    cold_s: float = 10.0
+    warm_s: float = 5.0
+    again_s: float = 0.25
+    """Before a server is asked again that was busy with another version, or has just begun."""
+    begun_s: float = 2.0
+    """For so long, "nothing" is no answer of a server that has never answered before. Measured: basedpyright
+    finds nothing to rename in the first 100 ms or so, when it has not looked for the imported file yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerQuestion(Generic[T]):
+    """One question. ``ask`` does it with one server, within so many seconds; ``empty``: worth asking the next one."""
+
+    provider: str
+    """Name of the server capability, e.g. ``definitionProvider``."""
+    what: str
+    """What is asked for, in words: "does not support {what}"."""
+    ask: Callable[[LanguageServer, float], Awaitable[T]]
+    empty: Callable[[T], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstAnswer(Generic[T]):
+    """The first answer that is not empty, or an empty one when there is no other."""
+
+    value: T
+    server: str
+    silent: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Said(Generic[T]):
+    """What came of asking one server."""
+
+    value: tuple[T] | None = None
+    silent: str = ""
+    """Its name, when it has not told all."""
+    unable: str = ""
+    refused: str = ""
+
+
+@dataclass(slots=True)
+class _Failures:
+    silent: list[str] = field(default_factory=list[str])
+    unable: list[str] = field(default_factory=list[str])
+    refused: list[str] = field(default_factory=list[str])
+
+    def add(self, said: _Said[Any]) -> None:
+        self.silent += filter(None, [said.silent])
+        self.unable += filter(None, [said.unable])
+        self.refused += filter(None, [said.refused])
+
+
+def supports(server: LanguageServer, provider: str) -> bool:
+    """Whether a server that is ready announced a capability (``true`` or an object, also an empty one)."""
+    return server.capabilities.get(provider) not in (None, False)
+
+
+class Asking:
+    """Asks the language servers of a workspace."""
+
+    def __init__(self, servers: LanguageServers, timing: AskingTiming | None = None) -> None:
+        self._servers = servers
+        self._timing = timing or AskingTiming()
+        self._answered: weakref.WeakSet[LanguageServer] = weakref.WeakSet()
+
+    async def first(self, path: Path, question: ServerQuestion[T]) -> FirstAnswer[T]:
+        """Ask the servers of ``path``; the first in their order that knows something counts.
+
+        Raises ToolError when none answers.
+        """
+        lookup = self._servers.for_path(path)
+        if not lookup.servers:
+            if lookup.resting:
+                raise ToolError(
+                    f"{', '.join(lookup.resting)} crashed and will be started again in a moment. Use grep."
+                )
+            raise ToolError(NO_SERVER.format(name=path.name))
+        begun = asyncio.get_running_loop().time()
+        failures, nothing = _Failures(list(lookup.resting)), list[FirstAnswer[T]]()
+        # All at once, so that one that says nothing costs no time that another one needs.
+        asked = [asyncio.create_task(self._one(server, question, begun)) for server in lookup.servers]
+        try:
+            for server, task in zip(lookup.servers, asked, strict=True):
+                said = await task
+                failures.add(said)
+                if said.value is None:
+                    continue
+                answer = FirstAnswer(said.value[0], server.name, tuple(failures.silent))
+                if not question.empty(answer.value):
+                    return answer
+                nothing.append(answer)
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        if nothing:
+            return FirstAnswer(nothing[0].value, nothing[0].server, tuple(failures.silent))
+        raise ToolError(self._explain(question.what, failures))
+
+    async def every(self, question: ServerQuestion[T]) -> list[FirstAnswer[T]]:
+        """Ask all servers that run and can; empty when none does. Raises ToolError when those that can fail."""
+        begun, failures = asyncio.get_running_loop().time(), _Failures()
+        running = list(self._servers.alive())
+        said = await asyncio.gather(*(self._one(server, question, begun) for server in running))
+        for one in said:
+            failures.add(one)
+        found = [
+            FirstAnswer(one.value[0], server.name, tuple(failures.silent))
+            for server, one in zip(running, said, strict=True)
+            if one.value is not None
+        ]
+        if not found and running:
+            raise ToolError(self._explain(question.what, failures))
+        return found
+
+    async def _one(self, server: LanguageServer, question: ServerQuestion[T], begun: float) -> _Said[T]:
+        now = asyncio.get_running_loop().time
+        cold = server not in self._answered
+        until = begun + (self._timing.cold_s if cold else self._timing.warm_s)
+        if not await server.ready(until):
+            return _Said(silent=_named(server))
+        if not supports(server, question.provider):
+            return _Said(unable=server.name)
+        try:
+            value = await question.ask(server, max(0.0, until - now()))
+            young = now() + self._timing.begun_s if cold else 0.0
+            while question.empty(value) and now() + self._timing.again_s < until:
+                if not server.busy and now() >= young:
+                    break
+                # "Nothing" from a server that still reads the project is no answer.
+                await asyncio.sleep(self._timing.again_s)
+                value = await question.ask(server, max(0.0, until - now()))
+        except (TimeoutError, ServerGone):
+            return _Said(silent=_named(server))
+        except ServerError as error:
+            if error.code == _NOT_FOUND:
+                return _Said(unable=server.name)
+            return _Said(refused=f"{server.name}: {head(' '.join(str(error).split()), 500)}")
+        self._answered.add(server)
+        return _Said((value,), silent=_named(server) if server.busy else "")
+
+    async def request(
+        self, server: LanguageServer, method: str, params: Mapping[str, Any], timeout_s: float
+    ) -> object:
+        """One request, made again while the server says that it is busy with something newer.
+
+        Raises ServerError, ServerGone, TimeoutError.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout_s
+        for attempt in range(_ASK_AGAIN_TIMES):
+            try:
+                return await server.request(method, params, max(0.0, until - loop.time()))
+            except ServerError as error:
+                if error.code not in _ASK_AGAIN or attempt + 1 == _ASK_AGAIN_TIMES:
+                    raise
+            await asyncio.sleep(min(self._timing.again_s, max(0.0, until - loop.time())))
+            if loop.time() >= until:
+                raise TimeoutError
+        raise TimeoutError
+
+    def _explain(self, what: str, failures: _Failures) -> str:
+        if failures.refused:
+            return f"The language server refused: {'; '.join(failures.refused)}"
+        if failures.silent:
+            names = ", ".join(failures.silent)
+            return (
+                f"{names} did not answer in time: perhaps it is still reading the project. Nothing is known, which "
+                "does not mean that there is nothing. Ask again later, or use grep."
+            )
+        return f"{', '.join(failures.unable)} does not support {what}. Use grep and read instead."
+
+
+def _named(server: LanguageServer) -> str:
+    """With what it says that it is doing."""
+    return f"{server.name} ({head(server.busy, 100)})" if server.busy else server.name

@@ -1,0 +1,1 @@
+"""All language servers of a workspace: which are chosen, started and stopped."""

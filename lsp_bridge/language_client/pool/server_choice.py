@@ -1,0 +1,85 @@
+"""Which language servers there are to be now: the person's settings and trust, as one value that changes with them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from lsp_bridge.language_client.server.fresh_answers import Timing
+from lsp_bridge.language_client.specs.server_spec import ServerSpec
+from tools.language import Severity
+
+if TYPE_CHECKING:
+    from daemon.config import Settings
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServerChoice:
+    """What holds for all language servers of a workspace."""
+
+    specs: tuple[ServerSpec, ...] = ()
+    timing: Timing = dataclasses.field(default_factory=Timing)
+    least_severity: Severity = "error"
+    trusted: bool = False
+    """The workspace's own programs may be executed."""
+    problems: tuple[str, ...] = ()
+    """What is wrong in the settings, in words; it has been left out."""
+
+
+class Chooser(Protocol):
+    """Tells what holds now: the same object as long as nothing has changed. Cheap; asked for each file."""
+
+    def __call__(self) -> ServerChoice: ...
+
+
+class SettingsChooser:
+    """A Chooser by the settings and the trust of the moment."""
+
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        trusted: Callable[[], bool],
+        *,
+        told: Callable[[Sequence[str]], None] = lambda problems: None,
+    ) -> None:
+        """``told`` gets what is wrong in the settings, once for each change of them."""
+        self._settings = settings
+        self._trusted = trusted
+        self._told = told
+        self._last: tuple[Settings, bool, ServerChoice] | None = None
+
+    def __call__(self) -> ServerChoice:
+        """See Chooser."""
+        settings, trusted = self._settings(), self._trusted()
+        last = self._last
+        if last is not None and last[1] == trusted and (last[0] is settings or _alike(last[0], settings)):
+            return last[2]
+        choice = choice_of(settings, trusted=trusted)
+        self._last = settings, trusted, choice
+        if choice.problems:
+            self._told(choice.problems)
+        return choice
+
+
+def choice_of(settings: Settings, *, trusted: bool) -> ServerChoice:
+    """What ``settings`` mean for language servers."""
+    # Not when the daemon starts: the first file of a session is soon enough.
+    from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
+    from lsp_bridge.language_client.specs.settings import configured
+
+    specs, problems = configured(DEFAULT_SPECS, settings.language_servers)
+    return ServerChoice(
+        specs=specs if settings.diagnostics else (),
+        timing=Timing.within(settings.diagnostics_timeout_s),
+        # All are kept: the diagnostics tool shows milder ones. What changes report is the session's choice.
+        least_severity="hint",
+        trusted=trusted,
+        problems=problems,
+    )
+
+
+def _alike(one: Settings, other: Settings) -> bool:
+    """Whether two readings of the settings say the same of language servers."""
+    names = ("language_servers", "diagnostics", "diagnostics_timeout_s")
+    return all(getattr(one, name) == getattr(other, name) for name in names)

@@ -1,0 +1,263 @@
+"""The language servers of a workspace: found and started on demand, one for each project in it, restarted after a
+crash, stopped when they are idle or cost too much."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lsp_bridge.language_client.pool.roots import Roots
+from lsp_bridge.language_client.pool.server_choice import Chooser, ServerChoice
+from lsp_bridge.language_client.pool.slots import Room, ServerStatus, Slot
+from lsp_bridge.language_client.pool.usage import UsageLimits, usage_of
+from lsp_bridge.language_client.server.fresh_answers import Timing
+from lsp_bridge.language_client.server.language_server import LanguageServer
+from lsp_bridge.language_client.specs import ServerSpec, find_server, safe_environment
+from tools.language import Severity
+from tools.process.environment import scrubbed_environment
+
+_LOOK_AGAIN_S = 30.0
+"""How long "not installed" is remembered."""
+_TICK_S = 15.0
+"""Between two looks at what is idle and what costs too much."""
+_MAX_SLOTS = 200
+_UNUSED = "nobody needed it"
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Who looks after a file."""
+
+    servers: tuple[LanguageServer, ...]
+    """Running, or being started right now."""
+    resting: tuple[str, ...] = ()
+    """Names of servers that would, but crashed and are not to be restarted yet."""
+
+
+class LanguageServers:
+    """All language servers of one workspace. Everything happens on one event loop."""
+
+    def __init__(
+        self,
+        workspace: Path,
+        *,
+        specs: Sequence[ServerSpec] = (),
+        choose: Chooser | None = None,
+        idle_stop_s: float = 900.0,
+        max_alive: int = 12,
+        limits: UsageLimits | None = None,
+        timing: Timing | None = None,
+        least_severity: Severity = "error",
+        environment: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        logger: logging.Logger | None = None,
+        origin: Path | None = None,
+        room: Room | None = None,
+    ) -> None:
+        """``workspace`` is absolute and resolved. Servers unused for ``idle_stop_s`` seconds are stopped, and those
+        beyond ``max_alive``, the least recently used ones first.
+
+        ``choose`` tells which servers there are to be and how, at any time; without it ``specs``, ``timing`` and
+        ``least_severity`` hold for ever, and the workspace is not trusted. Nothing is looked up or started before a
+        file asks for it. ``clock`` and ``sleep`` are for idling, back-off and watching only; waits for answers go by
+        the event loop's clock. ``origin``: the folder of which the workspace is a copy; what it brings along is trusted
+        as the workspace is. ``room``: how many servers run, shared with other workspaces, instead of ``max_alive``.
+        """
+        self.workspace = workspace
+        given = ServerChoice(specs=tuple(specs), timing=timing or Timing(), least_severity=least_severity)
+        self._choose = choose or (lambda: given)
+        self._choice: ServerChoice | None = None
+        self._roots = Roots(workspace)
+        self._slots: dict[tuple[int, Path], Slot] = {}
+        """By the spec's place in the choice, and the project's root."""
+        self._idle_stop_s = idle_stop_s
+        self._origin = origin
+        self._room = room or Room(max_alive)
+        self._room.enter(self)
+        self._limits = limits or UsageLimits()
+        self._environment = scrubbed_environment(os.environ if environment is None else environment)
+        self._clock = clock
+        self._sleep = sleep
+        self._log = logger or logging.getLogger("goalwright.lsp_client")
+        self._ticking: asyncio.Task[None] | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def for_path(self, path: Path) -> Lookup:
+        """The servers for ``path`` (absolute), started in the background where they are not running yet.
+
+        A server that is not installed, or that crashed too often, is as if it did not exist.
+        """
+        servers: list[LanguageServer] = []
+        resting: list[str] = []
+        if not self._closed and self.workspace in path.parents:
+            choice = self._current()
+            present: set[str] = set()
+            for number, spec in enumerate(choice.specs):
+                if spec.language_of(path) is None or present.intersection(spec.yields_to):
+                    continue
+                slot = self._slot(number, spec, self._roots.root_of(path, spec.roots))
+                server = self._use(slot, choice)
+                if slot.found is not None:
+                    present.add(spec.name)
+                if server is not None:
+                    servers.append(server)
+                elif slot.found is not None and not slot.given_up:
+                    resting.append(slot.found.name)
+        return Lookup(tuple(servers), tuple(resting))
+
+    def alive(self) -> Iterator[LanguageServer]:
+        """The servers that run now; none is started."""
+        for slot in list(self._slots.values()):
+            if slot.server is not None and not slot.server.gone:
+                yield slot.server
+
+    def in_use(self) -> Iterator[Slot]:
+        """The places that have a server. For ``Room``."""
+        return (slot for slot in self._slots.values() if slot.server is not None)
+
+    def stop(self, slot: Slot, reason: str) -> None:
+        """Stop the server of a place, in the background; it starts again when it is needed. For ``Room``."""
+        self._stop(slot, reason)
+
+    def running(self) -> list[tuple[str, int]]:
+        """Name and process id of each running server, for display."""
+        return [(server.name, server.pid) for server in self.alive() if server.pid is not None]
+
+    def status(self) -> list[ServerStatus]:
+        """How each server is that runs or ran, for display. Looks nothing up."""
+        now = self._clock()
+        states = (slot.status(now) for slot in self._slots.values())
+        return [state for state in states if state is not None]
+
+    async def stop_idle(self) -> None:
+        """Stop the servers that nobody has used for the configured time."""
+        now = self._clock()
+        idle = [slot for slot in self._slots.values() if now - slot.used_at >= self._idle_stop_s]
+        await asyncio.gather(*(task for slot in idle if (task := self._stop(slot, _UNUSED)) is not None))
+
+    async def tick(self) -> None:
+        """What is done every some seconds: stop what is idle, needs too much memory, or spins, and all servers when
+        the settings or the person's trust have changed."""
+        if self._choice is not None:
+            self._current()
+        await self.stop_idle()
+        watched = {
+            slot.server.pid: slot
+            for slot in self._slots.values()
+            if slot.server is not None and not slot.server.gone and slot.server.pid is not None
+        }
+        usage = await asyncio.to_thread(usage_of, list(watched))
+        now = self._clock()
+        for pid, slot in watched.items():
+            if slot.server is None or slot.server.pid != pid:
+                continue
+            slot.watch.look(usage.get(pid), now, self._limits)
+            if reason := slot.watch.too_much_memory(self._limits):
+                self._stop(slot, reason, crash=True)
+            elif reason := slot.watch.spins(self._limits, now, slot.used_at):
+                self._stop(slot, reason)
+
+    async def close(self) -> None:
+        """Stop all servers, by force where needed; returns when none of their processes is left."""
+        self._closed = True
+        self._room.leave(self)
+        if self._ticking is not None:
+            self._ticking.cancel()
+            await asyncio.wait({self._ticking})
+        for slot in self._slots.values():
+            self._stop(slot, "closed")
+        await asyncio.gather(*self._ending)
+
+    def _current(self) -> ServerChoice:
+        choice = self._choose()
+        if choice is not self._choice:
+            if self._choice is not None:
+                for slot in self._slots.values():
+                    self._stop(slot, "the settings have changed")
+                self._slots.clear()
+            self._choice = choice
+        return choice
+
+    def _slot(self, number: int, spec: ServerSpec, root: Path) -> Slot:
+        slot = self._slots.get((number, root))
+        if slot is None:
+            if len(self._slots) >= _MAX_SLOTS:
+                unused = [key for key, slot in self._slots.items() if slot.server is None]
+                for key in sorted(unused, key=lambda key: self._slots[key].used_at)[: _MAX_SLOTS // 2]:
+                    del self._slots[key]
+            slot = self._slots[number, root] = Slot(spec, root)
+        return slot
+
+    def _use(self, slot: Slot, choice: ServerChoice) -> LanguageServer | None:
+        now = self._clock()
+        slot.used_at = now
+        if slot.server is not None and slot.server.gone:
+            self._stop(slot, slot.server.gone_because, crash=True)
+            now = self._clock()
+        if slot.server is not None:
+            return slot.server
+        if slot.looked_at is None or (slot.found is None and now - slot.looked_at >= _LOOK_AGAIN_S):
+            slot.looked_at = now
+            slot.found = find_server(
+                slot.spec,
+                self.workspace,
+                root=slot.root,
+                search_path=self._environment.get("PATH", ""),
+                trusted=choice.trusted,
+                origin=self._origin,
+            )
+        if slot.found is None or now < slot.rest_until:
+            return None
+        self._room.make(now)
+        server = LanguageServer(
+            slot.spec,
+            slot.found,
+            slot.root,
+            safe_environment(
+                self._environment, self.workspace, slot.root, trusted=choice.trusted, origin=self._origin
+            ),
+            timing=choice.timing,
+            least_severity=choice.least_severity,
+            logger=self._log,
+        )
+        slot.started(server, now)
+        server.start()
+        if self._ticking is None:
+            self._ticking = asyncio.create_task(self._tick_for_ever())
+        return server
+
+    def _stop(self, slot: Slot, reason: str, *, crash: bool = False) -> asyncio.Task[None] | None:
+        server, now = slot.server, self._clock()
+        if server is None:
+            return None
+        if crash:
+            slot.crashed(reason, now)
+            if not server.gone:  # else it has been logged
+                self._log.warning("language server %s is restarted: it %s", server.name, reason)
+            if slot.given_up:
+                self._log.error(
+                    "language server %s ended %d times: given up for now", server.name, slot.crashes
+                )
+        else:
+            slot.ended(reason, now)
+            self._log.info("language server %s was stopped: %s", server.name, reason)
+        # Also after a crash: its process is over, but its tasks and perhaps its children are not.
+        task = asyncio.create_task(server.stop())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+        return task
+
+    async def _tick_for_ever(self) -> None:
+        while True:
+            await self._sleep(max(1.0, min(_TICK_S, self._idle_stop_s / 4)))
+            try:
+                await self.tick()
+            except Exception:  # nobody waits for this; servers must be watched all the same
+                self._log.exception("language servers could not be looked at")

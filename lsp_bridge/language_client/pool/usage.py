@@ -1,0 +1,109 @@
+"""What language servers use of the machine, and when that is too much."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessUsage:
+    """Of a server and everything below it."""
+
+    memory_bytes: int
+    """Resident; what its processes share is counted for each."""
+    cpu_s: float
+    """Processor time since their starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageLimits:
+    """Beyond these a server is stopped."""
+
+    memory_bytes: int = 4 << 30
+    cpu_share: float = 0.9
+    """Of one core, between two looks,"""
+    cpu_s: float = 600.0
+    """for so many seconds, in which nobody asked it anything."""
+
+
+def usage_of(leaders: Collection[int]) -> dict[int, ProcessUsage]:
+    """Usage by process id: that of the processes of its session or group, and below. Blocks for some milliseconds.
+
+    Linux only; empty elsewhere: nothing is watched there.
+    """
+    proc = Path("/proc")
+    if not leaders or not (proc / "self/stat").exists():
+        return {}
+    page, tick = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
+    parents: dict[int, int] = {}
+    owners: dict[int, int] = {}
+    measured: dict[int, ProcessUsage] = {}
+    for name in os.listdir(proc):  # noqa: PTH208 - pathlib doubles the time of a long list
+        if not name.isdigit():
+            continue
+        try:
+            stat = (proc / name / "stat").read_bytes()
+        except OSError:
+            continue
+        # The name in brackets may contain anything, so the fields are counted from its end.
+        fields = stat[stat.rindex(b")") + 2 :].split()
+        pid = int(name)
+        parents[pid] = int(fields[1])
+        measured[pid] = ProcessUsage(int(fields[21]) * page, (int(fields[11]) + int(fields[12])) / tick)
+        for leader in (pid, int(fields[2]), int(fields[3])):
+            if leader in leaders:
+                owners[pid] = leader
+    total = dict.fromkeys(leaders, ProcessUsage(0, 0.0))
+    for pid, usage in measured.items():
+        owner = _owner(pid, parents, owners)
+        if owner is not None:
+            so_far = total[owner]
+            total[owner] = ProcessUsage(so_far.memory_bytes + usage.memory_bytes, so_far.cpu_s + usage.cpu_s)
+    return {pid: usage for pid, usage in total.items() if pid in measured}
+
+
+def _owner(pid: int, parents: dict[int, int], owners: dict[int, int]) -> int | None:
+    seen: set[int] = set()
+    while pid not in owners:
+        seen.add(pid)
+        pid = parents.get(pid, 0)
+        if pid <= 1 or pid in seen:
+            return None
+    return owners[pid]
+
+
+class UsageWatch:
+    """Judges one server by looks at its usage."""
+
+    def __init__(self) -> None:
+        self.latest: ProcessUsage | None = None
+        self._at = 0.0
+        self._hot_since: float | None = None
+
+    def look(self, usage: ProcessUsage | None, now: float, limits: UsageLimits) -> None:
+        """Take in its usage at ``now`` (seconds); None: unknown."""
+        before, since = self.latest, self._at
+        self.latest, self._at = usage, now
+        hot = False
+        if usage is not None and before is not None and now > since:
+            hot = (usage.cpu_s - before.cpu_s) / (now - since) >= limits.cpu_share
+        if not hot:
+            self._hot_since = None
+        elif self._hot_since is None:
+            self._hot_since = since
+
+    def too_much_memory(self, limits: UsageLimits) -> str | None:
+        """Why it has to be restarted."""
+        used = self.latest.memory_bytes if self.latest is not None else 0
+        if used <= limits.memory_bytes:
+            return None
+        return f"used {used >> 20} MB of memory, more than {limits.memory_bytes >> 20} MB"
+
+    def spins(self, limits: UsageLimits, now: float, used_at: float) -> str | None:
+        """Why it has to be stopped: it keeps a processor busy though nobody asked it anything since ``used_at``."""
+        if self._hot_since is None or now - max(self._hot_since, used_at) < limits.cpu_s:
+            return None
+        return f"kept a processor busy for {limits.cpu_s:.0f} s while nobody asked it anything"

@@ -1,0 +1,1 @@
+"""The LSP session with one language server."""

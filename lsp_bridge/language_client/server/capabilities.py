@@ -1,0 +1,89 @@
+"""What the daemon tells a language server about itself in ``initialize``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from lsp_bridge.language_client.specs import JsonObject
+from lsp_bridge.language_client.text.positions import OFFERED
+
+
+def initialize_params(
+    root: Path, uri: str, options: JsonObject, *, announce_pull: bool, announce_push: bool = True
+) -> dict[str, Any]:
+    """Params of ``initialize`` (LSP 3.17). Only what this client really does is announced.
+
+    ``root`` (``uri`` as a URI) is the project's folder. The process id lets a server end by
+    itself when the daemon was killed. ``announce_pull``: several servers stop pushing diagnostics once a client
+    says that it can pull them. ``announce_push``: False for one that is asked in a way of its own.
+    """
+    return {
+        "processId": os.getpid(),
+        "clientInfo": {"name": "goalwright"},
+        "rootPath": str(root),
+        "rootUri": uri,
+        "workspaceFolders": [{"uri": uri, "name": root.name or uri}],
+        "initializationOptions": dict(options),
+        "trace": "off",
+        "capabilities": _capabilities(announce_pull, announce_push),
+    }
+
+
+def _capabilities(announce_pull: bool, announce_push: bool) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "synchronization": {"dynamicRegistration": True, "didSave": True},
+        "publishDiagnostics": {
+            "versionSupport": True,
+            "relatedInformation": False,
+            "tagSupport": {"valueSet": [1, 2]},
+            "codeDescriptionSupport": False,
+            "dataSupport": False,
+        },
+    }
+    if not announce_push:
+        del document["publishDiagnostics"]
+    if announce_pull:
+        document["diagnostic"] = {"dynamicRegistration": True, "relatedDocumentSupport": True}
+    more_of_documents, more_of_workspace = navigation_capabilities()
+    return {
+        "workspace": {
+            "workspaceFolders": True,
+            "configuration": True,
+            "didChangeConfiguration": {"dynamicRegistration": True},
+            "didChangeWatchedFiles": {"dynamicRegistration": True, "relativePatternSupport": True},
+            "diagnostics": {"refreshSupport": announce_pull},
+            **more_of_workspace,
+        },
+        "textDocument": {**document, **more_of_documents},
+        "window": {"workDoneProgress": True},
+        "general": {"positionEncodings": list(OFFERED)},
+    }
+
+
+def navigation_capabilities() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Additions to the capabilities ``textDocument`` and ``workspace``. Only what is really done is announced."""
+    link = {"linkSupport": True}
+    kinds = {"valueSet": list(range(1, 27))}
+    document: dict[str, Any] = {
+        "definition": link,
+        "declaration": link,
+        "typeDefinition": link,
+        "implementation": link,
+        "references": {},
+        "hover": {"contentFormat": ["markdown", "plaintext"]},
+        "documentSymbol": {"hierarchicalDocumentSymbolSupport": True, "symbolKind": kinds},
+        "rename": {"prepareSupport": True, "prepareSupportDefaultBehavior": 1},
+    }
+    workspace: dict[str, Any] = {
+        "symbol": {"symbolKind": kinds},
+        "workspaceEdit": {
+            "documentChanges": True,
+            "resourceOperations": ["rename"],
+            "failureHandling": "abort",
+            # Which edits to confirm is told to nobody: the person is shown all of them.
+            "changeAnnotationSupport": {"groupsOnLabel": False},
+        },
+    }
+    return document, workspace

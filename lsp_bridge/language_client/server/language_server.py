@@ -1,0 +1,415 @@
+"""One running language server: its process, the documents open there, and its answers about them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Collection, Coroutine, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lsp_bridge.language_client.connection.framing import ServerError, ServerGone
+from lsp_bridge.language_client.connection.process import ServerLog
+from lsp_bridge.language_client.server.capabilities import initialize_params
+from lsp_bridge.language_client.server.fresh_answers import Answers, Bell, Timing
+from lsp_bridge.language_client.server.opened_files import Documents
+from lsp_bridge.language_client.server.pulls import Pulls
+from lsp_bridge.language_client.server.registrations import Registrations
+from lsp_bridge.language_client.server.work_progress import ServerWork
+from lsp_bridge.language_client.specs import FoundServer, ServerSpec
+from lsp_bridge.language_client.text.positions import PositionEncoding, chosen, in_utf16
+from lsp_bridge.language_client.text.problems import RawDiagnostic, severe
+from lsp_bridge.language_client.text.uris import path_of
+from tools.base import ChangeKind
+from tools.json_access import array, mapping
+from tools.language import Severity
+
+if TYPE_CHECKING:
+    from lsp_bridge.language_client.connection.rpc_client import RpcClient
+
+_MAX_LOOK_AROUND = 8
+"""How many open documents, latest used first, are checked again after another one changed."""
+
+
+class LanguageServer:
+    """A client's view of one server. All methods that are not async return at once.
+
+    It becomes *ready* some time after ``start`` and *gone* when its process ends, by itself or by ``stop``;
+    a server that is gone stays so.
+    """
+
+    def __init__(
+        self,
+        spec: ServerSpec,
+        found: FoundServer,
+        root: Path,
+        environment: Mapping[str, str],
+        *,
+        timing: Timing | None = None,
+        least_severity: Severity = "error",
+        logger: logging.Logger | None = None,
+    ) -> None:
+        """``root``: the project's folder, absolute and resolved."""
+        self.spec = spec
+        self.name = found.name
+        self.root = root
+        self.timing = timing or Timing()
+        self.log = ServerLog()
+        self._progress = ServerWork(
+            lambda: asyncio.get_running_loop().time(), stalled_s=self.timing.stalled_s
+        )
+        self.answers = Answers(self.timing.settling, self._progress)
+        self.unanswered = 0
+        """How many changes in a row it left without a fresh answer."""
+        self.has_answered = False
+        self._found = found
+        self._environment = environment
+        self._least_severity: Severity = least_severity
+        self._log = logger or logging.getLogger("goalwright.lsp_client")
+        self._client: RpcClient | None = None
+        self._ready = False
+        self._capabilities: Mapping[str, Any] = {}
+        self._gone: str | None = None
+        self._stopping = False
+        self._starting: asyncio.Task[None] | None = None
+        self._stopped: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._bell = Bell()
+        self._awaited: Counter[Path] = Counter()
+        self._registrations = Registrations(root, found.setup.settings, allow_pull=spec.announce_pull)
+        self._documents = Documents(self.answers, self._registrations, spec, self._notify)
+        self._pulls = Pulls(
+            spec.pull_through(self.request) if spec.pull_through is not None else self.request,
+            self.answers,
+            lambda path: self._registrations.identifiers(path, spec.language_of(path)),
+            self._take_reports,
+            self._spawn,
+            waited=lambda path: self._awaited[path] > 0,
+            timeout_s=self.timing.pull_s,
+        )
+
+    # ---- life
+
+    @property
+    def gone(self) -> bool:
+        """It has ended, crashed or could not be started."""
+        return self._gone is not None
+
+    @property
+    def gone_because(self) -> str:
+        """Why it has ended, for people; empty while it runs."""
+        return self._gone or ""
+
+    @property
+    def is_ready(self) -> bool:
+        """It can be told about documents."""
+        return self._ready and not self.gone
+
+    @property
+    def busy(self) -> str | None:
+        """What it says it is busy with, e.g. ``Indexing 40 %``."""
+        return self._progress.busy if not self.gone else None
+
+    @property
+    def peculiar(self) -> str:
+        """What about its answers is unusual, for people who wonder why it is slow or silent; mostly empty."""
+        return self.answers.peculiar(self.unanswered)
+
+    @property
+    def pid(self) -> int | None:
+        """Process id while the process runs."""
+        client = self._client
+        return client.pid if client is not None and not client.exited else None
+
+    def start(self) -> None:
+        """Start the process in the background."""
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+
+    async def ready(self, until: float) -> bool:
+        """Wait until it can be told about documents, or until the loop's clock shows ``until``."""
+        while not self._ready and not self.gone:
+            if not await self._bell.heard(until):
+                return False
+        return self._ready and not self.gone
+
+    async def stop(self) -> None:
+        """Shut it down: politely, then by force. Returns when nothing of it runs any more. Never raises."""
+        if self._stopped is None:
+            self._stopping = True
+            self._stopped = asyncio.create_task(self._stop())
+        await asyncio.shield(self._stopped)
+
+    def deadline_s(self) -> float:
+        """How long to wait for its answer to a change."""
+        if self.unanswered >= 2:
+            return self.timing.silent_answer_s
+        return self.timing.answer_s if self.has_answered else self.timing.cold_answer_s
+
+    async def _start(self) -> None:
+        # In a thread: importing pygls and lsprotocol takes some hundred milliseconds the first time.
+        module = await asyncio.to_thread(_rpc_client)
+        client = self._client = module.RpcClient(self)
+        timing, found = self.timing, self._found
+        try:
+            # Not in the workspace: some programs look for plugins or modules in the current folder.
+            folder = Path(found.argv[0]).parent
+            await client.start(
+                found.argv, cwd=folder, environment=self._environment, grace_s=timing.terminate_s
+            )
+            params = initialize_params(
+                self.root,
+                self.root.as_uri(),
+                found.setup.initialization_options,
+                announce_pull=self.spec.announce_pull,
+                announce_push=self.spec.pull_through is None,
+            )
+            result = await client.request("initialize", params, timing.initialize_s)
+        except Exception as error:  # whatever went wrong: whoever waits for it must know that it is not there
+            self.on_closed(f"could not be started: {error or type(error).__name__}")
+            return
+        self._capabilities = mapping(mapping(result).get("capabilities"))
+        own_way = {"diagnosticProvider": {"interFileDependencies": True}} if self.spec.pull_through else {}
+        self._registrations.initialized({**self._capabilities, **own_way})
+        self._documents.encoding = chosen(self._capabilities)
+        client.notify("initialized", {})
+        client.notify("workspace/didChangeConfiguration", {"settings": dict(found.setup.settings)})
+        self._ready = True
+        self._bell.ring()
+
+    async def _stop(self) -> None:
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait({self._starting})
+        client, timing = self._client, self.timing
+        exit_s = 0.0
+        if client is not None and self._ready and not self.gone:
+            try:
+                await client.request("shutdown", None, timing.shutdown_s)
+                client.notify("exit", {})
+                exit_s = timing.shutdown_s
+            except (ServerError, ServerGone, TimeoutError):
+                pass  # It is ended by force then.
+        self._gone = self._gone or "stopped"
+        self._bell.ring()
+        if client is not None:
+            await client.end(exit_s=exit_s, terminate_s=timing.terminate_s)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def on_closed(self, reason: str) -> None:
+        """Handler: the connection is over. Whoever waits for an answer is woken."""
+        if self._gone is None:
+            self._gone = reason
+            if not self._stopping:
+                tail = self._client.stderr_tail if self._client is not None else ""
+                self._log.warning("language server %s: %s %s", self.name, reason, tail)
+                # What is left of it (its children, or itself when only its output ended) must not linger.
+                self._spawn(self._end_remains())
+        self._bell.ring()
+
+    async def _end_remains(self) -> None:
+        if self._client is not None:
+            await self._client.end(exit_s=0.0, terminate_s=self.timing.terminate_s)
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        """The ``capabilities`` of its answer to ``initialize``; empty until it is ready. Any: JSON of a server."""
+        return self._capabilities
+
+    @property
+    def position_encoding(self) -> PositionEncoding:
+        """What it counts columns in: those of requests and their results. Diagnostics are in UTF-16 units here."""
+        return self._documents.encoding
+
+    async def request(self, method: str, params: Mapping[str, Any], timeout_s: float) -> Any:
+        """Ask it something; the result is JSON, unchecked. Raises ServerError, ServerGone, TimeoutError."""
+        client = self._client
+        if client is None or not self._ready:
+            raise ServerGone(f"{self.name} is not ready")
+        return await client.request(method, params, timeout_s)
+
+    # ---- documents
+
+    def sync(self, path: Path, text: str) -> int:
+        """Tell it the text of ``path``, opening it when needed. Returns the version an answer must have."""
+        kind, version = self._documents.sync(path, text, pull=self.pulls(path))
+        if kind != "same":
+            self._pulls.soon(path)
+        return version
+
+    def saved(self, path: Path) -> None:
+        """Tell it, if it wants to know, that the text it knows of ``path`` is on disk now."""
+        self._documents.saved(path)
+
+    def close_document(self, path: Path) -> None:
+        """Close ``path`` there, if it is open."""
+        self._documents.close(path)
+
+    def watched(self, path: Path, kind: ChangeKind) -> None:
+        """Tell it that a file changed on disk, if it wants to know."""
+        self._documents.watched(path, kind)
+
+    def _notify(self, method: str, params: Mapping[str, Any]) -> None:
+        if self._client is not None and not self.gone:
+            self._client.notify(method, params)
+
+    # ---- answers
+
+    async def answered(self, versions: Mapping[Path, int], until: float) -> set[Path]:
+        """Wait for the final answer about these versions, until the loop's clock shows ``until`` at most.
+
+        Returns the files about which there is one. The others have no fresh answer, whatever is known
+        about them from before.
+        """
+        loop = asyncio.get_running_loop()
+        self._awaited.update(versions)
+        try:
+            while True:
+                now = loop.time()
+                settled = {
+                    path: self.answers.settled_at(path, version, pull=self.pulls(path))
+                    for path, version in versions.items()
+                }
+                done = {path for path, at in settled.items() if at is not None and at <= now}
+                if len(done) == len(versions) or now >= until or self.gone:
+                    return done
+                given_up = [
+                    self.answers.passed_over_at(path, pull=self.pulls(path))
+                    for path in versions.keys() - done
+                ]
+                if all(at is not None and at <= now for at in given_up):
+                    return done
+                times = [at for at in (*settled.values(), *given_up) if at is not None and at > now]
+                await self._bell.heard(min([until, *times]))
+        finally:
+            self._awaited -= Counter(versions.keys())
+
+    def settled(self, path: Path, version: int) -> bool:
+        """Whether the answer to this version is there, and final. Waits for nothing."""
+        at = self.answers.settled_at(path, version, pull=self.pulls(path))
+        return at is not None and at <= asyncio.get_running_loop().time()
+
+    def unsettled(self) -> dict[Path, int]:
+        """The open files whose newest text has had no final answer yet, each with the version of that text."""
+        self._note_final()
+        documents = self.answers.documents.items()
+        return {path: document.version for path, document in documents if not document.final}
+
+    def _note_final(self) -> None:
+        """Remember which answers are final, before what the server says next puts them in doubt again."""
+        for path, document in self.answers.documents.items():
+            document.final = document.final or self.settled(path, document.version)
+
+    def ask_again(self, path: Path) -> None:
+        """Pull ``path`` once more though its text is the same: files that it depends on may have changed."""
+        if path in self.answers.documents:
+            self._pulls.soon(path)
+            self._pulls.catch_up()
+
+    async def look_around(self, changed: Collection[Path], until: float) -> None:
+        """Pull other open documents after a change, and wait for the answers, but not longer than ``until``.
+
+        A server that pushes tells about them by itself.
+        """
+        mark = self.answers.count
+        paths = [
+            path
+            for path in reversed(self.answers.documents)
+            if path not in changed
+            and self._registrations.looks_across_files(path, self.spec.language_of(path))
+        ][:_MAX_LOOK_AROUND]
+        for path in paths:
+            self._pulls.soon(path)
+        # Not awaited as by ``answered``: one answer is enough, and a refresh makes the next one.
+        while not all(self.answers.heard(path, mark) for path in paths):
+            if self.gone or not await self._bell.heard(until):
+                return
+
+    async def quiet(self, until: float) -> None:
+        """Wait until nothing has arrived for a moment, or until the loop's clock shows ``until``."""
+        loop = asyncio.get_running_loop()
+        while not self.gone and await self._bell.heard(min(until, loop.time() + self.timing.quiet_s)):
+            if loop.time() >= until:
+                return
+
+    def pulls(self, path: Path) -> bool:
+        """Whether diagnostics of ``path`` are to be asked for, as this server answers now."""
+        return self._registrations.pulls(path, self.spec.language_of(path))
+
+    def path_of(self, uri: object) -> Path | None:
+        """The file that it means, by the name under which it is open here if it is; None: no file."""
+        return path_of(uri, self._documents.real)
+
+    def _take_reports(self, path: Path, version: int, reports: list[Mapping[str, Any]]) -> None:
+        now = asyncio.get_running_loop().time()
+        self._note_final()
+        items = [item for report in reports for item in array(report.get("items"))]
+        if self.answers.pull(path, version, self._diagnostics(path, items), now=now):
+            self.has_answered = True
+        for report in reports:
+            for uri, related in mapping(report.get("relatedDocuments")).items():
+                other, body = self.path_of(uri), mapping(related)
+                if other is not None and isinstance(body.get("items"), list):
+                    found = self._diagnostics(other, array(body.get("items")))
+                    self.answers.push(other, None, found, now=now)
+        self._bell.ring()
+
+    def _diagnostics(self, path: Path, items: list[object]) -> tuple[RawDiagnostic, ...]:
+        """Those that count, with columns in UTF-16 units (where the text is known)."""
+        kept = severe(items, self._least_severity)
+        document = self.answers.documents.get(path)
+        return kept if document is None else in_utf16(kept, document.told_text, self.position_encoding)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # ---- what the server sends
+
+    def on_notification(self, method: str, params: Mapping[str, Any]) -> None:
+        """Handler: diagnostics, progress and messages are taken in, everything else is let go."""
+        if method == "textDocument/publishDiagnostics":
+            self._take_push(params)
+        elif method == "$/progress":
+            self._note_final()
+            if self._progress.take(params):
+                # What was pulled meanwhile may have been pulled too early.
+                self._pulls.after_work()
+            self._bell.ring()
+        elif method in ("window/logMessage", "window/showMessage"):
+            self.log.add(params)
+
+    def _take_push(self, params: Mapping[str, Any]) -> None:
+        path, version = self.path_of(params.get("uri")), params.get("version")
+        if path is None or not isinstance(params.get("diagnostics"), list):
+            return
+        number = version if isinstance(version, int) and not isinstance(version, bool) else None
+        self._note_final()
+        found = self._diagnostics(path, array(params.get("diagnostics")))
+        if self.answers.push(path, number, found, now=asyncio.get_running_loop().time()):
+            self.has_answered = True
+            self._bell.ring()
+
+    def on_request(self, method: str, params: Mapping[str, Any]) -> object:
+        """Handler: what a server may ask its client. Raises MethodNotFound."""
+        result = self._registrations.answer(method, params)
+        if method == "window/showMessageRequest":
+            self.log.add(params)
+        if method == "client/registerCapability":
+            self._documents.open_late()
+            self._pulls.everything()
+        if method == "workspace/diagnostic/refresh":
+            self._pulls.refresh()
+        self._bell.ring()
+        return result
+
+
+def _rpc_client() -> Any:
+    from lsp_bridge.language_client.connection import rpc_client
+
+    return rpc_client

@@ -1,0 +1,131 @@
+"""What a server is told about documents and files: only what it wants, and changes as it wants them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from lsp_bridge.language_client.server.fresh_answers import Answers, SyncKind
+from lsp_bridge.language_client.server.registrations import Registrations
+from lsp_bridge.language_client.server.text_sync import TextSync, content_changes
+from lsp_bridge.language_client.specs import ServerSpec
+from lsp_bridge.language_client.text.positions import PositionEncoding
+from lsp_bridge.language_client.text.watch_globs import wire_kind
+from tools.base import ChangeKind
+from tools.files.regular_files import read_regular
+
+_MAX_OPEN_DOCUMENTS = 40
+_MAX_OPEN_CHARACTERS = 8_000_000
+_MAX_COMPARED = 1 << 20
+
+
+class Documents:
+    """The documents open at one server, as far as it is told about them; the books are kept by Answers."""
+
+    def __init__(
+        self,
+        answers: Answers,
+        registrations: Registrations,
+        spec: ServerSpec,
+        notify: Callable[[str, Mapping[str, Any]], None],
+    ) -> None:
+        self.encoding: PositionEncoding = "utf-16"
+        self._answers = answers
+        self._registrations = registrations
+        self._spec = spec
+        self._notify = notify
+        self._opened: set[Path] = set()
+        self.real: dict[str, Path] = {}
+        """The open documents by their real paths: a server may name a file by another way to it."""
+
+    def sync(self, path: Path, text: str, *, pull: bool) -> tuple[SyncKind, int]:
+        """Tell it the text of ``path``; what has not been used for long is closed. As ``Answers.sync``."""
+        wanted = self._wanted(path)
+        before = self._answers.documents.get(path)
+        kind, version = self._answers.sync(
+            path, text, now=asyncio.get_running_loop().time(), pull=pull, tell=wanted.change != "none"
+        )
+        if kind == "open":
+            self.real[os.path.normcase(os.path.realpath(path))] = path
+            if wanted.open_close:
+                self._open(path)
+            self._close_surplus()
+        elif kind == "change" and before is not None:
+            changes = content_changes(before.told_text, text, wanted.change, self.encoding)
+            if changes:
+                document = {"uri": path.as_uri(), "version": version}
+                self._notify("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
+        needs_save = kind != "same" and not pull and self._answers.needs_save and wanted.save is not None
+        if needs_save and (wanted.save or _is_on_disk(path, text)):
+            # Else it would say nothing about this text.
+            self.saved(path)
+        return kind, version
+
+    def saved(self, path: Path) -> None:
+        """Its text is on disk now."""
+        document, with_text = self._answers.documents.get(path), self._wanted(path).save
+        if document is not None and with_text is not None and self._answers.saved(path):
+            params: dict[str, Any] = {"textDocument": {"uri": path.as_uri()}}
+            if with_text:
+                params["text"] = document.text
+            self._notify("textDocument/didSave", params)
+
+    def close(self, path: Path) -> None:
+        """Close ``path``, if it is open."""
+        if not self._answers.close(path):
+            return
+        self.real = {real: name for real, name in self.real.items() if name != path}
+        if path in self._opened:
+            self._opened.discard(path)
+            self._notify("textDocument/didClose", {"textDocument": {"uri": path.as_uri()}})
+
+    def open_late(self) -> None:
+        """The server has registered something: perhaps that it wants to hear of documents after all."""
+        for path in list(self._answers.documents):
+            if path not in self._opened and self._wanted(path).open_close:
+                self._open(path)
+
+    def watched(self, path: Path, kind: ChangeKind) -> None:
+        """A file changed on disk."""
+        wanted = self._registrations.watches(path, kind)
+        if wanted is None:
+            # Nothing registered: perhaps because it expects its client to have watchers of its own.
+            wanted = self._spec.language_of(path) is not None
+        if wanted:
+            changes = [{"uri": path.as_uri(), "type": wire_kind(kind)}]
+            self._notify("workspace/didChangeWatchedFiles", {"changes": changes})
+
+    def _wanted(self, path: Path) -> TextSync:
+        return self._registrations.sync(path, self._spec.language_of(path))
+
+    def _open(self, path: Path) -> None:
+        document = self._answers.documents[path]
+        document.told, document.told_text = document.version, document.text
+        self._answers.sent(path, document.version)
+        self._opened.add(path)
+        item = {
+            "uri": path.as_uri(),
+            "languageId": self._spec.language_of(path) or "plaintext",
+            "version": document.version,
+            "text": document.text,
+        }
+        self._notify("textDocument/didOpen", {"textDocument": item})
+
+    def _close_surplus(self) -> None:
+        documents = self._answers.documents
+        size = sum(len(document.text) for document in documents.values())
+        while len(documents) > 1 and (len(documents) > _MAX_OPEN_DOCUMENTS or size > _MAX_OPEN_CHARACTERS):
+            oldest = next(iter(documents.values()))
+            size -= len(oldest.text)
+            self.close(oldest.path)
+
+
+def _is_on_disk(path: Path, text: str) -> bool:
+    """A server that is told so may look. Small files only: this is on the event loop."""
+    try:
+        return read_regular(path, _MAX_COMPARED, follow=True).decode("utf-8-sig") == text
+    except (OSError, UnicodeError):
+        return False

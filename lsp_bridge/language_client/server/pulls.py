@@ -1,0 +1,182 @@
+"""Asking a server for diagnostics (``textDocument/diagnostic``), again and again where it puts us off."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from lsp_bridge.language_client.connection.framing import ServerError, ServerGone
+from lsp_bridge.language_client.server.fresh_answers import Answers
+from tools.json_access import mapping
+
+PULL = "textDocument/diagnostic"
+# LSP's ServerCancelled and ContentModified: ask again. The pauses keep a stubborn server from spinning.
+_ASK_AGAIN = (-32802, -32801)
+_ASK_AGAIN_PAUSES_S = (0.1, 0.1, 0.2, 0.4, 0.8, 1.6, 3.0, 3.0)
+_REFRESH_PAUSE_S = 0.25
+"""Between two refreshes that the server asks for: one that asks all the time is not served all the time."""
+_TIMES_AFTER_WORK = 2
+"""How often a document is asked about once more because the server's work has ended, until somebody wants to know
+again. Answering a pull is work that several servers announce (basedpyright), so this would never end by itself."""
+_STALE_AT_ONCE = 8
+_MAX_REMEMBERED = 500
+
+Ask = Callable[[str, Mapping[str, Any], float], Awaitable[Any]]
+Report = Mapping[str, Any]
+
+
+class Pulls:
+    """The pulls of one server that are under way, one at a time for each document."""
+
+    def __init__(
+        self,
+        ask: Ask,
+        answers: Answers,
+        identifiers: Callable[[Path], list[str | None]],
+        take: Callable[[Path, int, list[Report]], None],
+        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+        *,
+        waited: Callable[[Path], bool],
+        timeout_s: float,
+    ) -> None:
+        """``identifiers``: the sources to be asked about a file, none when it is not pulled. ``take`` gets the
+        reports of all of them, and only then: half an answer is none.
+        ``waited``: whether somebody waits for the answer about a file."""
+        self._ask = ask
+        self._answers = answers
+        self._identifiers = identifiers
+        self._take = take
+        self._spawn = spawn
+        self._waited = waited
+        self._timeout_s = timeout_s
+        self._soon: set[Path] = set()
+        self._running: dict[Path, asyncio.Task[None]] = {}
+        self._once_more: set[Path] = set()
+        """Files whose answer, under way, was made out of date by a refresh."""
+        self._stale: dict[Path, None] = {}
+        """Files whose answers were, while nobody waited."""
+        self._after_work_left: dict[Path, int] = {}
+        self._refreshed_at: float | None = None
+        self._coming: Callable[[], None] | None = None
+
+    def soon(self, path: Path) -> None:
+        """Ask about ``path`` after the changes that are sent in the same breath, so that the answer knows them all."""
+        if len(self._after_work_left) > _MAX_REMEMBERED:
+            self._after_work_left.clear()
+        self._after_work_left[path] = _TIMES_AFTER_WORK
+        self._ask_soon(path)
+
+    def catch_up(self) -> None:
+        """Ask about what the server has since said to have changed: somebody is going to compare with it."""
+        self._stale = {path: None for path in self._stale if path in self._answers.documents}
+        self._ask_all(list(self._stale)[-_STALE_AT_ONCE:])
+
+    def everything(self) -> None:
+        """Ask about every open document: the server has just said how it wants to be asked."""
+        self._at_most_so_often(lambda: self._ask_all(self._answers.documents))
+
+    def refresh(self) -> None:
+        """The server says that its answers have changed. Only what somebody waits for, or what has no answer, is asked
+        about now; the rest before it is needed, so that a server that asks for ever costs nothing."""
+        self._at_most_so_often(self._refresh)
+
+    def after_work(self) -> None:
+        """The server has nothing to do any more: what it found no problems in meanwhile was perhaps asked too early."""
+        self._at_most_so_often(self._after_work)
+
+    def _at_most_so_often(self, what: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        if self._coming is not None:
+            # The one that asks about more stays; both end in asking about what has no answer.
+            if what != self._after_work:
+                self._coming = what
+        elif self._refreshed_at is not None and loop.time() - self._refreshed_at < _REFRESH_PAUSE_S:
+            self._coming = what
+            loop.call_later(_REFRESH_PAUSE_S, self._come)
+        else:
+            self._refreshed_at = loop.time()
+            what()
+
+    def _come(self) -> None:
+        what, self._coming = self._coming, None
+        self._refreshed_at = asyncio.get_running_loop().time()
+        if what is not None:
+            what()
+
+    def _ask_all(self, paths: Iterable[Path]) -> None:
+        for path in list(paths):
+            self._ask_soon(path)
+
+    def _refresh(self) -> None:
+        for path in list(self._answers.documents):
+            if path in self._running:
+                self._once_more.add(path)
+            elif self._waited(path) or not self._answers.has_pulled(path):
+                self._ask_soon(path)
+            else:
+                self._stale[path] = None
+
+    def _after_work(self) -> None:
+        for path in list(self._answers.documents):
+            left = self._after_work_left.get(path, 0)
+            if left and path not in self._running and not self._answers.has_pulled(path, with_problems=True):
+                self._after_work_left[path] = left - 1
+                self._ask_soon(path)
+
+    def _ask_soon(self, path: Path) -> None:
+        if not self._soon:
+            asyncio.get_running_loop().call_soon(self._now)
+        self._soon.add(path)
+        self._stale.pop(path, None)
+
+    def _now(self) -> None:
+        paths, self._soon = self._soon, set()
+        for path in paths:
+            document = self._answers.documents.get(path)
+            sources = self._identifiers(path) if document is not None else []
+            if document is None or not sources:
+                continue
+            if previous := self._running.pop(path, None):
+                previous.cancel()
+            task = self._spawn(self._pull(path, document.version, sources))
+            self._running[path] = task
+            task.add_done_callback(functools.partial(self._done, path))
+
+    def _done(self, path: Path, task: asyncio.Task[None]) -> None:
+        if self._running.get(path) is not task:
+            return
+        del self._running[path]
+        if path in self._once_more:
+            self._once_more.discard(path)
+            if self._waited(path):
+                self._ask_soon(path)
+            elif path in self._answers.documents:
+                self._stale[path] = None
+
+    async def _pull(self, path: Path, version: int, sources: list[str | None]) -> None:
+        reports = await asyncio.gather(*(self._report(path, source) for source in sources))
+        usable = [report for report in reports if report is not None]
+        if len(usable) == len(sources):
+            self._take(path, version, usable)
+
+    async def _report(self, path: Path, source: str | None) -> Report | None:
+        """A full report, or None. Without a previous result of ours ``unchanged`` is no answer."""
+        params: dict[str, Any] = {"textDocument": {"uri": path.as_uri()}}
+        if source is not None:
+            params["identifier"] = source
+        for pause in (*_ASK_AGAIN_PAUSES_S, None):
+            try:
+                report = mapping(await self._ask(PULL, params, self._timeout_s))
+            except ServerError as error:
+                wanted = mapping(error.data).get("retriggerRequest") is not False
+                if error.code not in _ASK_AGAIN or not wanted or pause is None:
+                    return None
+                await asyncio.sleep(pause)
+                continue
+            except (ServerGone, TimeoutError):
+                return None
+            return report if isinstance(report.get("items"), list) else None
+        return None

@@ -1,0 +1,12 @@
+"""All servers that are known without any setting."""
+
+from __future__ import annotations
+
+from lsp_bridge.language_client.specs.python import PYTHON
+from lsp_bridge.language_client.specs.server_spec import ServerSpec
+from lsp_bridge.language_client.specs.systems import SYSTEMS
+from lsp_bridge.language_client.specs.typescript import TYPESCRIPT
+from lsp_bridge.language_client.specs.web import WEB
+
+DEFAULT_SPECS: tuple[ServerSpec, ...] = (*PYTHON, *TYPESCRIPT, *SYSTEMS, *WEB)
+"""One stands behind those it yields to."""

@@ -1,0 +1,184 @@
+"""What a language server is to us: for which files, how it may be started, and how it is set up."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+JsonObject = Mapping[str, Any]
+"""JSON on its way to a server; Any because each server defines its own."""
+
+Ask = Callable[[str, Mapping[str, Any], float], Awaitable[Any]]
+"""A request to a server: method, params, timeout in seconds → its result as JSON."""
+
+VENVS = (".venv", "venv")
+"""Names of a project's virtual environment."""
+_SCRIPTS = "Scripts" if os.name == "nt" else "bin"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One way to start a server: the program's name (looked up) and its arguments."""
+
+    name: str
+    """What the server is called in reports when it was started this way."""
+    argv: tuple[str, ...]
+    version: tuple[str, ...] = ()
+    """What prints its version: the same program, or another one beside it. Not needed for what npm installs, whose
+    version can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetupContext:
+    """What a server's set-up may look at."""
+
+    workspace: Path
+    executable: Path
+    search_path: str
+    """PATH without the folders inside the workspace (in a trusted one: with the project's own folders first)."""
+    root: Path | None = None
+    """The project's own folder, in the workspace or the workspace itself (see ServerSpec.roots)."""
+    trusted: bool = False
+    """The person trusts the workspace: what it brings along may be executed."""
+    origin: Path | None = None
+    """The workspace itself, when ``workspace`` is a copy of it: no more to be trusted than the copy."""
+
+    @property
+    def project(self) -> Path:
+        """Where the project is: its root, or the workspace."""
+        return self.root or self.workspace
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The project's folder and those above it, up to the workspace: tools lie in any of them."""
+        return folders_of(self.workspace, self.root)
+
+    def which(self, name: str) -> str | None:
+        """The program ``name`` on the search path, or None. One of an untrusted workspace is never returned."""
+        return which(name, self.search_path, self.workspace, trusted=self.trusted, origin=self.origin)
+
+    def brought(self, path: Path) -> bool:
+        """Whether the workspace brings ``path`` (resolved) along."""
+        return brought(path, self.workspace, self.origin)
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a server is told when it starts."""
+
+    settings: JsonObject = field(default_factory=dict[str, Any])
+    """Answers to ``workspace/configuration``, as a tree: section ``a.b`` is ``settings["a"]["b"]``."""
+    initialization_options: JsonObject = field(default_factory=dict[str, Any])
+    arguments: tuple[str, ...] = ()
+    """Follow those of the command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """A program that is there and cannot be used here."""
+
+    reason: str
+    """In words for the person, what would help included."""
+    untrusted: bool = False
+    """It could be used if the workspace were trusted."""
+
+
+Configure = Callable[[SetupContext], Setup | Unusable | None]
+
+
+def _nothing_special(place: SetupContext) -> Setup | Unusable | None:
+    return Setup()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSpec:
+    """A language server that can be started when a file of its languages is worked on."""
+
+    name: str
+    """Its key in the setting ``language_servers``."""
+    languages: Mapping[str, str]
+    """File suffix, with the dot and in lower case, to LSP ``languageId``."""
+    commands: tuple[Command, ...]
+    """Tried in order; the first one found is used."""
+    configure: Configure = _nothing_special
+    """Set-up for this workspace; Unusable (or None) when the server could not run without executing parts of it, or
+    lacks something."""
+    roots: tuple[str, ...] = ()
+    """Names of files or folders, or globs like ``*.csproj``, that mark a project's folder. The nearest marked folder
+    above a file, inside of the workspace, gets a server of its own; without one the workspace does."""
+    announce_pull: bool = True
+    """Tell the server that diagnostics may be pulled. Measured: basedpyright answers a pull in 15 ms, and its
+    pushes, 270 ms after the change, may be about a file it has not finished checking."""
+    pull_through: Callable[[Ask], Ask] | None = None
+    """For a server that knows no ``textDocument/diagnostic`` but can be asked in its own way: translates that request.
+    It is then pulled, and is not told that it could push."""
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Exact file names to ``languageId``, over the suffixes: ``.bashrc``, ``tsconfig.json``."""
+    yields_to: tuple[str, ...] = ()
+    """Names of specs, all before this one: where one of them is found for a project, this one is not used, because it
+    would say the same again."""
+    joins_when_named: bool = False
+    """It yields to nobody when the person names it in ``language_servers``."""
+    title: str = ""
+    """The languages in words, for the person."""
+    install: tuple[str, ...] = ()
+    """Command lines that install it; one of them is enough."""
+
+    def language_of(self, path: Path) -> str | None:
+        """The languageId of ``path`` when this server looks after such files."""
+        return self.files.get(path.name) or self.languages.get(path.suffix.lower())
+
+
+@dataclass(frozen=True, slots=True)
+class FoundServer:
+    """A server that can be started here."""
+
+    name: str
+    argv: tuple[str, ...]
+    """With the absolute path of the program."""
+    setup: Setup
+
+
+def languages(*pairs: tuple[str, str]) -> dict[str, str]:
+    """Pairs of a languageId and its suffixes (or names), separated by blanks, the other way round."""
+    return {suffix: language for language, suffixes in pairs for suffix in suffixes.split()}
+
+
+def inside(path: Path, folder: Path) -> bool:
+    """Whether ``path`` is ``folder`` or lies in it."""
+    return path == folder or folder in path.parents
+
+
+def folders_of(workspace: Path, root: Path | None) -> tuple[Path, ...]:
+    """``root`` and the folders above it up to ``workspace``; only ``workspace`` when there is no root in it."""
+    if root is None or not inside(root, workspace):
+        return (workspace,)
+    return (root, *(folder for folder in root.parents if inside(folder, workspace)))
+
+
+def programs_of(folders: Iterable[Path]) -> tuple[Path, ...]:
+    """The folders where projects keep programs of their own, whether they exist or not."""
+    return tuple(
+        place
+        for folder in folders
+        for place in (*(folder / venv / _SCRIPTS for venv in VENVS), folder / "node_modules" / ".bin")
+    )
+
+
+def brought(path: Path, workspace: Path, origin: Path | None) -> bool:
+    """Whether ``path`` lies in the workspace, or in the one of which that is a copy (``origin``)."""
+    return inside(path, workspace) or (origin is not None and inside(path, origin))
+
+
+def which(
+    name: str, search_path: str, workspace: Path, *, trusted: bool, origin: Path | None = None
+) -> str | None:
+    """The program ``name`` on ``search_path``; not one that leads into an untrusted workspace."""
+    program = shutil.which(name, path=search_path) if search_path else None
+    if program is None or trusted or not brought(Path(program).resolve(), workspace, origin):
+        return program
+    return None

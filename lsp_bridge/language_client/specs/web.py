@@ -1,0 +1,117 @@
+"""The language servers of data and markup: JSON, CSS, HTML and YAML."""
+
+from __future__ import annotations
+
+from lsp_bridge.language_client.specs.server_spec import Command, ServerSpec, Setup, SetupContext, languages
+
+_EXTRACTED = ("npm install -g vscode-langservers-extracted",)
+_WITH_COMMENTS = (
+    "tsconfig.json jsconfig.json .eslintrc.json .eslintrc .jshintrc .swcrc .hintrc .babelrc devcontainer.json "
+    "launch.json settings.json tasks.json extensions.json keybindings.json api-extractor.json tslint.json deno.json"
+)
+"""JSON files whose readers allow comments."""
+# fmt: off
+_TAGS = (
+    # CloudFormation
+    "!And sequence", "!Base64 scalar", "!Base64 mapping", "!Cidr scalar", "!Cidr sequence",
+    "!Condition scalar", "!Equals sequence", "!FindInMap sequence", "!GetAZs scalar", "!GetAtt scalar",
+    "!GetAtt sequence", "!If sequence", "!ImportValue scalar", "!ImportValue mapping", "!Join sequence",
+    "!Not sequence", "!Or sequence", "!Ref scalar", "!Select sequence", "!Split sequence", "!Sub scalar",
+    "!Sub sequence", "!Transform mapping",
+    # GitLab, Home Assistant, MkDocs, Docker Compose
+    "!reference sequence", "!include scalar", "!include_dir_list scalar", "!include_dir_merge_list scalar",
+    "!include_dir_merge_named scalar", "!include_dir_named scalar", "!secret scalar", "!env_var scalar",
+    "!ENV scalar", "!ENV sequence", "!relative scalar", "!reset scalar", "!reset sequence",
+    "!reset mapping", "!override sequence", "!override mapping",
+)
+# fmt: on
+"""Tags of well-known YAML formats, which would be errors otherwise."""
+
+
+def _json(place: SetupContext) -> Setup:
+    return Setup(
+        settings={"json": {"validate": {"enable": True}, "format": {"enable": False}, "schemas": []}},
+        # Schemas are taken from files, never from addresses that a document names.
+        initialization_options={"provideFormatter": False, "handledSchemaProtocols": ["file"]},
+    )
+
+
+def _styles(place: SetupContext) -> Setup:
+    checked = {"validate": True}
+    return Setup(
+        settings={"css": checked, "scss": checked, "less": checked},
+        initialization_options={"provideFormatter": False},
+    )
+
+
+def _html(place: SetupContext) -> Setup:
+    return Setup(
+        settings={
+            "html": {"validate": {"scripts": True, "styles": True}, "format": {"enable": False}},
+            "css": {"validate": True},
+            "javascript": {"validate": {"enable": True}},
+        },
+        initialization_options={
+            "provideFormatter": False,
+            "embeddedLanguages": {"css": True, "javascript": True},
+        },
+    )
+
+
+def _yaml(place: SetupContext) -> Setup:
+    yaml = {
+        "validate": True,
+        "format": {"enable": False},
+        "completion": False,
+        # A catalogue in the net, asked at each start.
+        "schemaStore": {"enable": False},
+        "customTags": list(_TAGS),
+    }
+    return Setup(settings={"yaml": yaml, "redhat": {"telemetry": {"enabled": False}}})
+
+
+WEB: tuple[ServerSpec, ...] = (
+    ServerSpec(
+        name="json",
+        title="JSON",
+        languages=languages(("json", ".json .webmanifest .geojson"), ("jsonc", ".jsonc .code-workspace")),
+        files=languages(("jsonc", _WITH_COMMENTS), ("json", ".prettierrc composer.lock")),
+        commands=(
+            Command("vscode-json-language-server", ("vscode-json-language-server", "--stdio")),
+            Command("vscode-json-languageserver", ("vscode-json-languageserver", "--stdio")),
+        ),
+        configure=_json,
+        install=_EXTRACTED,
+    ),
+    ServerSpec(
+        name="css",
+        title="CSS, SCSS, Less",
+        languages=languages(("css", ".css"), ("scss", ".scss"), ("less", ".less")),
+        commands=(
+            Command("vscode-css-language-server", ("vscode-css-language-server", "--stdio")),
+            Command("css-languageserver", ("css-languageserver", "--stdio")),
+        ),
+        configure=_styles,
+        install=_EXTRACTED,
+    ),
+    ServerSpec(
+        name="html",
+        title="HTML",
+        languages=languages(("html", ".html .htm .xhtml")),
+        commands=(
+            Command("vscode-html-language-server", ("vscode-html-language-server", "--stdio")),
+            Command("html-languageserver", ("html-languageserver", "--stdio")),
+        ),
+        configure=_html,
+        install=_EXTRACTED,
+    ),
+    ServerSpec(
+        name="yaml",
+        title="YAML",
+        languages=languages(("yaml", ".yaml .yml")),
+        files=languages(("yaml", ".clang-format .clang-tidy .clangd")),
+        commands=(Command("yaml-language-server", ("yaml-language-server", "--stdio")),),
+        configure=_yaml,
+        install=("npm install -g yaml-language-server", "brew install yaml-language-server"),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Positions, URIs and diagnostics as language servers write them."""

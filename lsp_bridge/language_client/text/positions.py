@@ -1,0 +1,185 @@
+"""Source files as language servers see them, and positions in them as they come over the wire.
+
+Servers are not trusted: a position that no text can have is None, never an exception.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, cast
+
+_LINE_END = re.compile(r"\r\n|\n|\r")
+MAX_LINE = 2**31 - 1
+"""LSP's uinteger."""
+
+
+def wire_position(value: object) -> tuple[int, int] | None:
+    """Line and units of an LSP ``Position``; None when it is none."""
+    if not isinstance(value, dict):
+        return None
+    fields = cast("dict[str, object]", value)
+    line, column = fields.get("line"), fields.get("character")
+    if not (type(line) is int and type(column) is int) or not 0 <= line <= MAX_LINE or column < 0:
+        return None
+    return line, min(column, MAX_LINE)
+
+
+def wire_range(value: object) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """Start and end of an LSP ``Range``; None when it is none or ends before it begins."""
+    if not isinstance(value, dict):
+        return None
+    fields = cast("dict[str, object]", value)
+    start, end = wire_position(fields.get("start")), wire_position(fields.get("end"))
+    return None if start is None or end is None or end < start else (start, end)
+
+
+class TextIndex:
+    """A text whose lines are looked up by number."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._starts = [0, *(found.end() for found in _LINE_END.finditer(text))]
+
+    @property
+    def count(self) -> int:
+        """The number of lines; a text that ends with a line end has one more, empty line (as in LSP)."""
+        return len(self._starts)
+
+    def line(self, number: int) -> str:
+        """The line of this number (from 0) without its end; empty where there is none."""
+        if not 0 <= number < len(self._starts):
+            return ""
+        last = number + 1 == len(self._starts)
+        end = len(self.text) if last else self._starts[number + 1]
+        return self.text[self._starts[number] : end].rstrip("\r\n")
+
+    def column(self, line: int, column: int, encoding: PositionEncoding) -> int:
+        """Characters (from 0) before a column in units; those of the whole line when it has fewer (LSP)."""
+        return characters(self.line(line), column, encoding)
+
+    def units(self, line: int, column: int, encoding: PositionEncoding) -> int:
+        """The wire's units of a column (characters from 0)."""
+        return units(self.line(line)[:column], encoding)
+
+    def offset(self, line: int, column: int, encoding: PositionEncoding) -> int | None:
+        """Where in the text a position is; None when it has no such line. The line after the last is its end."""
+        if line == len(self._starts) and column == 0:
+            return len(self.text)
+        if not 0 <= line < len(self._starts):
+            return None
+        return self._starts[line] + self.column(line, column, encoding)
+
+
+PositionEncoding = Literal["utf-8", "utf-16", "utf-32"]
+
+OFFERED: tuple[PositionEncoding, ...] = ("utf-16", "utf-8")
+"""What ``initialize`` announces, the preferred first."""
+
+
+def chosen(capabilities: Mapping[str, Any]) -> PositionEncoding:
+    """What a server picked in the result of ``initialize``."""
+    value = capabilities.get("positionEncoding")
+    return value if value in ("utf-8", "utf-16", "utf-32") else "utf-16"
+
+
+def units(text: str, encoding: PositionEncoding) -> int:
+    """How long ``text`` (part of one line) is."""
+    if encoding == "utf-32" or text.isascii():
+        return len(text)
+    # As it is sent: half of a surrogate pair cannot be, and becomes a question mark.
+    if encoding == "utf-8":
+        return len(text.encode("utf-8", "replace"))
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def characters(line: str, column: int, encoding: PositionEncoding) -> int:
+    """The column in characters of one in units; a unit inside of a character counts as before it."""
+    column = max(0, column)
+    if encoding == "utf-32" or line.isascii():
+        return min(column, len(line))
+    if encoding == "utf-8":
+        return len(line.encode("utf-8", "replace")[:column].decode("utf-8", "ignore"))
+    return len(line.encode("utf-16-le", "surrogatepass")[: column * 2].decode("utf-16-le", "ignore"))
+
+
+def in_utf16(
+    items: Sequence[Mapping[str, Any]], text: str, encoding: PositionEncoding
+) -> tuple[Mapping[str, Any], ...]:
+    """Diagnostics of ``text`` with their ranges in UTF-16 units; what is no range stays as it is."""
+    if encoding == "utf-16" or text.isascii():
+        return tuple(items)
+    lines = lines_of(text)
+    return tuple(_diagnostic_in_utf16(item, lines, encoding) for item in items)
+
+
+def _diagnostic_in_utf16(
+    item: Mapping[str, Any], lines: Sequence[str], encoding: PositionEncoding
+) -> Mapping[str, Any]:
+    place = item.get("range")
+    if not isinstance(place, dict):
+        return item
+    ends = {name: _in_utf16(end, lines, encoding) for name, end in cast("dict[str, object]", place).items()}
+    return {**item, "range": ends}
+
+
+def _in_utf16(position: object, lines: Sequence[str], encoding: PositionEncoding) -> object:
+    if not isinstance(position, dict):
+        return position
+    given = cast("dict[str, object]", position)
+    line, column = given.get("line"), given.get("character")
+    if not isinstance(line, int) or not isinstance(column, int) or not 0 <= line < len(lines):
+        return given
+    text = lines[line]
+    if text.isascii():
+        return given
+    return {**given, "character": units(text[: characters(text, column, encoding)], "utf-16")}
+
+
+TextOf = Callable[[Path], str | None]
+"""The unsaved text of a file in an editor, or None when it has none."""
+
+MAX_SOURCE_BYTES = 1_500_000
+"""Larger files are not shown to language servers; they would answer late and hold much memory."""
+
+_THREAD_BYTES = 256_000
+"""Larger files are read in a thread: the event loop must not wait for a slow disk."""
+
+# LSP knows exactly these three line ends; str.splitlines() would split at form feeds and U+2028 too.
+
+
+def no_buffers(path: Path) -> str | None:
+    """A TextOf where nobody edits."""
+    return None
+
+
+async def read_source(path: Path, unsaved: TextOf = no_buffers) -> str | None:
+    """The text of ``path`` without its byte-order mark, or None: no such file, unreadable or too large.
+
+    What an editor has unsaved hides the disk: servers see what the
+    person sees. Bytes that are not UTF-8 become replacement characters, as in an editor that shows the file anyway.
+    """
+    if (text := unsaved(path)) is not None:
+        return text.removeprefix("\ufeff") if len(text) <= MAX_SOURCE_BYTES else None
+    try:
+        size = path.stat().st_size
+        if size > MAX_SOURCE_BYTES or not path.is_file():
+            return None
+        data = path.read_bytes() if size <= _THREAD_BYTES else await asyncio.to_thread(path.read_bytes)
+    except (OSError, ValueError):
+        return None
+    return data.decode("utf-8", errors="replace").removeprefix("\ufeff")
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of ``text`` without their ends, counted as LSP counts them."""
+    return _LINE_END.split(text)
+
+
+def character_column(line: str, utf16_units: int) -> int:
+    """The column (characters from 0) in ``line`` of a position that a server gave in UTF-16 units."""
+    if line.isascii():
+        return utf16_units
+    return len(line.encode("utf-16-le")[: max(0, utf16_units) * 2].decode("utf-16-le", errors="ignore"))

@@ -1,0 +1,1 @@
+"""The wire between the daemon and its clients: handshake, requests, notifications."""

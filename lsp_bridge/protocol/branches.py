@@ -1,0 +1,195 @@
+"""The wire, its part about branches of explorations, sub-agents and agents.
+
+A branch and a sub-agent are sessions: their messages, goals and events come by ``goalwright/session/…`` with the id
+``{sessionId}:{id}``. What is here is about them as results: which there are, what they changed, which one is used.
+Part of ``lsp_bridge.protocol.methods``, which has the rules and the list of methods.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from daemon.model.base import Model
+from daemon.model.branches import BranchMeta, SubagentMeta
+from daemon.model.messages import StopReason
+from daemon.model.permissions import FileDiff, Mode, Trust
+from daemon.model.traces import BranchTrace, SessionStatus, Trace
+
+
+class ExploreListParams(Model):
+    """The explorations of a session: all, or the one that its goal ``exploreStartId`` began."""
+
+    session_id: str
+    explore_start_id: str | None = None
+
+
+class Exploration(Model):
+    """One exploration with its branches, as seed 000's API lists them."""
+
+    explore_start_id: str
+    explore_merge_id: str | None = None
+    """The goal in which a branch is chosen; null while branches are at work."""
+    merge_summary: str = ""
+    selected_branch: str | None = None
+    """What was applied: an id, or several with their paths."""
+    awaits_choice: bool = False
+    """The daemon waits for the person: ``goalwright/explore/select`` or ``…/leave``."""
+    branches: tuple[BranchMeta, ...]
+
+
+class ExploreListResult(Model):
+    """Oldest first. ``subagents``: those that this session started itself."""
+
+    explorations: tuple[Exploration, ...]
+    subagents: tuple[SubagentMeta, ...] = ()
+
+
+class BranchParams(Model):
+    """A request about one branch, by its id (``A``)."""
+
+    session_id: str
+    branch_id: str
+
+
+class BranchFilesResult(Model):
+    """What a branch that has ended changed, in the order of the paths; of very many files the first ones."""
+
+    files: tuple[FileDiff, ...]
+    ignored: tuple[FileDiff, ...] = ()
+    """Files that git ignores: they count as no change, and are taken over only by name."""
+
+
+class BranchContentParams(Model):
+    """The full text of both sides of a file that a branch changed, for a diff editor."""
+
+    session_id: str
+    branch_id: str
+    path: str
+    """As in ``FileDiff.path``."""
+
+
+class BranchContentResult(Model):
+    """``base``: where the branch began; ``branch``: what it made of it. ``null``: the file does not exist there."""
+
+    base: str | None
+    branch: str | None
+    binary: bool = False
+
+
+class ExploreSelectParams(Model):
+    """The person's choice: a branch (``["A"]``), or files and folders of several (``["A:src/a.py", "B:docs"]``).
+
+    What is to be written is asked about first, as every change is; the answer comes when that is decided.
+    """
+
+    session_id: str
+    choice: tuple[str, ...]
+
+
+class ExploreSelectResult(Model):
+    """What came of it, in words. Not ``applied``: the person rejected the change. What cannot be merged without a guess
+    is an error (HISTORY_CONFLICT) that shows both sides, and changes nothing."""
+
+    applied: bool
+    title: str
+    detail: str = ""
+
+
+class ExploreLeaveParams(Model):
+    """The person does not choose: the model is to, or ``none`` of the branches is wanted."""
+
+    session_id: str
+    explore_start_id: str | None = None
+    """Null: the one that waits."""
+    none: bool = False
+
+
+class ExploreLeaveResult(Model):
+    """``left`` is false when no exploration waited for the person."""
+
+    left: bool
+
+
+class BranchPatchResult(Model):
+    """All that the branch changed, as ``git apply`` takes it; contents of binary files are in it."""
+
+    patch: str
+    base64: bool = False
+    """The patch is no UTF-8 text, so it comes in base64."""
+
+
+class AgentListParams(Model):
+    """``sessionId``: the agents are those of its folder either way; it says which one is at work."""
+
+    session_id: str | None = None
+
+
+class AgentInfo(Model):
+    """An agent profile."""
+
+    name: str
+    description: str
+    source: Literal["shipped", "user", "workspace"] = "shipped"
+    """Whose it is: the product's, of ``~/.goalwright/agents``, of the folder's ``.goalwright/agents``."""
+    file: str = ""
+    """Where it stands; empty for shipped ones."""
+    model: str | None = None
+    """Its own model; null: the session's."""
+    tools: tuple[str, ...] | None = None
+    """Those it may use, as wildcards; after ``!`` those of all that it may not. Null: all that its rules let it."""
+    primary: bool = True
+    """A session may begin with it."""
+    serves: bool = True
+    """Other agents may give it tasks."""
+
+
+class AgentListResult(Model):
+    """Shipped ones first, then the person's own. ``problems``: files that are no agents, in words."""
+
+    agents: tuple[AgentInfo, ...]
+    problems: tuple[str, ...] = ()
+
+
+class PlanReplanParams(Model):
+    """Plan again from here. ``reason``: what is wrong with the plan, in the person's words."""
+
+    session_id: str
+    reason: str = ""
+
+
+class PlanReplanResult(Model):
+    """The plan was made, or why it was not. Comes when that is so; a turn that runs goes on by it."""
+
+    stop_reason: StopReason
+    detail: str = ""
+
+
+class PlanBuildParams(Model):
+    """The person hands the plan of a planning session over to the agent that builds."""
+
+    session_id: str
+    start: bool = True
+    """Begin to build at once; else the client sends ``PlanBuildResult.prompt`` itself."""
+
+
+class PlanBuildResult(Model):
+    """The session, whose agent builds from now on, and with which prompt that begins."""
+
+    session: SessionInfo
+    prompt: str
+
+
+class SessionInfo(Model):
+    """A session in a list."""
+
+    trace: BranchTrace | Trace
+    status: SessionStatus
+    model: str = ""
+    """The model that answers, ``provider/model``: the session's own or the default."""
+    demo: bool = False
+    """The scripted demo model answers, not a real one."""
+    foreign: bool = False
+    """The session came with the folder: it was not begun by this user on this machine."""
+    mode: Mode = "ask"
+    """What passes unasked, for this client."""
+    trust: Trust = "unknown"

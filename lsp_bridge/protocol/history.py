@@ -1,0 +1,75 @@
+"""Messages about the session's changes of files."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from daemon.model.base import Model
+from daemon.model.permissions import FileDiff
+
+
+class HistoryFile(Model):
+    """One file of a change the agent made. ``undoable`` is false when its old content is not known."""
+
+    path: str
+    kind: Literal["create", "update", "delete"]
+    added: int
+    removed: int
+    undoable: bool = True
+
+
+class HistoryChange(Model):
+    """What one tool call changed. A change that was ``undone`` can be redone."""
+
+    change_id: str
+    tool_call_id: str
+    tool: str
+    time: datetime
+    goal_id: str | None = None
+    message_id: str | None = None
+    """The message with the tool call."""
+    state: Literal["applied", "undone"]
+    files: tuple[HistoryFile, ...]
+
+
+class HistoryResult(Model):
+    """The session's changes of files, oldest first; ``undo`` and ``redo`` are the ids that would be next."""
+
+    changes: tuple[HistoryChange, ...]
+    undo: str | None = None
+    redo: str | None = None
+
+
+class HistoryStepParams(Model):
+    """Undo or redo one change: ``change_id``, or the one that is next. The person's own edits stay."""
+
+    session_id: str
+    change_id: str | None = None
+    dry_run: bool = False
+    """Only say what would happen."""
+
+
+class HistoryRestoreParams(Model):
+    """Undo all changes made since a message (it included), or those of a goal and the goals below it.
+
+    Exactly one of ``message_id`` and ``goal_id``.
+    """
+
+    session_id: str
+    message_id: str | None = None
+    goal_id: str | None = None
+    dry_run: bool = False
+    texts: bool = False
+    """Answer with the texts of the files, too."""
+
+
+class HistoryOutcome(Model):
+    """What was changed on disk (or would be). Conflicts are errors (HISTORY_CONFLICT) and change nothing."""
+
+    target: str
+    """What it is, in words: "edit of src/a.py"."""
+    files: tuple[FileDiff, ...]
+    texts: tuple[str | None, ...] = ()
+    """Their texts afterwards, when ``texts`` asked for them; null: deleted, or not a text."""
+    """Empty: the files read so already."""

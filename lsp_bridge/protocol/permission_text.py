@@ -1,0 +1,158 @@
+"""A permission request in words: what would be done, what asks, what cannot be undone, what "always" remembers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tools.json_access import mapping, mappings, string, strings
+from tools.localization import noted, t
+from tools.text.terminal import LONGEST_TITLE, shown, shown_brief, shown_line
+
+_WHOSE = {
+    "shipped": noted("the built-in rule"),
+    "user": noted("your rule"),
+    "editor": noted("your editor's setting"),
+    "workspace": noted("this folder's rule"),
+    "granted": noted("what you granted"),
+    "session": noted("what you granted in this session"),
+    "mode": noted("the mode"),
+    "agent": noted("the agent's limit"),
+    "protected": noted("the protection of"),
+}
+_MAX_REASONS = 12
+SCOPES = {
+    "s": ("session", noted("this session")),
+    "w": ("workspace", noted("this workspace")),
+    "e": ("user", noted("everything I work on")),
+}
+"""Where "always" may hold: the letter to type, the word on the wire, the word for people."""
+
+
+_COMMANDS = ("bash", "doom_loop")
+"""Permissions whose detail is a command line (or the arguments of a call), and not a text to read."""
+
+
+def action_detail(request: dict[str, Any]) -> str:
+    """All of what would be done, made safe; empty where the title says it all."""
+    detail = shown(string(request.get("detail")).strip(" \t\n"))
+    return "" if shown_line(string(request.get("title"))).endswith(shown_line(detail)) else detail
+
+
+def logged_lines(request: dict[str, Any]) -> list[str]:
+    """What stands below the title in the log of an unattended run: the whole of a command."""
+    return indented(action_detail(request)) if request.get("permission") in _COMMANDS else []
+
+
+def indented(detail: str) -> list[str]:
+    """The lines of a detail, none for an empty one."""
+    return [f"    {line}" for line in detail.split("\n")] if detail else []
+
+
+def note_lines(request: dict[str, Any]) -> list[str]:
+    """What else Goalwright says about it."""
+    return [shown_line(text) for text in strings(request.get("notes"))]
+
+
+def model_lines(request: dict[str, Any]) -> list[str]:
+    """The model's words about it, and that they are the model's. They come last: they may be wrong."""
+    words = shown_line(string(request.get("modelSays")).strip())
+    return [t('the model says: "{words}"', words=words)] if words else []
+
+
+def rule_words(rule: dict[str, Any]) -> str:
+    """A rule with its place, e.g. ``your rule bash: git push * → ask (~/.goalwright/config.json)``."""
+    source = string(rule.get("source")) or "shipped"
+    permission, pattern = string(rule.get("permission")) or "*", string(rule.get("pattern")) or "*"
+    whose = t(_WHOSE[source]) if source in _WHOSE else t("the {source} rule", source=source)
+    file = string(rule.get("file"))
+    place = f" ({file})" if file else ""
+    return shown_line(f"{whose} {permission}: {pattern} → {string(rule.get('action')) or 'ask'}{place}")
+
+
+def asked_by(request: dict[str, Any]) -> str:
+    """The rule that made the whole a question."""
+    return t("asked because of {rule}", rule=rule_words(mapping(request.get("rule"))))
+
+
+def reason_lines(reasons: object, command: str = "") -> list[str]:
+    """Each thing that would be done, with the rule that decides about it. ``command``: what is shown above already."""
+    entries = mappings(reasons)
+    lines = [_reason(entry, command) for entry in entries[:_MAX_REASONS]]
+    if len(entries) > _MAX_REASONS:
+        lines.append(t("… and {count} more", count=len(entries) - _MAX_REASONS))
+    return lines
+
+
+def _reason(entry: dict[str, Any], command: str) -> str:
+    permission, target = string(entry.get("permission")), string(entry.get("target"))
+    if command and target == f"sh -c {command}":
+        target = t("the whole line")
+    what = shown_brief(f"{permission} {target}", LONGEST_TITLE)
+    why = shown_line(string(entry.get("why")))
+    return f"{what}{f' ({why})' if why else ''}: {rule_words(mapping(entry.get('rule')))}"
+
+
+def asked_lines(request: dict[str, Any]) -> list[str]:
+    """The model's questions to the user with their options, numbered; empty for all other requests."""
+    lines: list[str] = []
+    for question in mappings(request.get("questions")):
+        lines += shown(string(question.get("text")).strip()).split("\n")
+        lines += [f"  {number}. {text}" for number, text in enumerate(option_texts(question), 1)]
+    return lines
+
+
+def option_texts(question: dict[str, Any]) -> list[str]:
+    """The options of a question, each on one line."""
+    texts: list[str] = []
+    for option in mappings(question.get("options")):
+        about = shown_line(string(option.get("description")).strip())
+        texts.append(shown_line(string(option.get("label"))) + (f" — {about}" if about else ""))
+    return texts
+
+
+def typed_answer(question: dict[str, Any], line: str) -> dict[str, Any] | None:
+    """Return the answer for ``permission/reply`` that a typed line means; None for numbers that choose nothing.
+
+    Numbers of options, separated by commas or blanks, choose these; everything else is the user's own words. Of a
+    question with options, numbers alone are no words, also where there is no such option or only one may be chosen.
+    """
+    labels = [string(option.get("label")) for option in mappings(question.get("options"))]
+    words = line.replace(",", " ").split()
+    numbers = [int(word) for word in words if word.isdecimal() and len(word) < 4]
+    if labels and numbers and len(numbers) == len(words):
+        known = [labels[number - 1] for number in numbers if 1 <= number <= len(labels)]
+        chosen = list(dict.fromkeys(known))
+        several = len(chosen) > 1 and question.get("multiple") is not True
+        return None if several or len(known) < len(numbers) else {"chosen": chosen, "text": ""}
+    return {"chosen": [], "text": line.strip()}
+
+
+def question_lines(request: dict[str, Any]) -> list[str]:
+    """Why it is asked: one line, or one for each thing in it when there are several. A question needs no reason."""
+    if mappings(request.get("questions")):
+        return []
+    if len(mappings(request.get("reasons"))) > 1:
+        lines = reason_lines(request.get("reasons"), string(request.get("detail")).strip())
+        return [t("asked because of"), *(f"  {line}" for line in lines)]
+    why = [shown_line(string(reason.get("why"))) for reason in mappings(request.get("reasons"))]
+    return [asked_by(request) + "".join(f" ({text})" for text in why if text)]
+
+
+def warning_lines(request: dict[str, Any]) -> list[str]:
+    """What could not be taken back."""
+    return [f"! {shown_line(text)}" for text in strings(request.get("warnings"))]
+
+
+def suggested(request: dict[str, Any]) -> list[tuple[str, str]]:
+    """What "always" would remember: permission and pattern."""
+    grants = mappings(request.get("suggestions"))
+    return [(string(grant.get("permission")), string(grant.get("pattern"))) for grant in grants]
+
+
+def suggestion_words(request: dict[str, Any]) -> str:
+    """The patterns that "always" would allow; those of another permission than the request's with its name."""
+    own = string(request.get("permission"))
+    return ", ".join(
+        shown_line(pattern if permission == own else f"{permission} {pattern}")
+        for permission, pattern in suggested(request)
+    )

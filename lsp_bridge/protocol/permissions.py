@@ -1,0 +1,174 @@
+"""Messages about permissions and background commands."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from daemon.model.base import Model
+from daemon.model.permissions import (
+    Action,
+    FileAnswer,
+    FileDiff,
+    Grant,
+    Mode,
+    PermissionRequest,
+    QuestionAnswer,
+    Reason,
+    Reply,
+    Rule,
+    Scope,
+    StoredGrant,
+    Trust,
+)
+
+
+class PermissionListParams(Model):
+    """Pending requests of one session or of all."""
+
+    session_id: str | None = None
+
+
+class PermissionListResult(Model):
+    """Oldest first."""
+
+    requests: tuple[PermissionRequest, ...]
+    attended_by: tuple[str, ...] = ()
+    """Of one session: the other clients who are there to answer what its turn asks, by their names: those with a person
+    to whom it is shown, and whoever sent the prompt of the turn. Nobody: whoever asks may answer."""
+
+
+class PermissionContentParams(Model):
+    """The full text of both sides of a proposed change, for a diff editor."""
+
+    request_id: str
+    path: str
+    """As in ``FileDiff.path``."""
+
+
+class PermissionContentResult(Model):
+    """``null`` on a side: the file does not exist there. ``binary``: no text to show."""
+
+    before: str | None
+    after: str | None
+    binary: bool = False
+
+
+class PermissionPreviewParams(Model):
+    """Ask what would be written if a request were accepted with these answers."""
+
+    request_id: str
+    files: tuple[FileAnswer, ...]
+
+
+class PermissionPreviewResult(Model):
+    """The files that would be written, with their diffs."""
+
+    files: tuple[FileDiff, ...]
+
+
+class PermissionReplyParams(Model):
+    """The person's answer. ``feedback`` with ``reject`` lets the turn go on with it."""
+
+    request_id: str
+    reply: Reply
+    feedback: str | None = None
+    files: tuple[FileAnswer, ...] = ()
+    """With ``once`` and ``always``: files of which only some hunks, or an edited text, are accepted."""
+    grants: tuple[Grant, ...] | None = None
+    """With ``always``: what to remember, as the person edited it; null: the request's suggestions."""
+    scope: Scope = "session"
+    """With ``always``: where that holds."""
+    answers: tuple[QuestionAnswer, ...] = ()
+    """With ``once``: one for each of the request's questions, in their order."""
+
+
+class PermissionReplyResult(Model):
+    """``accepted`` is false when somebody else was first; ``by`` says who."""
+
+    accepted: bool
+    by: str = ""
+
+
+class PermissionRulesParams(Model):
+    """``session_id``: with what was granted in this session, and its agent's limits."""
+
+    session_id: str | None = None
+
+
+class PermissionRulesResult(Model):
+    """What holds now. ``grants``: what the person granted, which can be taken back; ``rules``: all others, weak to
+    strong."""
+
+    grants: tuple[StoredGrant, ...]
+    rules: tuple[Rule, ...]
+    mode: Mode
+    trust: Trust
+    problems: tuple[str, ...] = ()
+    """What does not count, or keeps anything from being done, in words: damaged files, settings that are none."""
+
+
+class PermissionForgetParams(Model):
+    """Take grants back."""
+
+    grant_ids: tuple[str, ...]
+    session_id: str | None = None
+    """For grants of the session."""
+
+
+class PermissionForgetResult(Model):
+    """Those that were there."""
+
+    forgotten: tuple[StoredGrant, ...]
+
+
+class PermissionExplainParams(Model):
+    """What would happen, and why: for a path (``permission`` read, edit, …) or a command line (``bash``)."""
+
+    permission: str
+    target: str
+    session_id: str | None = None
+
+
+class PermissionExplainResult(Model):
+    """``reasons``: each thing that would be done, the strictest first."""
+
+    action: Action
+    reasons: tuple[Reason, ...]
+    warnings: tuple[str, ...] = ()
+
+
+class JobInfo(Model):
+    """A command in the background. ``exit_code`` is null while it runs."""
+
+    job_id: str
+    session_id: str
+    command: str
+    started_at: datetime
+    exit_code: int | None = None
+    output_file: str | None = None
+
+
+class JobListResult(Model):
+    """Oldest first; those that ended lately are in it."""
+
+    jobs: tuple[JobInfo, ...]
+
+
+class JobKillParams(Model):
+    """Stop a background command with all its processes."""
+
+    session_id: str
+    job_id: str
+
+
+class CommandStopParams(Model):
+    """Stop a command that the turn waits for; the turn goes on with what the command came to."""
+
+    session_id: str
+    tool_call_id: str
+
+
+class JobResult(Model):
+    """The job as it is now."""
+
+    job: JobInfo

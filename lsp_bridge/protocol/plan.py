@@ -1,0 +1,144 @@
+"""The wire, its part about the plan and the context: what the person does to goals, and what the model is sent.
+
+Part of ``lsp_bridge.protocol.methods``, which has the rules and the list of methods.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from daemon.model.base import Model
+from daemon.model.messages import Part
+from daemon.model.meters import Meter
+from daemon.model.permissions import FileDiff
+
+
+class GoalAddParams(Model):
+    """A goal the person adds: under ``parent_id`` (None: at the top), before the sibling ``before_id`` (None: last)."""
+
+    session_id: str
+    description: str
+    reason: str = ""
+    parent_id: str | None = None
+    before_id: str | None = None
+
+
+class GoalRenameParams(Model):
+    """Another description for a goal that is not finished."""
+
+    session_id: str
+    goal_id: str
+    description: str
+
+
+class GoalMoveParams(Model):
+    """Put a goal under another parent, or elsewhere among its siblings; ``before_id`` None: last."""
+
+    session_id: str
+    goal_id: str
+    parent_id: str | None = None
+    before_id: str | None = None
+
+
+class GoalParams(Model):
+    """A request about one goal, by its id (not its display number)."""
+
+    session_id: str
+    goal_id: str
+
+
+class GoalDoneParams(Model):
+    """The person calls a goal reached; the summary replaces its details in what the model sees."""
+
+    session_id: str
+    goal_id: str
+    summary: str
+
+
+class GoalAbandonParams(Model):
+    """The person gives a goal up. ``revert_files`` also takes back what was changed for it (or HISTORY_CONFLICT)."""
+
+    session_id: str
+    goal_id: str
+    reason: str
+    revert_files: bool = False
+    dry_run: bool = False
+    """Only say which files would be taken back."""
+
+
+class GoalResult(Model):
+    """What was done. The plan itself goes to everybody by events: a large one must not travel with each click."""
+
+    goal_id: str
+    """The goal that was added or changed."""
+    number: str | None
+    """Its display number now; None when it is in the plan no more."""
+    current_id: str | None
+    """The goal in focus now."""
+    files: tuple[FileDiff, ...] = ()
+    """What was taken back on disk."""
+
+
+class ContextPart(Model):
+    """A layer of the next request, or the messages of one goal, with its share of the tokens (estimated)."""
+
+    layer: Literal["system", "tools", "messages", "plan"]
+    name: str
+    """E.g. ``agent``, ``environment``, ``AGENTS.md``; for messages the goal's number and description."""
+    goal_id: str | None = None
+    tokens: int
+
+
+class ContextMessage(Model):
+    """A message as the model would get it."""
+
+    role: Literal["user", "assistant", "tool"]
+    goal_id: str | None = None
+    kind: Literal["message", "goal_summary", "compaction", "history"] = "message"
+    """``goal_summary`` stands for the messages of an ended goal; ``history`` is what is left of a past turn."""
+    tokens: int
+    content: tuple[Part, ...]
+
+
+class ContextTool(Model):
+    """A tool as offered to the model."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+
+
+class ContextResult(Model):
+    """Exactly what the model would be sent now, if the person said nothing more."""
+
+    model: str
+    system: tuple[str, ...]
+    tools: tuple[ContextTool, ...]
+    messages: tuple[ContextMessage, ...]
+    tail: str
+    """The plan at the end of the last message (empty when it stands in the system prompt)."""
+    parts: tuple[ContextPart, ...]
+    tokens: int
+    meter: Meter
+
+
+class SessionCompactParams(Model):
+    """Compact the context now. ``instructions``: what to keep, in the person's words."""
+
+    session_id: str
+    instructions: str = ""
+
+
+class CompactResult(Model):
+    """Estimated tokens of the next request before and after. ``detail`` says what was done, or why nothing was."""
+
+    before: int
+    after: int
+    detail: str = ""
+
+
+class SessionHandoverParams(Model):
+    """Begin a session of ``agent`` that takes over from another one (source: seed 001, init ↔ execute)."""
+
+    session_id: str
+    agent: Literal["init", "execute"]

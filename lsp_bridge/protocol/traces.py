@@ -1,0 +1,192 @@
+"""The wire, its part about looking after stored traces: rebuilding, taking in, deleting old ones.
+
+Part of ``lsp_bridge.protocol.methods``, which has the rules and the list of methods.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import Field
+
+from daemon.model.base import Model
+from daemon.model.messages import Message
+
+
+class TraceRebuildParams(Model):
+    """Make messages, plan and metadata of a trace anew from its event log. Refused while it is open."""
+
+    trace_id: str
+
+
+class RebuiltSession(Model):
+    """What was found of one session: the main line, a branch or a sub-agent."""
+
+    session_id: str
+    events: int = 0
+    messages: int = 0
+    goals: int = 0
+    repaired: tuple[str, ...] = ()
+    """What was wrong and is right now."""
+    problems: tuple[str, ...] = ()
+    """What is wrong and stays so."""
+    failed: bool = False
+    """It could not be rebuilt."""
+
+
+class TraceRebuildResult(Model):
+    """The main line first."""
+
+    trace_id: str
+    sessions: tuple[RebuiltSession, ...]
+    failed: bool = False
+    """One of them could not be rebuilt."""
+
+
+class TraceImportParams(Model):
+    """Take in an archive of a trace."""
+
+    archive: str
+    """Absolute path of the ``.tar.gz``."""
+    max_mb: float | None = Field(default=None, gt=0)
+    """Most megabytes unpacked; null: 1024."""
+
+
+class TraceImportResult(Model):
+    """What came. The trace counts as foreign: it can be read, and nothing in it acts in the person's name."""
+
+    trace_id: str
+    title: str
+    files: int
+    size: int
+    """Bytes, unpacked."""
+    sessions: tuple[RebuiltSession, ...]
+    left_out: tuple[str, ...] = ()
+    """Names in the archive that are no part of a trace."""
+    dropped: tuple[str, ...] = ()
+    """Branches and sub-agents whose log could not be read, and why."""
+
+
+class TracePruneParams(Model):
+    """Delete old traces. Null: as the settings say."""
+
+    keep_days: float | None = Field(default=None, gt=0)
+    max_mb: float | None = Field(default=None, gt=0)
+    keep: int | None = Field(default=None, ge=1)
+    dry_run: bool = False
+
+
+class PrunedTrace(Model):
+    """One that was deleted, or would be."""
+
+    trace_id: str
+    title: str
+    used: datetime
+    """When something happened in it last."""
+    size: int
+    """Bytes."""
+    reason: str
+
+
+class TracePruneResult(Model):
+    """Oldest first."""
+
+    deleted: tuple[PrunedTrace, ...]
+    kept: int
+    kept_bytes: int | None
+    """Null: no limit is set, so nothing was measured."""
+    freed: int
+    """Bytes."""
+    limited: bool
+    """Whether there is any limit at all."""
+    problems: tuple[str, ...] = ()
+    dry_run: bool = False
+
+
+class SessionDeleteParams(Model):
+    """Delete a session with its branches and sub-agents. One that is at work is refused."""
+
+    session_id: str
+
+
+class SessionSearchParams(Model):
+    """Search the stored sessions by title and messages."""
+
+    query: str
+    limit: int = Field(default=50, ge=1, le=200)
+
+
+class SessionHit(Model):
+    """A session that was found."""
+
+    session_id: str
+    excerpt: str = ""
+    """The place in a message, in one line; empty: the title alone has it."""
+
+
+class SessionSearchResult(Model):
+    """Newest session first."""
+
+    hits: tuple[SessionHit, ...]
+
+
+class TraceExportParams(Model):
+    """Write the archive of a session to ``archive``, an absolute path; a file that is there is replaced."""
+
+    session_id: str
+    archive: str
+
+
+class TraceExportResult(Model):
+    """What was written."""
+
+    archive: str
+    files: int
+    size: int
+    """Bytes."""
+
+
+class ApiOpenParams(Model):
+    """Open the trace API (REST, WebSocket, web page) of this workspace, if it is not open yet."""
+
+    port: int | None = Field(default=None, ge=0, le=65535)
+    """On 127.0.0.1; 0: any free one; null: as the setting ``apiPort`` says."""
+
+
+class ApiOpenResult(Model):
+    """Where it is. Each request needs the token: ``Authorization: Bearer …`` or ``?token=…``."""
+
+    url: str
+    """``http://127.0.0.1:PORT``."""
+    token: str
+    page: str
+    """The web page's address, with the token."""
+
+
+class TraceMessagesParams(Model):
+    """Messages of a session, newest page first, e.g. those of one goal: the work that an edge of the graph stands for.
+
+    Nothing is opened for it and nobody is subscribed.
+    """
+
+    session_id: str
+    branch_id: str | None = None
+    """Of this branch or sub-agent of the session (``A``, ``A.s1``); null: the session's own."""
+    goal_id: str | None = None
+    """The internal id, which abandoned goals have too; null: of all goals and of none."""
+    without_goal: bool = False
+    """Only those that belong to no goal."""
+    inherited: bool = True
+    """With those that a branch began with, which are of the line that it left. A goal never has them."""
+    descendants: bool = False
+    """With those of the goals below, and of the branches that they or the goal itself began."""
+    before: int | None = None
+    """Only those with a ``sequence`` below."""
+    limit: int = Field(default=50, ge=1, le=500)
+
+
+class TraceMessagesResult(Model):
+    """What was found, oldest first."""
+
+    messages: tuple[Message, ...]
+    has_earlier: bool

@@ -1,0 +1,1 @@
+"""The JSON-RPC server for the extension and for LSP editors."""

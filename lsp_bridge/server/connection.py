@@ -1,0 +1,455 @@
+"""One pygls language server per connection, over the shared daemon.
+
+Standard LSP for what LSP has (so any LSP editor can attach), ``goalwright/…`` requests for the rest. Handlers
+validate with the models of the protocol; everything the client may do wrong becomes a JSON-RPC error in words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import cattrs
+from lsprotocol import converters, types
+from pydantic import ValidationError
+from pygls.exceptions import JsonRpcException
+from pygls.lsp.server import LanguageServer
+from pygls.protocol import lsp_method
+from pygls.protocol.json_rpc import JsonRPCNotification, JsonRPCRequestMessage, JsonRPCResponseMessage
+
+from daemon.api.door import ApiDoor
+from daemon.collector import COLLECTOR
+from daemon.core import Daemon
+from daemon.loop.session import Session
+from daemon.model.events import Delta, Event
+from daemon.model.meters import Metered
+from daemon.provider.variables import is_cloud_variable, is_provider_variable, provider_env
+from lsp_bridge.protocol import methods as p
+from lsp_bridge.protocol.handshake import RequestError
+from lsp_bridge.server.documents.attached_editors import AttachedEditors
+from lsp_bridge.server.documents.sync import NOTEBOOKS, DocumentProtocol, DocumentSync, Listeners
+from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, uri_in
+from lsp_bridge.server.editor.lazy_features import EditorOffer, SharedDecisions
+from lsp_bridge.server.editor.sanitize import code_action_params
+from lsp_bridge.server.requests.activity import Activity
+from lsp_bridge.server.requests.client_state import ClientState
+from lsp_bridge.server.requests.router import ModelChooser, Requests
+from tools.localization import set_language, t
+
+log = logging.getLogger(__name__)
+
+_SLOW_CLIENT = 512 * 1024
+"""Bytes waiting for a client above which deltas are dropped for it."""
+_DEAD_CLIENT = 64 * 1024 * 1024
+"""Bytes waiting above which a client is hung up on; it can come back and ask for what it missed."""
+
+
+@dataclass(slots=True)
+class Bridge:
+    """What the connections share."""
+
+    version: str
+    choose: ModelChooser
+    warm: Callable[[dict[str, str], str | None], Coroutine[Any, Any, None]] | None = None
+    """Prepares for the model of a client with this environment and configured model."""
+    decisions: SharedDecisions = field(default_factory=SharedDecisions)
+    """What was decided hunk by hunk in any of the editors."""
+    _warming: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    editors: AttachedEditors = field(default_factory=AttachedEditors)
+    """What is open in all of them."""
+    peers: EditorPeers = field(default_factory=EditorPeers)
+    """Those that tell what their extensions say."""
+    clients: list[ClientState] = field(default_factory=list[ClientState])
+    """Of all that are attached."""
+
+    def trusts(self, listed: bool) -> bool:
+        """Whether the workspace's own programs may be started; ``listed``: the person's list of folders says so.
+
+        They are shared by all clients: one in restricted mode is enough to keep them from being started.
+        """
+        said = {client.trusted for client in self.clients} - {None}
+        return False not in said and (listed or True in said)
+
+    def client_came(self, env: dict[str, str], configured: str | None) -> None:
+        """A client has initialized: prepare for its first prompt while it has other things to do."""
+        if self.warm is None:
+            return
+        task = asyncio.get_running_loop().create_task(self.warm(env, configured))
+        self._warming.add(task)
+        task.add_done_callback(self._warmed)
+
+    def _warmed(self, task: asyncio.Task[None]) -> None:
+        self._warming.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.warning(
+                "preparing for the first prompt failed: %s", error
+            )  # which will fail in its own words
+
+    def unsaved_text(self, path: Path) -> str | None:
+        """The unsaved text of a file in any attached editor."""
+        return self.editors.unsaved(path)
+
+
+class ClientServer:
+    """Serves one connection. Not thread-safe: everything happens on the daemon's event loop."""
+
+    def __init__(
+        self,
+        core: Daemon,
+        bridge: Bridge,
+        api: ApiDoor,
+        writer: asyncio.StreamWriter,
+        stop: Callable[[], None],
+    ) -> None:
+        self._core = core
+        self._bridge = bridge
+        self._writer = writer
+        self._client = ClientState()
+        self._peer: EditorPeer | None = None
+        self._held: dict[str, list[Event | Delta | Metered]] = {}
+        """Sessions whose updates wait until the answer to the request that subscribed is on its way."""
+        self._holds: dict[str, int] = {}
+        """How many such answers there are, by session."""
+        self.closed = False
+        self._initialized = False
+        self._shut_down = False
+        self._activity: Activity | None = None
+        self._requests = Requests(
+            core,
+            self._client,
+            api,
+            choose=bridge.choose,
+            subscribe=self._subscribe,
+            stop=stop,
+            version=bridge.version,
+            others=lambda: bridge.clients,
+        )
+        self._server = LanguageServer(
+            "goalwright",
+            bridge.version,
+            protocol_cls=_Protocol,
+            converter_factory=_converter,
+            notebook_document_sync=NOTEBOOKS,
+            max_workers=1,
+        )
+        self._server.protocol.set_writer(writer)
+        self._editor = EditorOffer(
+            self._server,
+            core,
+            self._client,
+            self._requests,
+            bridge.decisions,
+            lambda: self._documents.documents,
+        )
+        cast("_Protocol", self._server.protocol).hang_up = self.hang_up
+        cast("_Protocol", self._server.protocol).execute = _guarded(
+            types.WORKSPACE_EXECUTE_COMMAND, self._editor.execute
+        )
+        self._documents = DocumentSync(
+            self._server,
+            bridge.editors,
+            Listeners(core.saved, core.buffer_changed, core.renamed),
+            can_save=lambda: self._client.can_save,
+            gone=lambda: self.closed or writer.is_closing(),
+        )
+        self._register()
+        self._born = COLLECTOR.born()
+        core.client_attached()
+
+    def handle(self, message: object) -> None:
+        """Take one decoded message in."""
+        if not isinstance(message, dict):
+            self.refuse(None, -32600, "A message must be a JSON object; batches are not supported.")
+            return
+        fields = cast("dict[str, Any]", message)
+        message_id, method = fields.get("id"), fields.get("method")
+        if wrong := _malformed(fields):
+            self.refuse(message_id, -32600, wrong)
+            return
+        if method is not None and method != "exit":
+            if self._shut_down:
+                if message_id is not None:
+                    self.refuse(message_id, -32600, "This connection was shut down: send `exit`.")
+                return
+            if method != "initialize" and not self._initialized:
+                if message_id is not None:
+                    self.refuse(message_id, -32002, "Send `initialize` first.")
+                return
+            self._shut_down = method == "shutdown"
+            if self._shut_down:
+                self._editor.leave()
+        if method == types.TEXT_DOCUMENT_CODE_ACTION:
+            # Before each of its problems is made into an object.
+            fields = fields | {"params": code_action_params(fields.get("params"))}
+        try:
+            structured: Any = self._server.protocol.structure_message(fields)
+        except Exception as error:
+            # cattrs' errors are groups of groups; the outermost text is what a client can use.
+            self._documents.malformed(fields)
+            self.refuse(message_id, p.INVALID_PARAMS, f"{method or 'message'}: {error}")
+            return
+        try:
+            self._server.protocol.handle_message(structured)
+        except Exception:
+            # What only looks like JSON-RPC.
+            log.exception("a message could not be handled")
+            self.refuse(message_id, -32600, "The message is not valid JSON-RPC.")
+
+    def refuse(self, message_id: object, code: int, text: str) -> None:
+        """Answer with an error outside of any handler."""
+        known = message_id if _is_id(message_id) else None
+        message = {"jsonrpc": "2.0", "id": known, "error": {"code": code, "message": text}}
+        # null is the wire's "no id", which pygls' types leave out; it has no public way to refuse either.
+        self._server.protocol._send_data(message)  # pyright: ignore[reportPrivateUsage]
+
+    def hang_up(self) -> None:
+        """End the connection; the daemon goes on."""
+        self.closed = True
+        self._writer.close()
+
+    def gone(self) -> None:
+        """The connection has ended: forget it, and let what runs go on."""
+        self.closed = True
+        self._core.bus.unsubscribe(self._published)
+        if self._activity is not None:
+            self._activity.close()
+        self._editor.close()
+        self._documents.close()
+        if self._peer is not None:
+            self._bridge.peers.remove(self._peer)
+        self._bridge.clients = [client for client in self._bridge.clients if client is not self._client]
+        self._core.client_left()
+        COLLECTOR.died(self._born)
+
+    # -- updates to the client --
+
+    def _subscribe(self, session: Session) -> None:
+        self._core.bus.subscribe(session.session_id, self._published)
+        self._held.setdefault(session.session_id, [])
+        self._holds[session.session_id] = self._holds.get(session.session_id, 0) + 1
+        loop = asyncio.get_running_loop()
+        # The answer is sent by a callback that runs one round after the handler's return: wait two.
+        loop.call_soon(loop.call_soon, self._release, session.session_id)
+
+    def _release(self, session_id: str) -> None:
+        self._holds[session_id] -= 1
+        if self._holds[session_id]:
+            return
+        del self._holds[session_id]
+        for item in self._held.pop(session_id, ()):
+            self._send(item)
+
+    def _published(self, item: Event | Delta | Metered) -> None:
+        held = self._held.get(item.trace_id)
+        if held is not None:
+            held.append(item)
+        else:
+            self._send(item)
+
+    def _send(self, item: Event | Delta | Metered) -> None:
+        if self.closed or self._writer.is_closing():
+            return
+        waiting = self._writer.transport.get_write_buffer_size()
+        if isinstance(item, Metered):
+            if waiting < _SLOW_CLIENT:
+                meter = p.SessionMeter(session_id=item.trace_id, meter=item.meter)
+                self._server.protocol.notify("goalwright/session/meter", meter.wire())
+            return
+        if isinstance(item, Delta):
+            if waiting < _SLOW_CLIENT:
+                delta = p.SessionDelta(session_id=item.trace_id, delta=item)
+                self._server.protocol.notify("goalwright/session/delta", delta.wire())
+            return
+        if waiting > _DEAD_CLIENT:
+            log.warning("hung up on %s: it does not read", self._client.name)
+            self._writer.transport.abort()
+            return
+        update = p.SessionUpdate(session_id=item.trace_id, event=item)
+        self._server.protocol.notify("goalwright/session/update", update.wire())
+
+    def _tell_activity(self, activity: p.SessionsActivity) -> None:
+        if not (self.closed or self._writer.is_closing()):
+            self._server.protocol.notify("goalwright/sessions/activity", activity.wire())
+
+    # -- handlers --
+
+    def _register(self) -> None:
+        server = self._server
+        for method in p.REQUESTS:
+            server.feature(method)(_guarded(method, partial(self._requests.handle, method)))
+        self._editor.register(_guarded)
+
+        @server.feature(types.INITIALIZE)
+        def _(params: types.InitializeParams) -> None:
+            self._initialize(params)
+
+    def _initialize(self, params: types.InitializeParams) -> None:
+        raw = params.initialization_options
+        try:
+            options = p.InitializationOptions.model_validate(raw if isinstance(raw, dict) else {})
+        except ValidationError as error:
+            raise _wrong_params("initializationOptions", error) from None  # the error itself repeats keys
+        if options.protocol_version != p.PROTOCOL_VERSION:
+            raise JsonRpcException(
+                message=(
+                    t(
+                        "The client speaks protocol version {protocol_version}, this daemon {protocol_version2}: "
+                        "update the older of the two, then run `goalwright stop` once.",
+                        protocol_version=options.protocol_version,
+                        protocol_version2=p.PROTOCOL_VERSION,
+                    )
+                ),
+                code=p.INCOMPATIBLE,
+            )
+        self._client.name = options.client
+        self._client.trusted = options.trusted
+        self._bridge.clients.append(self._client)
+        self._client.can_save = options.can_save
+        self._client.diagnostics = options.diagnostics
+        self._client.chat = options.chat
+        if options.chat and self._activity is None:
+            self._activity = Activity(self._core, self._tell_activity)
+        self._client.there.unattended = options.unattended
+        self._client.there.everywhere = not options.chat and _shows_lenses(params.capabilities)
+        self._client.settings.update(options.settings)
+        self._client.env.update({k: v for k, v in options.env.items() if is_provider_variable(k)})
+        # SDKs look for these only here. What is set while a process runs is not seen in its /proc/…/environ.
+        os.environ.update({k: v for k, v in self._client.env.items() if is_cloud_variable(k)})
+        self._initialized = True
+        self._editor.initialized()
+        if options.diagnostics:
+            self._attach()
+        env = {**provider_env(os.environ), **self._client.env}
+        settings = self._requests.client_config().settings
+        if "language" in self._client.settings:
+            # One language for the whole daemon: that of the editor that came last.
+            set_language(settings.language)
+        self._bridge.client_came(env, settings.model)
+
+    def _attach(self) -> None:
+        """The daemon may ask this client what its extensions say."""
+        if self._peer is None:
+            send = self._server.protocol.send_request_async
+            self._peer = EditorPeer(self._client.name, send, self._uri_of)
+            self._bridge.peers.add(self._peer)
+
+    def _uri_of(self, path: Path) -> str:
+        documents, folders = self._documents.documents, self._server.workspace.folders
+        return uri_in([document.uri for document in documents.at(path)], list(folders), path)
+
+
+def _shows_lenses(capabilities: types.ClientCapabilities) -> bool:
+    """Accept and Reject stand there as code lenses, whatever session asks."""
+    documents = capabilities.text_document
+    return documents is not None and documents.code_lens is not None
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, int | float | str) and not isinstance(value, bool)
+
+
+def _malformed(message: Mapping[str, Any]) -> str:
+    """What keeps a message from being JSON-RPC, in words, or nothing."""
+    if message.get("jsonrpc") != "2.0":
+        return 'A message must have "jsonrpc": "2.0".'
+    if message.get("id") is not None and not _is_id(message["id"]):
+        return "The id of a message must be a string or a number."
+    if "method" in message:
+        return "" if isinstance(message["method"], str) else "The method of a message must be a string."
+    if "result" in message or "error" in message:
+        return ""
+    return "A message must have a method, or be the answer to a request."
+
+
+def _guarded(method: str, call: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Any]:
+    """``call`` as a handler: what the client did wrong, and bugs, are JSON-RPC errors in words."""
+
+    async def handle(params: Any) -> Any:
+        try:
+            return await call(params)
+        except RequestError as error:
+            raise JsonRpcException(message=str(error), code=error.code) from error
+        except ValidationError as error:
+            raise _wrong_params(method, error) from None
+        except Exception as error:
+            log.exception("%s failed", method)
+            name = error.__class__.__name__
+            raise JsonRpcException(
+                message=t(
+                    "{method}: Goalwright has a bug ({name}); its log has the details.",
+                    method=method,
+                    name=name,
+                )
+            ) from None
+
+    return handle
+
+
+def _wrong_params(what: str, error: ValidationError) -> JsonRpcException:
+    """What is wrong where, in words; not the values, which may be keys."""
+    wrong = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'params'}: {e['msg']}" for e in error.errors())
+    return JsonRpcException(message=f"{what}: {wrong}", code=p.INVALID_PARAMS)
+
+
+class _Protocol(DocumentProtocol):
+    """pygls' protocol, whose ``exit`` ends the connection and not the daemon."""
+
+    hang_up: Callable[[], None]
+    execute: Callable[[Any], Any]
+
+    # pygls caches the results of these two by protocol, which keeps hundreds of ended connections alive.
+
+    def get_message_type(  # pyright: ignore[reportIncompatibleVariableOverride]  # a method is what pygls calls
+        self, method: str
+    ) -> type[Any] | None:
+        """The type of a method's message, if LSP has the method."""
+        return types.METHOD_TO_TYPES.get(method, (None,))[0]
+
+    def get_result_type(  # pyright: ignore[reportIncompatibleVariableOverride]  # a method is what pygls calls
+        self, method: str
+    ) -> type[Any] | None:
+        """The type of a method's answer, if LSP has the method."""
+        return types.METHOD_TO_TYPES.get(method, (None, None))[1]
+
+    @lsp_method(types.WORKSPACE_EXECUTE_COMMAND)
+    async def lsp_workspace__execute_command(  # pyright: ignore[reportIncompatibleMethodOverride]  # pygls takes any handler
+        self, params: types.ExecuteCommandParams
+    ) -> Any:
+        """Instead of pygls' own, which hides the request's progress token and cannot be canceled."""
+        return await self.execute(params)
+
+    @lsp_method(types.EXIT)
+    def lsp_exit(self, *args: object) -> Generator[Any, Any, None]:
+        """The client is done."""
+        self.hang_up()
+        yield from ()
+
+
+@functools.cache
+def _converter() -> cattrs.Converter:
+    """Return the converter of all connections; making one takes 50 ms and 0.2 MB.
+
+    It is pygls' own, but with params and results of our own methods left as they are, in both directions.
+    """
+    converter = converters.get_converter()
+
+    def keep_fields(value: Any, cls: type[Any]) -> Any:
+        fields = {name: value.get(name) for name in ("id", "method", "jsonrpc", "params", "result")}
+        names = [attribute.name for attribute in cls.__attrs_attrs__]
+        return cls(**{name: fields[name] for name in names})
+
+    def fields_alone(message: Any) -> dict[str, Any]:
+        # What is not JSON in them comes back to pygls one by one, from the encoder.
+        return {attribute.name: getattr(message, attribute.name) for attribute in message.__attrs_attrs__}
+
+    for cls in (JsonRPCRequestMessage, JsonRPCNotification, JsonRPCResponseMessage):
+        converter.register_structure_hook(cls, keep_fields)
+        converter.register_unstructure_hook(cls, fields_alone)
+    return converter

@@ -1,0 +1,1 @@
+"""Documents that are open in attached editors, and changes made in them."""

@@ -1,0 +1,122 @@
+"""The open files of all attached editors as one: the port ``Editors`` of the tools.
+
+The editor with the unsaved text wins. Two unsaved texts of one file (two windows, or one window that has it open under
+two names) are the person's to choose from, also equal ones: the one that is not changed would be left behind, unsaved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lsp_bridge.server.documents.open_documents import OpenDocument, OpenDocuments
+from lsp_bridge.server.documents.writer import CANNOT
+from tools.ports import AppliedEdit, EditorGone, NotTaken, OpenFile
+
+
+@dataclass(slots=True)
+class AttachedEditors:
+    """See tools.ports.Editors."""
+
+    _editors: list[OpenDocuments] = field(default_factory=list[OpenDocuments])
+
+    def add(self, documents: OpenDocuments) -> None:
+        """An editor is attached."""
+        self._editors.append(documents)
+
+    def remove(self, documents: OpenDocuments) -> None:
+        """The editor has gone, and with it what was not saved there."""
+        if documents in self._editors:
+            self._editors.remove(documents)
+
+    def unsaved(self, path: Path) -> str | None:
+        """See Editors."""
+        return next((text for editor in self._editors if (text := editor.unsaved(path)) is not None), None)
+
+    def unsaved_paths(self) -> Sequence[Path]:
+        """See Editors."""
+        return list(dict.fromkeys(path for editor in self._editors for path in editor.unsaved_paths()))
+
+    async def settle(self, path: Path | None = None) -> None:
+        """See Editors."""
+        for editor in list(self._editors):
+            await editor.settle(path)
+
+    def opened(self, path: Path) -> OpenFile | None:
+        """See Editors."""
+        if any(editor.is_notebook(path) for editor in self._editors):
+            return OpenFile("", unsaved=False, writable=False, refusal=_NOTEBOOK.format(name=path.name))
+        found = list(self._at(path))
+        if not found:
+            return None
+        lost = next((document for _, document in found if not document.known), None)
+        if lost is not None:
+            refusal = _LOST.format(name=path.name, why=lost.why_lost)
+            return OpenFile("", unsaved=True, writable=False, refusal=refusal)
+        unsaved = [(editor, document) for editor, document in found if not document.is_saved()]
+        if len(unsaved) > 1:
+            refusal = _TWICE.format(name=path.name)
+            return OpenFile(unsaved[0][1].text, unsaved=True, writable=False, refusal=refusal)
+        if unsaved and not any(editor.writer.can_write for editor, _ in unsaved):
+            refusal = CANNOT.format(name=path.name)
+            return OpenFile(unsaved[0][1].text, unsaved=True, writable=False, refusal=refusal)
+        editor, document = (unsaved or sorted(found, key=_willing))[0]
+        # Another document of the same editor would stay behind when the file is renamed under the one.
+        alone = len(found) == 1
+        return OpenFile(
+            document.text,
+            bool(unsaved),
+            editor.writer.can_write,
+            editor.writer.can_move and alone and not unsaved,
+            editable=editor.writer.can_edit and not editor.writer.can_write,
+        )
+
+    async def apply(self, path: Path, before: str, after: str) -> AppliedEdit:
+        """See Editors."""
+        found = list(self._at(path))
+        if not found:
+            raise EditorGone(f"{path.name} is not open in an editor any more.")
+        unsaved = [one for one in found if not one[1].is_saved()]
+        # Unsaved ones must not be passed by.
+        for editor, document in unsaved or sorted(found, key=_willing):
+            if len(unsaved) < 2 and document.known and document.text == before:
+                return await editor.writer.apply(document, before, after)
+        raise NotTaken(
+            f"{path.name} changed in the editor meanwhile.",
+            "Nothing was written: read it again and redo the change.",
+        )
+
+    async def move(self, source: Path, target: Path) -> None:
+        """See Editors."""
+        for editor, document in self._at(source):
+            if editor.writer.can_move:
+                await editor.writer.move(document, source, target)
+                return
+        raise EditorGone(f"{source.name} is not open in an editor any more.")
+
+    def _at(self, path: Path) -> Iterator[tuple[OpenDocuments, OpenDocument]]:
+        for editor in self._editors:
+            for document in editor.at(path):
+                yield editor, document
+
+
+def _willing(found: tuple[OpenDocuments, OpenDocument]) -> int:
+    """An editor that can save comes first, then one that can at least change its text."""
+    writer = found[0].writer
+    return 0 if writer.can_write else 1 if writer.can_edit else 2
+
+
+_NOTEBOOK = (
+    "{name} is open as a notebook in the editor, which would write over a change of the file, or ask the person which "
+    "of the two to keep. Nothing was changed: tell the person what to change in which cell, or ask them to close the "
+    "notebook; then read the file (its raw JSON) again and change it."
+)
+_LOST = (
+    "{name} is open in an editor, and what it holds there is not known: {why}. "
+    "Nothing was changed: ask the person to save and close {name}, then read it again."
+)
+_TWICE = (
+    "{name} has unsaved changes in two places: two windows, or one under two names. Nothing was changed: ask the "
+    "person to save one and discard the other, then read it again."
+)

@@ -1,0 +1,257 @@
+"""What an editor tells of its documents, taken in: LSP's text document and notebook synchronization, renames.
+
+pygls' own store of documents is not used: it splits and joins the whole text for each keystroke, breaks lines where
+the protocol does not, and raises for a document that was not opened. ``workspace.get_text_document`` works all the
+same, on our texts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from lsprotocol import types
+from pygls.protocol import LanguageServerProtocol, lsp_method
+from pygls.workspace import TextDocument
+
+from lsp_bridge.language_client.text.positions import MAX_SOURCE_BYTES
+from lsp_bridge.server.documents.open_documents import OpenDocument, OpenDocuments, check, path_of
+from lsp_bridge.server.documents.open_text import Units
+from lsp_bridge.server.documents.writer import DocumentWriter
+
+if TYPE_CHECKING:
+    from pygls.lsp.server import LanguageServer
+
+    from lsp_bridge.server.documents.attached_editors import AttachedEditors
+
+SETTLE_S = 0.3
+"""How long nothing is typed before the text is compared with the disk and shown to language servers."""
+
+NOTEBOOKS = types.NotebookDocumentSyncOptions(
+    notebook_selector=[
+        types.NotebookDocumentFilterWithNotebook(notebook=types.NotebookDocumentFilterScheme(scheme="file"))
+    ]
+)
+"""Which notebooks an editor is to tell about."""
+_ALL_FILES = types.FileOperationRegistrationOptions(
+    filters=[types.FileOperationFilter(types.FileOperationPattern("**"), scheme="file")]
+)
+_CHANGES = (types.TEXT_DOCUMENT_DID_CHANGE, types.TEXT_DOCUMENT_DID_OPEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """Who wants to know."""
+
+    saved: Callable[[Path], None]
+    changed: Callable[[Path], None]
+    """A buffer changed, and nothing has been typed since for ``SETTLE_S``; or it was closed."""
+    renamed: Callable[[Path, Path], None]
+    """A file or folder was renamed in the editor."""
+
+
+class DocumentProtocol(LanguageServerProtocol):
+    """pygls' protocol without its own store of documents; the handlers of the server get everything."""
+
+    def structure_message(self, data: dict[str, Any]) -> Any:
+        """An answer that does not fit is an error for who waits for it: else it would wait for ever."""
+        try:
+            return super().structure_message(data)
+        except Exception as error:
+            if "id" not in data or "method" in data:
+                raise
+            found = types.ResponseError(
+                types.ErrorCodes.InvalidParams, f"the answer does not fit the protocol ({error})"
+            )
+            return types.ResponseErrorMessage(id=data["id"], error=found)
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
+    def lsp_text_document__did_open(
+        self, params: types.DidOpenTextDocumentParams
+    ) -> Generator[Any, Any, None]:
+        """Only the handler."""
+        yield from self._handled(types.TEXT_DOCUMENT_DID_OPEN, params)
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
+    def lsp_text_document__did_change(
+        self, params: types.DidChangeTextDocumentParams
+    ) -> Generator[Any, Any, None]:
+        """Only the handler."""
+        yield from self._handled(types.TEXT_DOCUMENT_DID_CHANGE, params)
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
+    def lsp_text_document__did_close(
+        self, params: types.DidCloseTextDocumentParams
+    ) -> Generator[Any, Any, None]:
+        """Only the handler."""
+        yield from self._handled(types.TEXT_DOCUMENT_DID_CLOSE, params)
+
+    @lsp_method(types.NOTEBOOK_DOCUMENT_DID_OPEN)
+    def lsp_notebook_document__did_open(
+        self, params: types.DidOpenNotebookDocumentParams
+    ) -> Generator[Any, Any, None]:
+        """Only the handler."""
+        yield from self._handled(types.NOTEBOOK_DOCUMENT_DID_OPEN, params)
+
+    @lsp_method(types.NOTEBOOK_DOCUMENT_DID_CHANGE)
+    def lsp_notebook_document__did_change(
+        self, params: types.DidChangeNotebookDocumentParams
+    ) -> Generator[Any, Any, None]:
+        """What is in the cells is nobody's business."""
+        yield from self._handled(types.NOTEBOOK_DOCUMENT_DID_CHANGE, params)
+
+    @lsp_method(types.NOTEBOOK_DOCUMENT_DID_CLOSE)
+    def lsp_notebook_document__did_close(
+        self, params: types.DidCloseNotebookDocumentParams
+    ) -> Generator[Any, Any, None]:
+        """Only the handler."""
+        yield from self._handled(types.NOTEBOOK_DOCUMENT_DID_CLOSE, params)
+
+    def _handled(self, method: str, params: object) -> Generator[Any, Any, None]:
+        features = cast("dict[str, Any]", self.fm.features)  # pyright: ignore[reportUnknownMemberType]  # pygls'
+        if (handler := features.get(method)) is not None:
+            yield handler, (params,), None
+
+
+class _Shared(TextDocument):
+    """One of our documents for what reads pygls' store."""
+
+    def __init__(self, document: OpenDocument, language_id: str | None) -> None:
+        super().__init__(document.uri, source="", version=document.version, language_id=language_id)
+        self.document = document
+
+    @property
+    def source(self) -> str:
+        """The text."""
+        return self.document.text
+
+
+class DocumentSync:
+    """The documents of one connection, kept as its client tells. Lives on the event loop."""
+
+    def __init__(
+        self,
+        server: LanguageServer,
+        editors: AttachedEditors,
+        listeners: Listeners,
+        *,
+        can_save: Callable[[], bool],
+        gone: Callable[[], bool],
+    ) -> None:
+        """``can_save``: the client answers ``goalwright/editor/save``. ``gone``: the connection has ended."""
+        self._server = server
+        self._editors = editors
+        self._listeners = listeners
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._checks: set[asyncio.Future[None]] = set()
+        self._writer = DocumentWriter(server, can_save, gone)
+        self.documents = OpenDocuments(self._writer, later=self._later, soon=self._check)
+        self._register()
+        editors.add(self.documents)
+
+    def close(self) -> None:
+        """The connection has ended: what was open there is open no more."""
+        self._editors.remove(self.documents)
+        self._writer.leave()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def malformed(self, message: Mapping[str, Any]) -> None:
+        """A message that does not fit the protocol: what it would have changed is not known any more."""
+        if message.get("method") not in _CHANGES:
+            return
+        params = message.get("params")
+        document = cast("dict[str, Any]", params).get("textDocument") if isinstance(params, dict) else None
+        uri = cast("dict[str, Any]", document).get("uri") if isinstance(document, dict) else None
+        if not isinstance(uri, str):
+            return
+        if message.get("method") == types.TEXT_DOCUMENT_DID_OPEN:
+            self.documents.opened_somehow(uri)
+        else:
+            self.documents.lost(uri)
+
+    def _register(self) -> None:
+        server, documents = self._server, self.documents
+
+        @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
+        def _(params: types.DidOpenTextDocumentParams) -> None:
+            item = params.text_document
+            documents.units = self._units()
+            document = documents.opened(item.uri, item.version, item.text)
+            shared = None if document is None else _Shared(document, item.language_id)
+            if shared is not None:
+                server.workspace.text_documents[_key(item.uri)] = shared
+
+        @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
+        def _(params: types.DidChangeTextDocumentParams) -> None:
+            uri, version = params.text_document.uri, params.text_document.version
+            document = documents.changed(uri, version, params.content_changes)
+            shared = server.workspace.text_documents.get(_key(uri))
+            if document is not None and shared is not None:
+                shared.version = document.version
+
+        @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
+        def _(params: types.DidSaveTextDocumentParams) -> None:
+            documents.saved(params.text_document.uri)
+            if (path := path_of(params.text_document.uri)) is not None:
+                self._listeners.saved(path)
+
+        @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
+        def _(params: types.DidCloseTextDocumentParams) -> None:
+            uri = params.text_document.uri
+            server.workspace.text_documents.pop(_key(uri), None)
+            document = documents.closed(uri)
+            if (timer := self._timers.pop(uri, None)) is not None:
+                timer.cancel()
+            if document is not None:
+                self._listeners.changed(document.path)
+
+        @server.feature(types.NOTEBOOK_DOCUMENT_DID_OPEN)
+        def _(params: types.DidOpenNotebookDocumentParams) -> None:
+            documents.notebook_opened(params.notebook_document.uri)
+
+        @server.feature(types.NOTEBOOK_DOCUMENT_DID_CLOSE)
+        def _(params: types.DidCloseNotebookDocumentParams) -> None:
+            documents.notebook_closed(params.notebook_document.uri)
+
+        @server.feature(types.WORKSPACE_DID_RENAME_FILES, _ALL_FILES)
+        def _(params: types.RenameFilesParams) -> None:
+            for file in params.files:
+                old, new = path_of(file.old_uri), path_of(file.new_uri)
+                if old is not None and new is not None:
+                    documents.renamed(old, new)
+                    self._listeners.renamed(old, new)
+
+    def _units(self) -> Units:
+        encoding = self._server.workspace.position_encoding
+        if encoding == types.PositionEncodingKind.Utf8:
+            return "utf-8"
+        return "utf-32" if encoding == types.PositionEncodingKind.Utf32 else "utf-16"
+
+    def _later(self, document: OpenDocument) -> None:
+        if (timer := self._timers.get(document.uri)) is not None:
+            timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timers[document.uri] = loop.call_later(SETTLE_S, self._settled, document)
+
+    def _settled(self, document: OpenDocument) -> None:
+        self._timers.pop(document.uri, None)
+        self._check(document)
+        # Language servers are not shown more, and putting it together takes a while.
+        if document.changes and document.content.length <= MAX_SOURCE_BYTES:
+            self._listeners.changed(document.path)
+
+    def _check(self, document: OpenDocument) -> None:
+        task = asyncio.ensure_future(asyncio.to_thread(check, document))
+        self._checks.add(task)
+        task.add_done_callback(self._checks.discard)
+
+
+def _key(uri: str) -> str:
+    from urllib.parse import unquote
+
+    return unquote(uri)

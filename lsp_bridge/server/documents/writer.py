@@ -1,0 +1,374 @@
+"""Changes a document where the person sees it: as a versioned edit of the editor, and then saved there.
+
+``workspace/applyEdit`` is LSP's own, so the editor's undo works; for saving LSP has nothing, so the editor is asked
+with ``goalwright/editor/save``. An editor that cannot do both is not asked, and the file stays as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+
+from lsprotocol import types
+
+from tools.base import ToolError
+from tools.diff.merge import MergeConflict, merge_texts
+from tools.ports import EditorGone, NotSaved, NotTaken
+
+if TYPE_CHECKING:
+    from pygls.lsp.server import LanguageServer
+
+    from lsp_bridge.server.documents.open_documents import OpenDocument
+import bisect
+import re
+from collections.abc import Sequence
+
+from tools.diff.unified_diff import hunk_spans
+
+_log = logging.getLogger(__name__)
+
+EDITOR_SAVE = "goalwright/editor/save"
+"""Request of the daemon to the editor: ``{"uri": …}`` → ``{"saved": bool}``."""
+TIMEOUT_S = 20.0
+"""An editor that formats on save may take a while."""
+_EDIT_S = 5.0
+"""For an edit of a buffer whose file the daemon writes by itself: an editor that is stuck must not hold it up long."""
+_NOTICE_S = 2.0
+"""How long an editor that has applied an edit may take to tell of the document's change."""
+_LATE_S = 600.0
+"""How long a save that was given up is still expected."""
+_TRIES = 5
+"""How often an edit is taken back while the person types on."""
+
+
+AnswerT = TypeVar("AnswerT")
+
+
+class _Said(NamedTuple):
+    """What an editor says about what it was asked to do; ``done`` is None when that cannot be understood."""
+
+    done: bool | None
+    reason: str = ""
+
+
+class _Left(Exception):
+    """The editor went away while it was asked."""
+
+
+class DocumentWriter:
+    """Writes into the documents of one connection."""
+
+    def __init__(
+        self, server: LanguageServer, can_save: Callable[[], bool], gone: Callable[[], bool]
+    ) -> None:
+        """``gone``: whether the connection has ended."""
+        self._server = server
+        self._can_save = can_save
+        self.gone = gone
+        self._late: set[asyncio.Task[object]] = set()
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    def leave(self) -> None:
+        """The connection has ended: nobody answers any more."""
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(None)
+
+    @property
+    def can_edit(self) -> bool:
+        """Whether the editor takes edits of a version.
+
+        One that knows no versions would put an edit wherever it fits no more, if the user types meanwhile. Neovim
+        does not announce them, but the operations on files, which come in the same form only.
+        """
+        found = self._workspace()
+        edits = None if found is None else found.workspace_edit
+        if found is None or edits is None or not found.apply_edit:
+            return False
+        return bool(edits.document_changes or edits.resource_operations)
+
+    @property
+    def can_write(self) -> bool:
+        """Whether the editor takes edits of a version, and can save."""
+        return self.can_edit and self._can_save()
+
+    @property
+    def _patience_s(self) -> float:
+        return TIMEOUT_S if self._can_save() else _EDIT_S
+
+    @property
+    def can_move(self) -> bool:
+        """The editor can rename files."""
+        found = self._workspace()
+        edits = None if found is None else found.workspace_edit
+        operations = (edits.resource_operations if edits is not None else None) or ()
+        return self.can_write and types.ResourceOperationKind.Rename in operations
+
+    async def apply(self, document: OpenDocument, before: str, after: str) -> AppliedText:
+        """Turn ``before``, the text of ``document``, into ``after``; nothing is saved.
+
+        Raises EditorGone when the editor was not asked for anything, ToolError when it did not do it: then the
+        document is as it was.
+        """
+        if not self.can_write and not (self.can_edit and document.is_saved()):
+            raise NotTaken(_NO_WAY.format(name=document.name), _ASK_PERSON)
+        await self.edit(document, before, after)
+        return AppliedText(self, document, before, after)
+
+    async def move(self, document: OpenDocument, source: Path, target: Path) -> None:
+        """Rename the file of ``document`` on disk and in the editor. Raises like ``apply``."""
+        if not self.can_move:
+            raise NotTaken(_NO_WAY.format(name=document.name), _ASK_PERSON)
+        # As the person opened it: perhaps through a link.
+        old = document.uri if document.path == source else source.as_uri()
+        rename = types.RenameFile(old, target.as_uri(), options=types.RenameFileOptions(overwrite=False))
+        said = await self._ask([rename], document, lambda: self.move(document, target, source))
+        if not said.done:
+            raise _moved(document, said.reason)
+
+    async def edit(self, document: OpenDocument, before: str, after: str) -> None:
+        """See ``apply``."""
+        encoding = self._server.server_capabilities.position_encoding or types.PositionEncodingKind.Utf16
+        edits = await asyncio.to_thread(text_edits, before, after, encoding)
+        version = document.version
+        if not document.known or document.text != before:
+            raise _moved(document)
+        identifier = types.OptionalVersionedTextDocumentIdentifier(uri=document.uri, version=version)
+        said = await self._ask(
+            [types.TextDocumentEdit(identifier, edits)],
+            document,
+            lambda: take_back(self, document, before, after),
+        )
+        if said.done is False and document.text != after:
+            raise _moved(document, said.reason)
+        # The editor tells the change itself, before or after its answer. It counts for more than the answer; and who
+        # writes next must know the new version.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_NOTICE_S):
+                while document.text != after and not document.closed and not self.gone():
+                    if document.version != version and _stands(document, before, after):
+                        return
+                    await document.next_change()
+        if document.text == after or (document.version != version and _stands(document, before, after)):
+            return
+        if self.gone():
+            raise _went(document)
+        raise _moved(document, said.reason)
+
+    async def save(self, document: OpenDocument) -> asyncio.Future[Any] | None:
+        """None: the editor says that it has saved. Else it has not answered in time, but may yet. Raises NotSaved."""
+        if self.gone():
+            raise NotSaved(_WENT.format(name=document.name))
+        name, why = document.name, ""
+        asked = self._request(EDITOR_SAVE, {"uri": document.uri})
+        try:
+            answer: object = await self._answer(asked)
+        except TimeoutError:
+            return asked
+        except _Left:
+            raise NotSaved(_WENT.format(name=name)) from None
+        except Exception as error:  # an editor that does not know the request, or is gone: all the same
+            answer, why = None, f": {error}"
+        if isinstance(answer, dict) and cast("dict[str, object]", answer).get("saved") is True:
+            return None
+        if self.gone():
+            raise NotSaved(_WENT.format(name=name))
+        raise NotSaved(f"The editor could not save {name}{why}.")
+
+    async def _ask(
+        self,
+        changes: list[types.TextDocumentEdit | types.CreateFile | types.RenameFile | types.DeleteFile],
+        document: OpenDocument,
+        undo: Callable[[], Coroutine[Any, Any, object]],
+    ) -> _Said:
+        """Raises EditorGone, and ToolError when there is no answer."""
+        if self.gone():
+            raise EditorGone(_WENT.format(name=document.name))
+        params = types.ApplyWorkspaceEditParams(
+            edit=types.WorkspaceEdit(document_changes=changes), label="Goalwright"
+        )
+        asked = self._request(types.WORKSPACE_APPLY_EDIT, params)
+        try:
+            answer = await self._answer(asked)
+        except TimeoutError:
+            asked.add_done_callback(lambda done: self._came_late(done, undo))
+            rest = f"The file on disk is as it was. If the editor is stuck, ask the person to close {document.name} "
+            rest += "there; then read it again and redo the change."
+            raise NotTaken(_SILENT.format(name=document.name, seconds=self._patience_s), rest) from None
+        except _Left:
+            raise _went(document) from None
+        except asyncio.CancelledError:
+            asked.add_done_callback(lambda done: self._came_late(done, undo))
+            raise
+        except Exception as error:  # a JSON-RPC error, an answer that does not fit, a closed connection
+            if self.gone():
+                raise _went(document) from error
+            return _Said(None, f" ({error})")
+        if not isinstance(answer, types.ApplyWorkspaceEditResult):
+            return _Said(None, " (its answer makes no sense)")
+        return _Said(answer.applied, f" ({answer.failure_reason})" if answer.failure_reason else "")
+
+    def _request(self, method: str, params: object) -> asyncio.Future[Any]:
+        return asyncio.wrap_future(self._server.protocol.send_request(method, params))
+
+    async def _answer(self, asked: asyncio.Future[AnswerT]) -> AnswerT:
+        """Raises TimeoutError, which leaves the request under way, and _Left.
+
+        The request itself is never cancelled: pygls takes no answer after that.
+        """
+        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(gone)
+        try:
+            await asyncio.wait([asked, gone], timeout=self._patience_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._waiting.discard(gone)
+        if asked.cancelled() or (gone.done() and not asked.done()):
+            # Also by pygls, which gives up its requests when the client shuts down.
+            raise _Left
+        if not asked.done():
+            raise TimeoutError
+        return asked.result()
+
+    def _came_late(
+        self,
+        done: asyncio.Future[types.ApplyWorkspaceEditResult],
+        undo: Callable[[], Coroutine[Any, Any, object]],
+    ) -> None:
+        """The model was told that nothing was changed: so it must not be."""
+        if done.cancelled() or done.exception() is not None or not done.result().applied:
+            return
+
+        async def back() -> None:
+            try:
+                if await undo() is not False:
+                    return
+                _log.warning(
+                    "an edit that the editor applied late could not be taken back: more was typed there"
+                )
+            except ToolError as error:
+                _log.warning("an edit that the editor applied late could not be taken back: %s", error)
+
+        task = asyncio.ensure_future(back())
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+
+    def _workspace(self) -> types.WorkspaceClientCapabilities | None:
+        return self._server.client_capabilities.workspace
+
+
+class AppliedText:
+    """See tools.ports.AppliedEdit."""
+
+    def __init__(self, writer: DocumentWriter, document: OpenDocument, before: str, after: str) -> None:
+        self._writer = writer
+        self._document = document
+        self._texts = before, after
+        self._pending: asyncio.Future[Any] | None = None
+
+    async def save(self) -> None:
+        """See AppliedEdit."""
+        self._pending = await self._writer.save(self._document)
+        if self._pending is not None:
+            name = self._document.name
+            why = f"The editor could not save {name}: it did not answer within {TIMEOUT_S:g} seconds."
+            raise NotSaved(why, pending=True)
+
+    async def saved_late(self) -> None:
+        """See AppliedEdit."""
+        saved = asyncio.ensure_future(self._document.next_save())
+        waiting: list[asyncio.Future[Any]] = [saved] if self._pending is None else [saved, self._pending]
+        try:
+            # One that says nothing at all is waited for no longer than a person would.
+            await asyncio.wait(waiting, timeout=_LATE_S, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            saved.cancel()
+
+    async def take_back(self) -> bool:
+        """See AppliedEdit."""
+        return await take_back(self._writer, self._document, *self._texts)
+
+
+async def take_back(writer: DocumentWriter, document: OpenDocument, before: str, after: str) -> bool:
+    """Undo an edit in whatever the text is now. False when it does not fit there any more, and so still stands."""
+    for _ in range(_TRIES):
+        if document.closed or writer.gone():
+            return True
+        text = document.text
+        if not document.known:
+            return False
+        try:
+            wanted = await asyncio.to_thread(merge_texts, after, text, before, close=True)
+        except MergeConflict:
+            return False
+        if wanted == text:
+            return True
+        with contextlib.suppress(ToolError):
+            await writer.edit(document, text, wanted)
+            return True
+        if document.text == text:
+            return False  # nothing was typed meanwhile: the editor just does not want to
+    return False
+
+
+def _stands(document: OpenDocument, before: str, after: str) -> bool:
+    """Whether an edit is in the text, in which more may have been typed."""
+    text = document.text
+    try:
+        return merge_texts(after, text, before, close=True) != text
+    except MergeConflict:
+        pass
+    try:
+        merge_texts(before, text, after, close=True)
+    except MergeConflict:
+        return True  # nobody knows; what is on disk after the save is shown
+    return False
+
+
+def _moved(document: OpenDocument, reason: str = "") -> NotTaken:
+    why = f"{document.name} is open in the editor, which did not take the edit: perhaps its text changed{reason}."
+    return NotTaken(why, "Nothing was written: read it again and redo the change.")
+
+
+def _went(document: OpenDocument) -> NotTaken:
+    rest = "The file on disk is as it was, as far as is known: read it again and redo the change."
+    return NotTaken(_WENT.format(name=document.name), rest)
+
+
+_NO_WAY = "{name} has unsaved changes in an editor that cannot be changed from here."
+_ASK_PERSON = "Nothing was changed: ask the person to save or discard them, then read the file again."
+CANNOT = f"{_NO_WAY} {_ASK_PERSON}"
+_SILENT = "{name} is open in the editor, which did not answer within {seconds:g} seconds."
+_WENT = "The editor that has {name} open went away."
+
+
+_LINE_END = re.compile(r"\r\n|\n|\r")
+
+
+def text_edits(
+    before: str, after: str, encoding: types.PositionEncodingKind | str
+) -> list[types.TextEdit | types.AnnotatedTextEdit | types.SnippetTextEdit]:
+    """The edits, hunk by hunk, that turn one text into the other; columns in units of the negotiated encoding."""
+    starts = [0, *(found.end() for found in _LINE_END.finditer(before))]
+    return [
+        types.TextEdit(
+            types.Range(_position(before, starts, start, encoding), _position(before, starts, end, encoding)),
+            after[first:last],
+        )
+        for start, end, first, last in hunk_spans(before, after)
+    ]
+
+
+def _position(
+    text: str, starts: Sequence[int], offset: int, encoding: types.PositionEncodingKind | str
+) -> types.Position:
+    line = bisect.bisect_right(starts, offset) - 1
+    before = text[starts[line] : offset]
+    if encoding == types.PositionEncodingKind.Utf32:
+        return types.Position(line, len(before))
+    if encoding == types.PositionEncodingKind.Utf8:
+        return types.Position(line, len(before.encode("utf-8", "surrogatepass")))
+    return types.Position(line, len(before.encode("utf-16-le", "surrogatepass")) // 2)

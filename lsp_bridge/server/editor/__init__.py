@@ -1,0 +1,1 @@
+"""What LSP editors are offered: code actions, lenses, progress, questions, diagnostics."""

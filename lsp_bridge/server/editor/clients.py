@@ -1,0 +1,83 @@
+"""The attached editors that can be asked something beyond what LSP has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+
+class PeerGone(Exception):
+    """The editor has hung up, or did not answer in time."""
+
+
+def uri_in(opened: Sequence[str], folders: Sequence[str], path: Path) -> str:
+    """How an editor writes the address of ``path``: as it has it open, else below the ``folders`` of its workspace,
+    which may be symlinks to where we have them."""
+    from lsp_bridge.server.documents.open_documents import path_of
+
+    for uri in opened:
+        return uri
+    for uri in folders:
+        folder = path_of(uri)
+        if folder is not None and folder in path.parents:
+            return f"{uri.rstrip('/')}/{quote(path.relative_to(folder).as_posix())}"
+    return path.as_uri()
+
+
+@dataclass(slots=True, eq=False)
+class EditorPeer:
+    """One attached editor that answers ``goalwright/editor/diagnostics``."""
+
+    name: str
+    """For people and the model, e.g. ``VS Code``."""
+    send: Callable[[str, Mapping[str, Any]], Awaitable[Any]]
+    """Sends a request and waits for its result, which nobody has checked; raises what the connection raises."""
+    uri_of: Callable[[Path], str] = Path.as_uri
+    """How this editor writes the address of a file: it may have the workspace open by a symlink."""
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def ask(self, method: str, params: Mapping[str, Any], timeout_s: float) -> Any:
+        """The result, unchecked. Raises PeerGone after ``timeout_s`` seconds, or when the editor leaves or refuses."""
+        if self.gone.is_set():
+            raise PeerGone(f"{self.name} has gone")
+        answer = asyncio.ensure_future(self.send(method, params))
+        # It may still come, or fail, when nobody waits any more.
+        answer.add_done_callback(lambda done: done.cancelled() or done.exception())
+        left = asyncio.ensure_future(self.gone.wait())
+        try:
+            await asyncio.wait({answer, left}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            left.cancel()
+        if not answer.done():
+            # Not canceled: pygls would stumble over an answer that comes after all.
+            raise PeerGone(f"{self.name} did not answer")
+        if answer.cancelled():
+            raise PeerGone(f"{self.name} refused")
+        if (error := answer.exception()) is not None:
+            raise PeerGone(f"{self.name} refused: {error}")
+        return answer.result()
+
+
+@dataclass(slots=True)
+class EditorPeers:
+    """All of them, in the order in which they came."""
+
+    peers: list[EditorPeer] = field(default_factory=list[EditorPeer])
+    changes: int = 0
+    """Rises when one comes or goes: what was known of the others does not hold any more."""
+
+    def add(self, peer: EditorPeer) -> None:
+        """An editor says that it can be asked."""
+        self.peers.append(peer)
+        self.changes += 1
+
+    def remove(self, peer: EditorPeer) -> None:
+        """It has gone: whoever waits for it waits no longer."""
+        peer.gone.set()
+        if peer in self.peers:
+            self.peers.remove(peer)
+            self.changes += 1

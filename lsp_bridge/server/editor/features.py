@@ -1,0 +1,348 @@
+"""Code actions, code lenses and commands of one connection, by standard LSP: any editor that speaks it has them.
+
+An editor that shows sessions itself (``chat`` in its ``initializationOptions``: VS Code) is handed the prompt of a
+command and shows it in its chat; for any other one the daemon begins the turn and shows it by LSP's own means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+from pydantic import ValidationError
+
+from daemon.core import Daemon
+from daemon.model.permissions import PermissionRequest, QuestionAnswer
+from daemon.permission.rules import RuleSet
+from daemon.workspace_key import workspace_key
+from lsp_bridge.protocol import methods as p
+from lsp_bridge.protocol.handshake import RequestError
+from lsp_bridge.server.documents.open_documents import OpenDocuments
+from lsp_bridge.server.editor import command_arguments as a
+from lsp_bridge.server.editor import command_arguments as n
+from lsp_bridge.server.editor.code_actions import code_actions
+from lsp_bridge.server.editor.hunk_decisions import Decisions, landing, parts
+from lsp_bridge.server.editor.lenses import code_lenses
+from lsp_bridge.server.editor.prompts import one_line, prompt
+from lsp_bridge.server.editor.questions import Questions
+from lsp_bridge.server.editor.quoting import Quoting
+from lsp_bridge.server.editor.show_text import Showing
+from lsp_bridge.server.editor.turns import Turns
+from lsp_bridge.server.requests.client_state import ClientState
+from lsp_bridge.server.requests.permissions import client_rules
+from lsp_bridge.server.requests.router import Requests
+from tools.localization import noted, t
+from tools.text.terminal import shown_line
+
+if TYPE_CHECKING:
+    from pygls.lsp.server import LanguageServer
+
+_QUESTIONS = (
+    noted("Explain it"),
+    noted("Look for mistakes"),
+    noted("Suggest how to improve it"),
+    noted("Write tests for it"),
+)
+"""What can be asked where the person has no place to type a question."""
+
+
+class EditorFeatures:
+    """See the module. ``changed`` is called when something is decided."""
+
+    def __init__(
+        self,
+        server: LanguageServer,
+        core: Daemon,
+        client: ClientState,
+        requests: Requests,
+        decisions: Decisions,
+        documents: Callable[[], OpenDocuments],
+        changed: Callable[[], None],
+    ) -> None:
+        self._server = server
+        self._core = core
+        self._client = client
+        self._requests = requests
+        self._decisions = decisions
+        self._documents = documents
+        key = workspace_key(core.workspace)
+        self._showing = Showing(server, core.state_folder / "shown" / key)
+        self._questions = Questions(server, self._showing, self._decide_rest, self._answer)
+        self._turns = Turns(server, core, requests, self._questions, self._showing)
+        self._quoting = Quoting(core, documents, self._rules)
+        self._changed = changed
+
+    def leave(self) -> None:
+        """The client is about to go."""
+        self._turns.leave()
+
+    def close(self) -> None:
+        """The client has gone."""
+        self._questions.close()
+        self._turns.close()
+
+    # -- code actions and lenses --
+
+    def code_actions(self, params: types.CodeActionParams) -> list[types.Command | types.CodeAction]:
+        document = self._documents().document(params.text_document.uri)
+        capabilities = self._server.client_capabilities.text_document
+        action = None if capabilities is None else capabilities.code_action
+        return code_actions(
+            params,
+            None if document is None else document.version,
+            restricted=self._requests.client_trust() == "restricted",
+            literals=action is not None and action.code_action_literal_support is not None,
+            answer=self._turns.has_answer,
+        )
+
+    async def code_lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
+        document = self._documents().document(params.text_document.uri)
+        if document is None or not document.known:
+            return []
+        return await code_lenses(self._core.permissions, document.path, document.text, self._decisions)
+
+    # -- commands --
+
+    async def execute(self, params: types.ExecuteCommandParams) -> dict[str, Any] | None:
+        """``workspace/executeCommand``. Raises RequestError in words."""
+        name, given = params.command, list(params.arguments or ())
+        if name not in n.COMMANDS:
+            raise RequestError(
+                p.INVALID_PARAMS,
+                t(
+                    "There is no command {name}. There are: {commands}.",
+                    name=one_line(name, 80),
+                    commands=", ".join(n.COMMANDS),
+                ),
+            )
+        if name == n.SHOW_ANSWER:
+            await self._turns.show_answer()
+            return None
+        try:
+            if name in n.PROMPTS:
+                about = a.About.model_validate(given[0] if given else {})
+                return await self._prompt(name, about, params.work_done_token)
+            if name == n.ANSWER:
+                given_answers = a.GivenAnswers.model_validate(given[0] if given else {})
+                await self._answer(self._asked(given_answers.request_id), given_answers.answers)
+                return None
+            decision = a.HunkDecision.model_validate(given[0] if given else {})
+        except ValidationError as error:
+            wrong = "; ".join(
+                f"{'.'.join(map(str, e['loc'])) or 'argument'}: {e['msg']}" for e in error.errors()[:5]
+            )
+            raise RequestError(p.INVALID_PARAMS, f"{name}: {wrong}") from None
+        await self._decide(name, decision)
+        return None
+
+    async def _prompt(
+        self, command: str, about: a.About, token: types.ProgressToken | None
+    ) -> dict[str, Any] | None:
+        if command == n.FIX and self._requests.client_trust() == "restricted":
+            raise RequestError(
+                p.INVALID_PARAMS,
+                t("You do not trust this folder, so nothing is changed in it: trust it first."),
+            )
+        if command == n.FIX and not about.diagnostics:
+            raise RequestError(p.INVALID_PARAMS, t("There is no problem to fix: put the caret on one."))
+        shown, place = await self._quoting.excerpt(about)
+        question = about.question
+        if command == n.ASK and not question.strip():
+            if self._client.chat:
+                return {"kind": "reference", "text": f"{place} "}
+            question = await self._question(place)
+            if not question:
+                return None
+        # Many at once, e.g. all of a long file, are made into text elsewhere.
+        text = await asyncio.to_thread(prompt, command, place, shown, about.diagnostics, question)
+        if self._client.chat:
+            return {"kind": "prompt", "text": text}
+        title = {n.FIX: t("Fix"), n.EXPLAIN: t("Explain"), n.ASK: t("Ask about")}[command]
+        return await self._turns.begin(
+            t("Goalwright: {title} {place}", title=title, place=place[1:]),
+            text,
+            token,
+            wants_answer=command != n.FIX,
+        )
+
+    async def _question(self, place: str) -> str:
+        """LSP has no way to ask for a text, but can let the person choose."""
+        try:
+            chosen = await self._questions.choose(
+                t("Ask Goalwright about {place}", place=place[1:]), tuple(map(t, _QUESTIONS))
+            )
+        except Exception:  # a client that cannot even do that
+            chosen = t(_QUESTIONS[0])
+        if chosen is None:
+            return ""
+        # The model is asked in English, whatever the button says.
+        asked = next((question for question in _QUESTIONS if t(question) == chosen), chosen)
+        return f"{asked}." if asked == _QUESTIONS[3] else f"{asked}. Change nothing."
+
+    def _rules(self) -> RuleSet:
+        """Of the session of this connection, with what was granted in it, if it has one."""
+        session_id = self._turns.session_id
+        session = None if session_id is None else self._core.live(session_id)
+        return client_rules(self._core, self._requests) if session is None else session.rules
+
+    # -- decisions --
+
+    async def _decide(self, command: str, decision: a.HunkDecision) -> None:
+        named = decision.request_id
+        request = self._visible(decision.path) if named is None else self._waiting(named)
+        files = [file for file in request.files if decision.path in (None, file.path)]
+        if decision.path is not None and not files:
+            raise RequestError(
+                p.INVALID_PARAMS, t("The request does not touch {path}.", path=one_line(decision.path, 200))
+            )
+        if command == n.SHOW_CHANGES:
+            await self._showing.document("proposed.diff", "\n".join(file.diff for file in files))
+            return
+        accepted = command in (n.ACCEPT_HUNK, n.ACCEPT_CHANGES)
+        if accepted:
+            for file in files:
+                await self._check_current(request, file.path)
+            request = self._waiting(request.request_id)  # it took a moment
+        if command in (n.ACCEPT_HUNK, n.REJECT_HUNK):
+            if decision.hunk is None or decision.path is None or decision.hunk >= parts(files[0]):
+                raise RequestError(
+                    p.INVALID_PARAMS, t("{command}: the hunk is not one of this file's.", command=command)
+                )
+            self._decisions.decide(request, decision.path, decision.hunk, accepted)
+            await self._send_when_complete(request)
+        elif decision.path is not None and len(request.files) > 1:
+            self._decisions.decide_rest(request, files, accepted)
+            await self._send_when_complete(request)
+        else:
+            await self._decide_rest(request, accepted)
+
+    def _asked(self, request_id: str | None) -> PermissionRequest:
+        """The request whose questions are meant. Raises RequestError where none or more than one could be."""
+        if request_id is not None:
+            return self._waiting(request_id)
+        found = [one for one in self._core.permissions.pending() if one.questions]
+        if len(found) == 1:
+            return found[0]
+        ids = ", ".join(one.request_id for one in found[:5])
+        words = (
+            t("Several questions wait: give a requestId ({ids}).", ids=ids)
+            if found
+            else t("No question waits.")
+        )
+        raise RequestError(p.UNKNOWN_REQUEST, words)
+
+    async def _answer(self, request: PermissionRequest, answers: tuple[QuestionAnswer, ...]) -> None:
+        """Answer the questions of a request; without answers they are skipped."""
+        reply = "once" if answers else "reject"
+        params = p.PermissionReplyParams(request_id=request.request_id, reply=reply, answers=answers)
+        await self._reply(params)
+
+    async def _decide_rest(self, request: PermissionRequest, accepted: bool) -> None:
+        """Accept or reject what is left to decide of a request, and answer it."""
+        if not request.files:
+            await self._reply(p.PermissionReplyParams(request_id=request.request_id, reply=_word(accepted)))
+            return
+        self._decisions.decide_rest(request, request.files, accepted)
+        await self._send_when_complete(request)
+
+    async def _send_when_complete(self, request: PermissionRequest) -> None:
+        if self._decisions.undecided(request):
+            self._changed()
+            return
+        answers = self._decisions.answers(request)
+        await self._reply(
+            p.PermissionReplyParams(
+                request_id=request.request_id, reply=_word(answers is not None), files=answers or ()
+            )
+        )
+
+    async def _reply(self, params: p.PermissionReplyParams) -> None:
+        self._waiting(params.request_id)
+        result = await self._requests.handlers["goalwright/permission/reply"](params)
+        if isinstance(result, p.PermissionReplyResult) and not result.accepted:
+            raise RequestError(p.UNKNOWN_REQUEST, t("Already answered by {by}.", by=result.by or "somebody"))
+
+    def _waiting(self, request_id: str) -> PermissionRequest:
+        """A request that waits."""
+        for request in self._core.permissions.pending():
+            if request.request_id == request_id:
+                return request
+        raise RequestError(
+            p.UNKNOWN_REQUEST,
+            t(
+                "This change does not wait for an answer any more: it was answered or canceled. Nothing "
+                "was done."
+            ),
+        )
+
+    def _visible(self, path: str | None) -> PermissionRequest:
+        """The one proposed change that the person of this editor can mean without naming it.
+
+        Its question was put here, or its lenses are in ``path``, open here. Never a command: whoever accepts one must
+        have seen it, and of several nobody knows which one was looked at.
+        """
+        pending = self._core.permissions.pending()
+        if not pending:
+            raise RequestError(p.UNKNOWN_REQUEST, t("Nothing waits for an answer."))
+        found = [one for one in pending if one.files and self._is_visible(one, path)]
+        if len(found) == 1:
+            return found[0]
+        waiting = "; ".join(
+            t("{title} (requestId {request_id})", title=shown_line(one.title), request_id=one.request_id)
+            for one in pending[:5]
+        )
+        more = t("; and {count} more", count=len(pending) - 5) if len(pending) > 5 else ""
+        why = (
+            t("More than one proposed change could be meant")
+            if found
+            else t("No proposed change that this editor shows waits for an answer")
+        )
+        raise RequestError(
+            p.UNKNOWN_REQUEST,
+            t(
+                "{why}, so nothing was done. Waiting: {waiting}{more}. Use the code lenses, name the "
+                "requestId, or answer where it was asked (`goalwright run --continue` in a terminal).",
+                why=why,
+                waiting=waiting,
+                more=more,
+            ),
+        )
+
+    def _is_visible(self, request: PermissionRequest, path: str | None) -> bool:
+        if path is None:
+            return self._questions.was_shown(request.request_id)
+        change = self._core.permissions.proposed(request.request_id, path)
+        if change is None:
+            return False
+        documents = self._documents()
+        return any(documents.at(one.path) for one in change.changes) or self._questions.was_shown(
+            request.request_id
+        )
+
+    async def _check_current(self, request: PermissionRequest, name: str) -> None:
+        """Refuse to accept what could not be written, because the person has gone on typing."""
+        self._waiting(request.request_id)
+        file = self._core.permissions.proposed(request.request_id, name)
+        if file is None or file.base is None:
+            return
+        documents = [document for one in file.changes for document in self._documents().at(one.path)]
+        if not documents:
+            return
+        document = documents[0]
+        place = await asyncio.to_thread(landing, file, document.text)
+        if not place.current:
+            raise RequestError(
+                p.UNKNOWN_REQUEST,
+                t(
+                    "{name} has changed in the editor since this was proposed, so it cannot be accepted. "
+                    "Nothing was done: take your change back, or reject the proposal, and Goalwright looks "
+                    "again.",
+                    name=one_line(name, 200),
+                ),
+            )
+
+
+def _word(accepted: bool) -> Any:
+    return "once" if accepted else "reject"

@@ -1,0 +1,122 @@
+"""What the person decided hunk by hunk, by code lenses, before a request's answer is complete. Pure.
+
+Shared by the editors of a daemon, except by those that show questions themselves (VS Code keeps its own choice, with
+what the person edited by hand).
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from daemon.model.permissions import FileAnswer, FileDiff, PermissionRequest
+from tools.base import ProposedFile, ToolError
+from tools.diff.unified_diff import hunk_spans, opcodes
+from tools.text.decoding import decode, split_lines, to_lf
+
+
+@dataclass(slots=True)
+class Decisions:
+    """By request, file and part: accepted or not. What is not there is not decided."""
+
+    _by_request: dict[str, dict[tuple[str, int], bool]] = field(
+        default_factory=dict[str, dict[tuple[str, int], bool]]
+    )
+
+    def of(self, request_id: str, path: str, part: int) -> bool | None:
+        """What was decided of one part; None: nothing yet."""
+        return self._by_request.get(request_id, {}).get((path, part))
+
+    def decide(self, request: PermissionRequest, path: str, part: int, accepted: bool) -> None:
+        """Decide one part of a file, or anew."""
+        self._by_request.setdefault(request.request_id, {})[path, part] = accepted
+
+    def decide_rest(self, request: PermissionRequest, files: Sequence[FileDiff], accepted: bool) -> None:
+        """Decide what is not decided yet of these files."""
+        made = self._by_request.setdefault(request.request_id, {})
+        for file in files:
+            for part in range(parts(file)):
+                made.setdefault((file.path, part), accepted)
+
+    def undecided(self, request: PermissionRequest, files: Sequence[FileDiff] | None = None) -> int:
+        """How many parts are still to be decided."""
+        made = self._by_request.get(request.request_id, {})
+        shown = request.files if files is None else files
+        return sum((file.path, part) not in made for file in shown for part in range(parts(file)))
+
+    def answers(self, request: PermissionRequest) -> tuple[FileAnswer, ...] | None:
+        """What to send once all is decided: the files that are not accepted as they are. None: nothing is accepted."""
+        made = self._by_request.get(request.request_id, {})
+        found: list[FileAnswer] = []
+        anything = False
+        for file in request.files:
+            count = parts(file)
+            taken = tuple(part for part in range(count) if made.get((file.path, part)))
+            anything = anything or bool(taken)
+            if len(taken) < count:
+                found.append(FileAnswer(path=file.path, hunks=taken))
+        return tuple(found) if anything else None
+
+    def keep(self, waiting: Collection[str]) -> None:
+        """Forget all requests but these, which still wait."""
+        for request_id in self._by_request.keys() - set(waiting):
+            del self._by_request[request_id]
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """``lines``: for each hunk the line (from 0) where it lands, or None where that cannot be said any more.
+
+    ``current``: the text is still the one that the change was made for.
+    """
+
+    lines: tuple[int | None, ...]
+    current: bool
+
+
+def landing(file: ProposedFile, text: str) -> Landing:
+    """Where the hunks of ``file`` land in ``text``. Slow for long files: call it in a thread."""
+    base, after = file.base, file.change.after
+    if base is None:
+        return Landing((), not text)
+    try:
+        old = decode(base)
+        new = None if after is None else decode(after, old.codec)
+    except ToolError:
+        return Landing((), True)  # binary: there is no text to compare
+    current = to_lf(old.text) == to_lf(text)
+    if new is None:
+        return Landing((), current)
+    before = split_lines(old.text)
+    starts = [line.start for line in before]
+    spans = [
+        (_line(starts, start, len(old.text)), _line(starts, end, len(old.text)))
+        for start, end, _, _ in hunk_spans(old.text, new.text)
+    ]
+    shown = split_lines(text)
+    last = max(len(shown) - 1, 0)
+    if current:
+        return Landing(tuple(min(first, last) for first, _ in spans), True)
+    codes = opcodes([line.body for line in before], [line.body for line in shown])
+    kept = [(i1, i2, j1) for tag, i1, i2, j1, _ in codes if tag == "equal"]
+
+    def mapped(first: int, end: int) -> int | None:
+        return next((min(first - i1 + j1, last) for i1, i2, j1 in kept if i1 <= first and end <= i2), None)
+
+    return Landing(tuple(mapped(first, end) for first, end in spans), False)
+
+
+def parts(file: FileDiff) -> int:
+    """How many parts of a file can be accepted one by one; 1: only the whole file.
+
+    As the VS Code extension counts (``diff/choice.ts``): hunks that the person cannot see, because the diff was cut
+    off, are not decided one by one.
+    """
+    seen = sum(line.startswith("@@ -") for line in file.diff.split("\n"))
+    return file.hunks if file.hunks > 1 and seen == file.hunks else 1
+
+
+def _line(starts: list[int], offset: int, length: int) -> int:
+    """The line that begins at ``offset``; behind the last one for the end of the text."""
+    return len(starts) if offset >= length else bisect.bisect_right(starts, offset) - 1

@@ -1,0 +1,158 @@
+"""What a connection offers to its editor by standard LSP. Its parts are loaded, in a thread, when one is first used:
+most connections (terminals, scripts) never do, and a daemon starts without them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+
+from lsp_bridge.server.editor.command_arguments import COMMANDS, KINDS
+
+if TYPE_CHECKING:
+    from pygls.lsp.server import LanguageServer
+
+    from daemon.core import Daemon
+    from lsp_bridge.server.documents.open_documents import OpenDocuments
+    from lsp_bridge.server.editor.features import EditorFeatures
+    from lsp_bridge.server.editor.hunk_decisions import Decisions
+    from lsp_bridge.server.requests.client_state import ClientState
+    from lsp_bridge.server.requests.router import Requests
+
+Guard = Callable[[str, Callable[[Any], Awaitable[Any]]], Callable[[Any], Any]]
+"""Makes of a handler one whose failures are JSON-RPC errors in words."""
+
+
+@dataclass(slots=True)
+class SharedDecisions:
+    """What was decided hunk by hunk in any of the editors; made when the first decision is."""
+
+    _made: Decisions | None = None
+
+    def get(self) -> Decisions:
+        """The decisions."""
+        if self._made is None:
+            from lsp_bridge.server.editor.hunk_decisions import Decisions
+
+            self._made = Decisions()
+        return self._made
+
+    def keep(self, waiting: set[str]) -> None:
+        """Forget all requests but these, which still wait."""
+        if self._made is not None:
+            self._made.keep(waiting)
+
+
+class EditorOffer:
+    """See the module. Made before ``initialize``, used after it."""
+
+    def __init__(
+        self,
+        server: LanguageServer,
+        core: Daemon,
+        client: ClientState,
+        requests: Requests,
+        decisions: SharedDecisions,
+        documents: Callable[[], OpenDocuments],
+    ) -> None:
+        self._server = server
+        self._core = core
+        self._client = client
+        self._requests = requests
+        self._decisions = decisions
+        self._documents = documents
+        self._features: EditorFeatures | None = None
+        self._refreshing = False
+        self._initialized = False
+        self._closed = False
+
+    def register(self, guard: Guard) -> None:
+        """Offer it all. ``guard`` wraps handlers."""
+        server = self._server
+        actions = guard(types.TEXT_DOCUMENT_CODE_ACTION, self._code_actions)
+        options = types.CodeActionOptions(code_action_kinds=list(KINDS))
+        server.feature(types.TEXT_DOCUMENT_CODE_ACTION, options)(actions)
+        lenses = guard(types.TEXT_DOCUMENT_CODE_LENS, self._code_lenses)
+        server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))(lenses)
+        for name in COMMANDS:
+            server.command(name)(_announced())
+        self._core.permissions.watch(self.refresh)
+
+    def initialized(self) -> None:
+        """The client is ready for requests of ours."""
+        self._initialized = True
+
+    def leave(self) -> None:
+        """The client says good-bye: what it waits for is canceled by the protocol, and goes on all the same."""
+        if self._features is not None:
+            self._features.leave()
+
+    def close(self) -> None:
+        """The client has gone."""
+        self._closed = True
+        self._core.permissions.unwatch(self.refresh)
+        if self._features is not None:
+            self._features.close()
+
+    def refresh(self) -> None:
+        """What waits for an answer, or what is decided of it, is another: lenses are asked for again, once."""
+        self._decisions.keep({request.request_id for request in self._core.permissions.pending()})
+        if not self._refreshing:
+            self._refreshing = True
+            asyncio.get_running_loop().call_soon(self._send_refresh)
+
+    async def execute(self, params: types.ExecuteCommandParams) -> dict[str, Any] | None:
+        """``workspace/executeCommand``. Raises RequestError in words."""
+        return await (await self._loaded()).execute(params)
+
+    async def _code_actions(self, params: types.CodeActionParams) -> list[types.Command | types.CodeAction]:
+        return (await self._loaded()).code_actions(params)
+
+    async def _code_lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
+        if not self._core.permissions.pending():
+            return []
+        return await (await self._loaded()).code_lenses(params)
+
+    async def _loaded(self) -> EditorFeatures:
+        if self._features is None:
+            made = await asyncio.to_thread(_load)
+            if self._features is None:  # another request may have been faster
+                self._features = made(
+                    self._server,
+                    self._core,
+                    self._client,
+                    self._requests,
+                    self._decisions.get(),
+                    self._documents,
+                    self.refresh,
+                )
+        return self._features
+
+    def _send_refresh(self) -> None:
+        self._refreshing = False
+        if not self._initialized or self._closed:
+            return
+        workspace = self._server.client_capabilities.workspace
+        lens = None if workspace is None else workspace.code_lens
+        if lens is not None and lens.refresh_support:
+            # Whatever the client answers, there is nothing to do about it.
+            self._server.protocol.send_request(types.WORKSPACE_CODE_LENS_REFRESH, None)
+
+
+def _load() -> type[EditorFeatures]:
+    from lsp_bridge.server.editor.features import EditorFeatures
+
+    return EditorFeatures
+
+
+def _announced() -> Callable[..., None]:
+    """Commands are registered to be announced; they run in ``EditorOffer.execute``."""
+
+    def run(*arguments: object) -> None:
+        raise AssertionError("commands are run by the protocol's own handler")
+
+    return run

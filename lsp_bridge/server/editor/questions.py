@@ -1,0 +1,183 @@
+"""The agent's questions, to the person of an editor that has no chat of ours: ``window/showMessageRequest``.
+
+They can be answered there, by a code lens, or anywhere else; the first answer wins. What is asked here after somebody
+else has answered is taken back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from daemon.model.permissions import PermissionRequest, Question, QuestionAnswer
+from lsp_bridge.protocol.handshake import RequestError
+from lsp_bridge.protocol.permission_text import (
+    action_detail,
+    asked_lines,
+    indented,
+    model_lines,
+    note_lines,
+    question_lines,
+    warning_lines,
+)
+from lsp_bridge.server.editor.show_text import Showing, ask
+from tools.localization import noted, t
+from tools.text.terminal import shown_line
+from tools.text.truncate import abridged, cut_text
+
+if TYPE_CHECKING:
+    from pygls.lsp.server import LanguageServer
+
+log = logging.getLogger(__name__)
+
+ACCEPT, REJECT, SHOW, SHOW_ALL = noted("Accept"), noted("Reject"), noted("Show diff"), noted("Show all")
+SKIP, LATER = noted("Skip"), noted("Answer in a terminal")
+_MOST, _MOST_DETAIL = 2_000, 1_000
+"""Characters of a question, and of what would be done in it: editors show a few lines."""
+_WIDEST = 10
+"""Characters that stand for one that has no shape, at most: ``<U+10FFFF>``."""
+
+Decide = Callable[[PermissionRequest, bool], Awaitable[None]]
+"""Accepts or rejects what is left to decide of a request. Raises RequestError."""
+Answers = Callable[[PermissionRequest, tuple[QuestionAnswer, ...]], Awaitable[None]]
+"""Answers the questions of a request; with no answers it skips them all. Raises RequestError."""
+
+
+class Questions:
+    """The questions of one connection that are on display."""
+
+    def __init__(self, server: LanguageServer, showing: Showing, decide: Decide, answers: Answers) -> None:
+        self._server = server
+        self._showing = showing
+        self._decide = decide
+        self._send = answers
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._shown: set[str] = set()
+
+    def ask(self, request: PermissionRequest) -> None:
+        """Put the question; the answer is sent when it comes."""
+        if request.request_id not in self._asking:
+            self._shown.add(request.request_id)
+            task = asyncio.create_task(self._ask(request))
+            self._asking[request.request_id] = task
+            task.add_done_callback(lambda _: self._asking.pop(request.request_id, None))
+
+    def was_shown(self, request_id: str) -> bool:
+        """Whether the person has had this question before their eyes, here."""
+        return request_id in self._shown
+
+    def answered(self, request_id: str) -> None:
+        """Somebody has answered, perhaps here."""
+        self._shown.discard(request_id)
+        if (task := self._asking.get(request_id)) is not None:
+            task.cancel()
+
+    def close(self) -> None:
+        """The client has gone: its questions wait for somebody else."""
+        for task in list(self._asking.values()):
+            task.cancel()
+
+    async def choose(self, text: str, titles: tuple[str, ...]) -> str | None:
+        """Which of ``titles`` the person chooses; None for none. Raises what the client answers as an error."""
+        actions = [types.MessageActionItem(title) for title in titles]
+        params = types.ShowMessageRequestParams(types.MessageType.Info, text, actions)
+        chosen = await ask(self._server, types.WINDOW_SHOW_MESSAGE_REQUEST, params)
+        return None if chosen is None else chosen.title
+
+    async def _ask(self, request: PermissionRequest) -> None:
+        if request.questions:
+            await self._ask_questions(request)
+            return
+        words, all_of_it = question_text(request), _all(request)
+        more = (t(SHOW),) if request.files else (t(SHOW_ALL),) if len(all_of_it) > len(words) else ()
+        while True:
+            try:
+                chosen = await self.choose(words, (t(ACCEPT), t(REJECT), *more))
+            except Exception as error:  # an error of the client's, which may not know such questions
+                log.info("the question is not shown: %s", error)
+                chosen = None
+            if chosen is None or chosen not in more:
+                break
+            if request.files:
+                await self._showing.document("proposed.diff", "\n".join(file.diff for file in request.files))
+            else:
+                await self._showing.document("question.txt", all_of_it)
+        if chosen is None:
+            self._showing.say(f"{words}\n\n{t(_STILL_WAITS) if request.files else t(_COMMAND_WAITS)}")
+            return
+        # From here on an answer of somebody else must not interrupt this one.
+        self._asking.pop(request.request_id, None)
+        await self._answer(request, accepted=chosen == t(ACCEPT))
+
+    async def _ask_questions(self, request: PermissionRequest) -> None:
+        """Show one question after the other, with its options as buttons."""
+        answers: list[QuestionAnswer] = []
+        for question in request.questions:
+            labels = {shown_line(option.label): option.label for option in question.options}
+            try:
+                chosen = await self.choose(_question_words(request, question), (*labels, t(SKIP), t(LATER)))
+            except Exception as error:  # an error of the client's, which may not know such questions
+                log.info("the question is not shown: %s", error)
+                chosen = None
+            if chosen is None or chosen == t(LATER):
+                self._showing.say(f"{_question_words(request, question)}\n\n{t(_ANSWER_WAITS)}")
+                return
+            answers.append(QuestionAnswer(chosen=(labels[chosen],) if chosen in labels else ()))
+        self._asking.pop(request.request_id, None)
+        answered = any(answer.chosen for answer in answers)
+        try:
+            await self._send(request, tuple(answers) if answered else ())
+        except RequestError as error:
+            self._showing.say(str(error), types.MessageType.Error)
+
+    async def _answer(self, request: PermissionRequest, *, accepted: bool) -> None:
+        try:
+            await self._decide(request, accepted)
+        except RequestError as error:
+            self._showing.say(str(error), types.MessageType.Error)
+
+
+_STILL_WAITS = noted(
+    "Goalwright waits for your answer. Use the code lenses in the file, the editor commands "
+    "goalwright.acceptChanges and goalwright.rejectChanges, or run `goalwright run "
+    "--continue` in a terminal, where you can also answer “always”, choose parts or say what "
+    "to do instead."
+)
+
+_COMMAND_WAITS = noted(
+    "Goalwright waits for your answer: run `goalwright run --continue` in a terminal, where "
+    "you can also answer “always” or say what to do instead."
+)
+
+
+_ANSWER_WAITS = noted(
+    "Goalwright waits for your answer. For your own words run `goalwright run --continue` in "
+    "a terminal, or call the editor command goalwright.answer."
+)
+
+
+def _question_words(request: PermissionRequest, question: Question) -> str:
+    wire = request.model_copy(update={"questions": (question,)}).wire()
+    return cut_text("\n".join((t("Goalwright asks:"), *asked_lines(wire))), _MOST)
+
+
+def question_text(request: PermissionRequest) -> str:
+    """The question as a message: what would be done comes first, the model's words about it last."""
+    return cut_text(_lines(request, _MOST_DETAIL), _MOST)
+
+
+def _all(request: PermissionRequest) -> str:
+    return _lines(request, len(request.detail) * _WIDEST)
+
+
+def _lines(request: PermissionRequest, detail: int) -> str:
+    wire = request.wire()
+    action = abridged(action_detail(wire), detail)
+    # Indented, so that no line of a command reads like one of ours.
+    above = [t("Goalwright asks: {title}", title=shown_line(request.title)), *indented(action)]
+    below = [*warning_lines(wire), *note_lines(wire), *question_lines(wire), *model_lines(wire)]
+    return "\n".join([*above, *(line.strip() for line in below)])

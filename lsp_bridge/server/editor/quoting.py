@@ -1,0 +1,110 @@
+"""What is quoted of a file when the person chooses a code action: only what the agent may read unasked anyway.
+
+The person points at a place; that is no word about handing a secret, or a file from elsewhere, to a model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import errno
+from collections.abc import Callable
+from pathlib import Path
+
+from daemon.core import Daemon
+from daemon.permission.rule_text import rule_words
+from daemon.permission.rules import RuleSet
+from lsp_bridge.protocol import methods as p
+from lsp_bridge.protocol.handshake import RequestError
+from lsp_bridge.server.documents.open_documents import OpenDocuments, path_of
+from lsp_bridge.server.editor import command_arguments as a
+from lsp_bridge.server.editor.prompts import LAST, Excerpt, excerpt, one_line, reference, withheld
+from tools.base import ToolError
+from tools.files.hard_links import other_names
+from tools.files.regular_files import read_regular
+from tools.localization import t
+from tools.paths import rule_target
+from tools.redaction.redactor import SECRETS
+from tools.text.decoding import decode
+
+_LARGEST = 20_000_000
+"""Bytes of a file that is read for a quotation."""
+
+
+class Quoting:
+    """Of one connection. ``rules``: those that hold for what it does now."""
+
+    def __init__(
+        self, core: Daemon, documents: Callable[[], OpenDocuments], rules: Callable[[], RuleSet]
+    ) -> None:
+        self._core = core
+        self._documents = documents
+        self._rules = rules
+
+    async def excerpt(self, about: a.About) -> tuple[Excerpt, str]:
+        """The lines that a command is about, and the place as a reference. Raises RequestError."""
+        path = await asyncio.to_thread(path_of, about.uri)
+        if path is None:
+            raise RequestError(p.INVALID_PARAMS, t("Goalwright works on files on disk: save this one first."))
+        document = self._documents().document(about.uri)
+        spans = [one.range for one in about.diagnostics if one.range is not None] or (
+            [about.range] if about.range is not None else []
+        )
+        start = min((span.start.line for span in spans), default=0)
+        end = max((_last(span) for span in spans), default=LAST if about.range is None else 0)
+        name = rule_target(path, self._core.workspace)
+        reason = await asyncio.to_thread(self._why_not, path, self._rules())
+        if not reason and document is not None and not document.known:
+            reason = "what stands in the editor is not known. Ask the person to save it, then read it."
+        if reason:
+            return withheld(name, reason), reference(name, start, end)
+        text = await asyncio.to_thread(_read, path) if document is None else document.text
+        moved = document is not None and about.version is not None and document.version != about.version
+        unsaved = document is not None and not await asyncio.to_thread(document.find_out)
+        around = bool(about.diagnostics)
+
+        def cut() -> Excerpt:
+            made = excerpt(name, text, start, end, around=around, unsaved=unsaved, moved=moved)
+            return dataclasses.replace(made, lines=tuple(SECRETS.text(line) for line in made.lines))
+
+        shown = await asyncio.to_thread(cut)
+        if end == LAST:
+            return shown, reference(name)
+        beyond = shown.total - 1  # the text may have become shorter, and an editor may say anything
+        return shown, reference(name, min(start, beyond), min(end, beyond))
+
+    def _why_not(self, path: Path, rules: RuleSet) -> str:
+        """Why the agent could not read ``path`` unasked; nothing if it could. Looks at the disk."""
+        workspace = self._core.workspace
+        if not path.is_relative_to(workspace):
+            return "it lies outside of the workspace. Read it only if the task needs it; the person is asked then."
+        for name in (path, *other_names(path, workspace)):
+            rule = rules.decide("read", rule_target(name, workspace))
+            if rule.action == "deny":
+                return f"reading it is forbidden ({rule_words(rule)})."
+            if rule.action == "ask":
+                return (
+                    f"reading it is asked about ({rule_words(rule)}). Read it only if the task needs it; the person is "
+                    "asked then."
+                )
+        return ""
+
+
+def _last(span: a.LspRange) -> int:
+    """The last line of a range. One that ends before the first character of a line does not have that line."""
+    ends_above = span.end.character == 0 and span.end.line > span.start.line
+    return span.end.line - 1 if ends_above else max(span.start.line, span.end.line)
+
+
+def _read(path: Path) -> str:
+    name = one_line(path.name, 200)
+    try:
+        if path.exists() and not path.is_file():
+            raise RequestError(p.INVALID_PARAMS, t("{name} cannot be read: it is not a file.", name=name))
+        return decode(read_regular(path, _LARGEST, follow=True)).text
+    except (OSError, ToolError) as error:
+        if isinstance(error, OSError) and error.errno == errno.EFBIG:
+            raise RequestError(p.INVALID_PARAMS, t("{name} is too long to be quoted.", name=name)) from None
+        raise RequestError(
+            p.INVALID_PARAMS, t("{name} cannot be read: {error}", name=name, error=error)
+        ) from None

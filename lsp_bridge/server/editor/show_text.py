@@ -1,0 +1,104 @@
+"""Showing a text to the person of any LSP editor: as a document where the editor can open one, else as a message."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+
+from tools.localization import t
+from tools.redaction.redactor import SECRETS
+from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from pygls.lsp.server import LanguageServer
+
+log = logging.getLogger(__name__)
+
+_KEPT = 30
+"""Files that stay; the oldest go."""
+_MESSAGE = 3_000
+"""Characters of a message: editors show a few lines."""
+_PATIENCE_S = 10.0
+
+
+class Showing:
+    """Of one connection. ``folder`` is the daemon's own, outside of the workspace."""
+
+    def __init__(self, server: LanguageServer, folder: Path) -> None:
+        self._server = server
+        self._folder = folder
+
+    @property
+    def has_documents(self) -> bool:
+        """Whether the editor can open one."""
+        window = self._server.client_capabilities.window
+        return window is not None and window.show_document is not None and window.show_document.support
+
+    async def document(self, name: str, text: str) -> None:
+        """Open ``text`` beside what the user looks at, or say it. ``name``: of the file, its ending says the language.
+
+        Only for what the user asked for. The editor keeps the focus: with it several put the document in the place of
+        the code, in the only window.
+        """
+        text = SECRETS.text(text)
+        if self.has_documents:
+            try:
+                path = await asyncio.to_thread(_write, self._folder, name, text)
+                params = types.ShowDocumentParams(uri=path.as_uri(), take_focus=False)
+                result = await ask(self._server, types.WINDOW_SHOW_DOCUMENT, params, _PATIENCE_S)
+                if result.success:
+                    return
+            except Exception as error:  # no space, an error of the client's, no answer: it is said then
+                log.info("%s is not shown as a document: %s", name, error)
+        self.say(text)
+
+    def say(self, text: str, kind: types.MessageType = types.MessageType.Info) -> None:
+        """Say it in a message, cut to what fits."""
+        shown = (
+            text
+            if len(text) <= _MESSAGE
+            else t("{text}\n… (cut: {count} characters in all)", text=head(text, _MESSAGE), count=len(text))
+        )
+        self._server.window_show_message(types.ShowMessageParams(kind, shown))
+
+
+def _write(folder: Path, name: str, text: str) -> Path:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / re.sub(r"[^\w.-]+", "-", name)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace", newline="\n") as file:
+        file.write(text)
+    by_age = sorted(folder.iterdir(), key=lambda one: one.stat().st_mtime_ns)
+    for old in by_age[:-_KEPT]:
+        old.unlink(missing_ok=True)
+    return path
+
+
+async def ask(server: LanguageServer, method: str, params: object, timeout_s: float | None = None) -> Any:
+    """The editor's answer to a request of LSP's.
+
+    Raises TimeoutError, and what the editor answers as an error. When the caller does not want the answer any more
+    (cancellation, no answer in time) the editor is told so; an answer that comes all the same harms nobody, which is
+    why pygls' own future is never cancelled: it takes no answer after that.
+    """
+    message_id = str(uuid.uuid4())
+    answer = asyncio.wrap_future(server.protocol.send_request(method, params, msg_id=message_id))
+    answer.add_done_callback(_seen)
+    try:
+        return await asyncio.wait_for(asyncio.shield(answer), timeout_s)
+    except (asyncio.CancelledError, TimeoutError):
+        server.protocol.notify(types.CANCEL_REQUEST, types.CancelParams(id=message_id))
+        raise
+
+
+def _seen(answer: asyncio.Future[Any]) -> None:
+    """An error that nobody waits for is no news."""
+    if not answer.cancelled():
+        answer.exception()

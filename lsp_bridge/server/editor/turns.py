@@ -1,0 +1,285 @@
+"""Turns begun by code actions in any LSP editor: progress, questions and the answer are shown by LSP's own means."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lsprotocol import types
+
+from daemon.core import Daemon
+from daemon.loop.session import Session
+from daemon.model.events import Delta, Event, PermissionAsked, PermissionReplied, TurnStarted
+from daemon.model.meters import Metered
+from lsp_bridge.protocol import methods as p
+from lsp_bridge.protocol.handshake import RequestError
+from lsp_bridge.server.editor.command_arguments import SHOW_ANSWER_TITLE
+from lsp_bridge.server.editor.progress import ProgressBar
+from lsp_bridge.server.editor.prompts import one_line
+from lsp_bridge.server.editor.questions import Questions
+from lsp_bridge.server.editor.show_text import Showing
+from tools.localization import t
+from tools.text.truncate import cut_text
+
+if TYPE_CHECKING:
+    from pygls.lsp.server import LanguageServer
+
+log = logging.getLogger(__name__)
+
+_BRIEF = 300
+"""Characters of an answer that a message shows."""
+
+
+class Prompts(Protocol):
+    """The requests of the connection that a turn needs."""
+
+    async def new(self, params: p.SessionNewParams) -> p.SessionResult:
+        """Begin a session."""
+        ...
+
+    async def prompt(self, params: p.SessionPromptParams) -> p.SessionPromptResult:
+        """Work on a prompt; returns when its turn has ended."""
+        ...
+
+    def check_rules(self) -> None:
+        """Raises RequestError when nothing may be done."""
+        ...
+
+
+class Turns:
+    """The turns of one connection. They go on when the client has gone; only nobody looks any more."""
+
+    def __init__(
+        self, server: LanguageServer, core: Daemon, prompts: Prompts, questions: Questions, showing: Showing
+    ) -> None:
+        self._server = server
+        self._core = core
+        self._prompts = prompts
+        self._questions = questions
+        self._showing = showing
+        self._session_id: str | None = None
+        self._answer: tuple[str, str] | None = None
+        """Name and text of the last answer, as a document."""
+        self._turns: set[asyncio.Task[None]] = set()
+        self._waited_for: dict[_Turn, asyncio.Task[Any] | None] = {}
+        """Turns whose request is answered when they have ended, with that request's task."""
+        self._tokens: set[types.ProgressToken] = set()
+        """Of progress that is shown."""
+        self._gone = False
+
+    @property
+    def session_id(self) -> str | None:
+        """The session that this connection has begun."""
+        return self._session_id
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether a turn of this connection has said something."""
+        return self._answer is not None
+
+    async def show_answer(self) -> None:
+        """Open what the last turn said. Raises RequestError."""
+        if self._answer is None:
+            raise RequestError(
+                p.INVALID_PARAMS, t("Goalwright has not answered anything in this editor yet.")
+            )
+        await self._showing.document(*self._answer)
+
+    async def begin(
+        self, title: str, text: str, token: types.ProgressToken | None, *, wants_answer: bool
+    ) -> dict[str, Any]:
+        """Work on a prompt in this connection's session. ``wants_answer``: it is asked for an answer, which is opened
+        then; of other work a message says what came of it.
+
+        Returns at once, so that no editor loses patience; but a client that gave a ``token`` of its own waits for the
+        answer, because its progress ends with the request. Raises RequestError.
+        """
+        self._prompts.check_rules()
+        session = await self._session()
+        turn = _Turn(self, session, title, token, wants_answer=wants_answer)
+        # By itself: it goes on when the client, and all that is shown there, has gone.
+        working = asyncio.create_task(self._work(turn, text))
+        _WORKING.add(working)
+        working.add_done_callback(_worked)
+        if self._gone:
+            return {}
+        self._core.bus.subscribe(session.session_id, turn.published)
+        turn.progress.begin(turn.title, t("waits for the turn before it") if session.running else "thinking")
+        task = asyncio.create_task(self._follow(turn, working))
+        self._turns.add(task)
+        task.add_done_callback(partial(self._followed, turn))
+        if token is not None:
+            self._waited_for[turn] = asyncio.current_task()
+            try:
+                await asyncio.shield(task)
+            except asyncio.CancelledError:
+                if turn in self._waited_for:
+                    turn.cancel()  # `$/cancelRequest`
+                raise
+            finally:
+                self._waited_for.pop(turn, None)
+        return {"sessionId": session.session_id, "promptId": turn.prompt_id}
+
+    def leave(self) -> None:
+        """The client is about to go. Its requests are canceled then, but not because the person wants them to be."""
+        for turn, task in list(self._waited_for.items()):
+            if task is None or not task.cancelling():
+                del self._waited_for[turn]
+
+    def close(self) -> None:
+        """The client has gone."""
+        self._gone = True
+        self.leave()
+        for task in list(self._turns):
+            task.cancel()
+
+    async def _session(self) -> Session:
+        if self._session_id is None:
+            made = await self._prompts.new(p.SessionNewParams())
+            self._session_id = made.session.trace.trace_id
+        return await self._core.session(self._session_id)
+
+    async def _work(self, turn: _Turn, text: str) -> p.SessionPromptResult:
+        if turn.canceled:
+            return p.SessionPromptResult(prompt_id=turn.prompt_id, stop_reason="canceled", removed=True)
+        session_id = turn.session.session_id
+        return await self._prompts.prompt(
+            p.SessionPromptParams(session_id=session_id, text=text, prompt_id=turn.prompt_id)
+        )
+
+    async def _follow(self, turn: _Turn, working: asyncio.Task[p.SessionPromptResult]) -> None:
+        try:
+            result = await asyncio.shield(working)
+            turn.progress.end(_ended(result))
+            await self._show(turn, result)
+        except RequestError as error:
+            self._showing.say(str(error), types.MessageType.Error)
+        except Exception as error:
+            log.exception("a turn of an editor failed")
+            name = error.__class__.__name__
+            self._showing.say(
+                t("Goalwright has a bug ({name}); its log has the details.", name=name),
+                types.MessageType.Error,
+            )
+
+    def _followed(self, turn: _Turn, task: asyncio.Task[None]) -> None:
+        self._turns.discard(task)
+        self._core.bus.unsubscribe(turn.published)
+        if self._gone:
+            turn.progress.drop()
+        turn.progress.end("stopped")
+
+    async def _show(self, turn: _Turn, result: p.SessionPromptResult) -> None:
+        if result.removed:
+            return
+        if answer := turn.answer():
+            self._answer = f"{turn.prompt_id}.md", f"# {turn.title}\n\n{answer}\n"
+        if result.stop_reason == "end_turn" and answer:
+            if turn.wants_answer:
+                await self.show_answer()
+            else:
+                self._showing.say(self._brief(answer))
+        elif result.stop_reason == "canceled":
+            self._showing.say(t("Goalwright was stopped."))
+        elif result.stop_reason != "end_turn":
+            detail = result.detail or t("It ended with “{stop_reason}”.", stop_reason=result.stop_reason)
+            self._showing.say(t("Goalwright: {detail}", detail=detail), types.MessageType.Error)
+
+    def _brief(self, answer: str) -> str:
+        if len(answer) <= _BRIEF or not self._showing.has_documents:
+            return t("Goalwright: {answer}", answer=answer)
+        return t(
+            "Goalwright: {answer}\nThe code action “{show_answer_title}” opens all of it.",
+            answer=cut_text(answer, _BRIEF),
+            show_answer_title=t(SHOW_ANSWER_TITLE),
+        )
+
+    def asked(self, event: PermissionAsked) -> None:
+        """A question of a turn of ours."""
+        self._questions.ask(event.request)
+
+    def replied(self, event: PermissionReplied) -> None:
+        """It has been answered."""
+        self._questions.answered(event.request_id)
+
+    def progress(self, turn: _Turn, token: types.ProgressToken | None) -> ProgressBar:
+        """A progress bar whose cancel ends the turn."""
+        return ProgressBar(self._server, token, turn.cancel, self._tokens)
+
+
+class _Turn:
+    """One prompt, from the moment it is sent."""
+
+    def __init__(
+        self,
+        turns: Turns,
+        session: Session,
+        title: str,
+        token: types.ProgressToken | None,
+        *,
+        wants_answer: bool,
+    ) -> None:
+        self._turns = turns
+        self.session = session
+        self.title = title
+        self.wants_answer = wants_answer
+        self.prompt_id = f"editor_{uuid.uuid4().hex[:12]}"
+        self.progress = turns.progress(self, token)
+        self.canceled = False
+        self._active = False
+        self._since = 0
+        """Sequence of the last message before the turn."""
+
+    def published(self, item: Event | Delta | Metered) -> None:
+        """Something happens in the session."""
+        if isinstance(item, Delta | Metered):
+            return
+        if isinstance(item, TurnStarted):
+            self._active = item.prompt_id == self.prompt_id
+            messages = self.session.state.messages
+            self._since = messages[-1].sequence if messages else 0
+            if self._active and self.canceled:
+                self.session.cancel()
+        if not self._active:
+            return
+        self.progress.follow(item)
+        if isinstance(item, PermissionAsked):
+            self._turns.asked(item)
+        elif isinstance(item, PermissionReplied):
+            self._turns.replied(item)
+
+    def cancel(self) -> None:
+        """The person does not want it any more."""
+        self.canceled = True
+        if self._active:
+            self.session.cancel()
+        else:
+            self.session.edit_queued(self.prompt_id, None)
+
+    def answer(self) -> str:
+        """What the agent said last in this turn."""
+        for message in reversed(self.session.state.messages):
+            if message.sequence <= self._since:
+                break
+            if message.role == "assistant" and (text := message.text().strip()):
+                return text
+        return ""
+
+
+_WORKING: set[asyncio.Task[p.SessionPromptResult]] = set()
+"""The loop itself keeps no task alive."""
+
+
+def _worked(task: asyncio.Task[p.SessionPromptResult]) -> None:
+    _WORKING.discard(task)
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.info("a turn of an editor ended with: %s", error)  # which is shown, if somebody is still there
+
+
+def _ended(result: p.SessionPromptResult) -> str:
+    if result.removed or result.stop_reason == "canceled":
+        return "stopped"
+    return "done" if result.stop_reason == "end_turn" else one_line(result.detail, 100) or result.stop_reason

@@ -1,0 +1,1 @@
+"""Answers to the ``goalwright/…`` requests of clients."""

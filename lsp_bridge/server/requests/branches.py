@@ -1,0 +1,260 @@
+"""What a client can ask about branches, sub-agents and agents: ``goalwright/explore/…``, ``agent/…``, ``plan/…``."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from daemon.agents.loader import COMPACTION, AgentProfile
+from daemon.core import Daemon
+from daemon.loop.session import Busy, Session
+from daemon.model.base import Model
+from daemon.model.branches import BranchMeta
+from daemon.model.goals import Goal
+from daemon.model.permissions import Trust
+from daemon.plan.tree import PlanError
+from lsp_bridge.protocol import methods as p
+from lsp_bridge.protocol.handshake import RequestError
+from lsp_bridge.server.requests.context import Hands
+from tools.errors import PermissionDenied, ToolError
+from tools.localization import t
+from tools.text.decoding import decode
+
+T = TypeVar("T")
+
+
+class TrustedHands(Hands, Protocol):
+    """Hands of a client whose trust in the folder is known."""
+
+    def client_trust(self) -> Trust:
+        """What this client says about the folder."""
+        ...
+
+
+class BranchRequests:
+    """The requests of one connection about branches, sub-agents and agents."""
+
+    def __init__(self, core: Daemon, hands: TrustedHands, client_name: Callable[[], str]) -> None:
+        self._core = core
+        self._hands = hands
+        self._client_name = client_name
+        self._building: set[asyncio.Task[object]] = set()
+        self.handlers: Mapping[str, Callable[[Any], Awaitable[Model]]] = {
+            "goalwright/explore/list": self.list,
+            "goalwright/explore/files": self.files,
+            "goalwright/explore/content": self.content,
+            "goalwright/explore/select": self.select,
+            "goalwright/explore/leave": self.leave,
+            "goalwright/explore/remove": self.remove,
+            "goalwright/explore/patch": self.patch,
+            "goalwright/agent/list": self.agents,
+            "goalwright/plan/replan": self.replan,
+            "goalwright/plan/build": self.build,
+        }
+
+    # -- explorations --
+
+    async def list(self, params: p.ExploreListParams) -> p.ExploreListResult:
+        """The session's explorations, or one of them, and its own sub-agents."""
+        session = await self._core.session(params.session_id)
+        found = explorations(session)
+        wanted = params.explore_start_id
+        if wanted is not None and not any(one.explore_start_id == wanted for one in found):
+            raise RequestError(
+                p.UNKNOWN_BRANCH, t("The goal {wanted} began no exploration in this session.", wanted=wanted)
+            )
+        return p.ExploreListResult(
+            explorations=tuple(one for one in found if wanted in (None, one.explore_start_id)),
+            subagents=tuple(session.state.children.subagents.values()),
+        )
+
+    async def files(self, params: p.BranchParams) -> p.BranchFilesResult:
+        """What a branch changed."""
+        from daemon.explore.branch_actions import branch_files
+
+        session, branch = await self._branch(params.session_id, params.branch_id)
+        files, ignored = await _looked_up(branch_files(session, branch.id))
+        return p.BranchFilesResult(files=files, ignored=ignored)
+
+    async def content(self, params: p.BranchContentParams) -> p.BranchContentResult:
+        """Both sides of a file."""
+        from daemon.explore.branch_actions import branch_content
+
+        session, branch = await self._branch(params.session_id, params.branch_id)
+        sides = await _looked_up(branch_content(session, branch.id, params.path))
+        return await asyncio.to_thread(_texts, *sides)
+
+    async def select(self, params: p.ExploreSelectParams) -> p.ExploreSelectResult:
+        """The person's choice; answers when what it would write was decided."""
+        from daemon.explore.branch_actions import select_for_person
+
+        if not any(item.partition(":")[0].strip() for item in params.choice):
+            raise RequestError(
+                p.INVALID_PARAMS, t('Nothing is chosen: name a branch ("A") or a file ("A:a.py").')
+            )
+        for item in params.choice:
+            await self._branch(params.session_id, item.partition(":")[0])
+        self._hands.check_rules()
+        session = await self._hands.at_hand(params.session_id)
+        try:
+            told = await select_for_person(session, params.choice, self._client_name())
+        except PermissionDenied as error:
+            return p.ExploreSelectResult(
+                applied=False, title=t("Not used: the change was rejected."), detail=str(error)
+            )
+        except ToolError as error:
+            raise RequestError(p.HISTORY_CONFLICT, str(error)) from error
+        return p.ExploreSelectResult(applied=True, title=told.title, detail=told.content)
+
+    async def leave(self, params: p.ExploreLeaveParams) -> p.ExploreLeaveResult:
+        """The person does not choose."""
+        from daemon.explore.branch_actions import choose_none, leave_to_model
+        from daemon.explore.choosing import leavable
+
+        session = await self._core.session(params.session_id)
+        # That none is wanted only a call can be told that waits; the model may be let choose at any time.
+        theirs = awaiting(session) if params.none else leavable(session)
+        start = params.explore_start_id or next(iter(theirs), "")
+        if start not in theirs:
+            return p.ExploreLeaveResult(left=False)
+        (choose_none if params.none else leave_to_model)(session, start, self._client_name())
+        return p.ExploreLeaveResult(left=True)
+
+    async def remove(self, params: p.BranchParams) -> p.Empty:
+        """Forget what a branch had done."""
+        from daemon.explore.branch_actions import remove_branch
+
+        session, branch = await self._branch(params.session_id, params.branch_id)
+        await _looked_up(remove_branch(session, branch.id, self._client_name()))
+        return p.Empty()
+
+    async def patch(self, params: p.BranchParams) -> p.BranchPatchResult:
+        """All that a branch changed, for ``git apply``."""
+        from daemon.explore.branch_actions import branch_patch
+
+        session, branch = await self._branch(params.session_id, params.branch_id)
+        patch = await _looked_up(branch_patch(session, branch.id))
+        try:
+            return p.BranchPatchResult(patch=patch.decode("utf-8"))
+        except UnicodeDecodeError:
+            return p.BranchPatchResult(patch=base64.b64encode(patch).decode("ascii"), base64=True)
+
+    # -- agents and plans --
+
+    async def agents(self, params: p.AgentListParams) -> p.AgentListResult:
+        """Shipped agents and the person's own."""
+        found = await asyncio.to_thread(self._core.found_agents, self._hands.client_trust())
+        models = self._hands.client_config().settings.models
+        return p.AgentListResult(
+            agents=tuple(_agent(agent, models) for agent in found.agents if agent.name != COMPACTION),
+            problems=tuple(filter(None, (*found.problems, found.unread))),
+        )
+
+    async def replan(self, params: p.PlanReplanParams) -> p.PlanReplanResult:
+        """Plan again from here; answers when the plan was made."""
+        from daemon.planner.driver import replan
+
+        self._hands.check_rules()
+        session = await self._hands.at_hand(params.session_id)
+        done = await replan(session, params.reason)
+        return p.PlanReplanResult(stop_reason=done.stop, detail=done.detail)
+
+    async def build(self, params: p.PlanBuildParams) -> p.PlanBuildResult:
+        """Hand the plan over to the agent that builds."""
+        from daemon.subagents.handing_over import hand_over_plan
+
+        self._hands.check_rules()
+        session = await self._hands.at_hand(params.session_id)
+        try:
+            prompt = await hand_over_plan(session, self._client_name())
+        except Busy as error:
+            raise RequestError(p.BUSY, str(error)) from error
+        except PlanError as error:
+            raise RequestError(p.INVALID_PARAMS, str(error)) from error
+        if params.start:
+            # Whoever asked sees how it goes by the session's events, and need not stay.
+            task = asyncio.create_task(session.prompt(prompt), name=f"build {session.session_id}")
+            self._building.add(task)
+            task.add_done_callback(self._building.discard)
+        return p.PlanBuildResult(session=await self._hands.info(session), prompt=prompt)
+
+    # -- helpers --
+
+    async def _branch(self, session_id: str, branch_id: str) -> tuple[Session, BranchMeta]:
+        """The main line and its branch. Raises UnknownTrace, StoreError, and RequestError without such a branch."""
+        from daemon.explore.stored import find_branch
+
+        session = await self._core.session(session_id)
+        try:
+            return session, find_branch(session, branch_id)
+        except ToolError as error:
+            raise RequestError(p.UNKNOWN_BRANCH, str(error)) from error
+
+
+async def _looked_up(work: Awaitable[T]) -> T:
+    """What there is of a branch. Raises RequestError with words when there is none of it."""
+    try:
+        return await work
+    except ToolError as error:
+        raise RequestError(p.UNKNOWN_BRANCH, str(error)) from error
+
+
+def _texts(base: bytes | None, branch: bytes | None) -> p.BranchContentResult:
+    try:
+        sides = [None if side is None else decode(side).text for side in (base, branch)]
+    except ToolError:
+        return p.BranchContentResult(base=None, branch=None, binary=True)
+    return p.BranchContentResult(base=sides[0], branch=sides[1])
+
+
+def _agent(agent: AgentProfile, models: Mapping[str, str]) -> p.AgentInfo:
+    return p.AgentInfo(
+        name=agent.name,
+        description=t(agent.description),
+        source=agent.source,
+        file=agent.file,
+        model=agent.model_by(models) or None,
+        # It begins with none of them where only some are named: that is what a list of names says anyway.
+        tools=(agent.tools[1:] if agent.tools[0] == "!*" else agent.tools) if agent.tools else None,
+        primary=agent.begins,
+        serves=agent.serves,
+    )
+
+
+def awaiting(session: Session) -> tuple[str, ...]:
+    """Explorations in which the daemon waits for the person's choice."""
+    from daemon.explore.choosing import awaited
+
+    return awaited(session)
+
+
+def _used(session: Session, start: str, merge: Goal | None) -> str | None:
+    children = session.state.children
+    if start in children.choices:
+        return children.used(start)
+    return merge.selected_branch if merge is not None else None
+
+
+def explorations(session: Session) -> list[p.Exploration]:
+    """All explorations of a session, oldest first."""
+    merges: dict[str, Goal] = {}
+    for goal in session.state.plan.goals.values():
+        if goal.type == "explore_merge" and goal.explore_start_id is not None:
+            merges[goal.explore_start_id] = goal
+    waiting = awaiting(session)
+    by_start: dict[str, list[BranchMeta]] = {}
+    for branch in session.state.children.branches.values():
+        by_start.setdefault(branch.explore_start_id, []).append(branch)
+    return [
+        p.Exploration(
+            explore_start_id=start,
+            explore_merge_id=merge.id if (merge := merges.get(start)) is not None else None,
+            merge_summary=(merge.merge_summary or "") if merge is not None else "",
+            selected_branch=_used(session, start, merge),
+            awaits_choice=start in waiting,
+            branches=tuple(branches),
+        )
+        for start, branches in by_start.items()
+    ]

@@ -1,0 +1,173 @@
+"""What the model would be sent, and what the person does about it: context, compaction, hand-over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from daemon.config import Config
+from daemon.context.handover import handover_text
+from daemon.context.tokens import estimate_tokens, request_tokens
+from daemon.core import Daemon
+from daemon.loop.assembly import Assembly
+from daemon.loop.session import Busy, Session
+from daemon.model.base import Model
+from daemon.subagents.iterating import giving_of
+from lsp_bridge.protocol import methods as p
+from lsp_bridge.protocol.handshake import RequestError
+from tools.localization import t
+from tools.text.truncate import head
+
+NO_GOAL = "no goal"
+COMPACTION = "compaction"
+"""Names of what belongs to no goal, among the messages."""
+
+
+class Hands(Protocol):
+    """How a client's requests take hold of a session."""
+
+    async def at_hand(self, session_id: str) -> Session:
+        """The session; when it is at rest, with this client's settings and keys. Raises UnknownTrace, StoreError."""
+        ...
+
+    def check_rules(self) -> None:
+        """Raises RequestError when nothing may be done because the configuration cannot be read."""
+        ...
+
+    def client_config(self) -> Config:
+        """The files' configuration, and over it this client's settings."""
+        ...
+
+    async def info(self, session: Session) -> p.SessionInfo:
+        """The session as clients see it."""
+        ...
+
+
+class ContextRequests:
+    """The requests of one connection about contexts."""
+
+    def __init__(self, core: Daemon, hands: Hands) -> None:
+        self._core = core
+        self._hands = hands
+        self.handlers: Mapping[str, Callable[[Any], Awaitable[Model]]] = {
+            "goalwright/session/context": self.context,
+            "goalwright/session/compact": self.compact,
+            "goalwright/session/handover": self.handover,
+        }
+
+    async def context(self, params: p.SessionParams) -> p.ContextResult:
+        """Exactly the next request, and who takes how much of it."""
+        session = await self._hands.at_hand(params.session_id)
+        return context_of(session, await prepared(session))
+
+    async def compact(self, params: p.SessionCompactParams) -> p.CompactResult:
+        """Compact now; takes as long as the model needs for a summary."""
+        self._hands.check_rules()
+        session = await self._hands.at_hand(params.session_id)
+        try:
+            done = await session.compact(params.instructions)
+        except Busy as error:
+            raise RequestError(p.BUSY, str(error)) from error
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is None or task.cancelling():
+                raise  # nobody waits for the answer any more
+            held = (await prepared(session)).tokens()
+            return p.CompactResult(before=held, after=held, detail=t("Canceled: the context is as it was."))
+        return p.CompactResult(before=done.before, after=done.after, detail=done.detail)
+
+    async def handover(self, params: p.SessionHandoverParams) -> p.SessionResult:
+        """A new session of the other agent, whose first message says what it has to know."""
+        giving = await self._hands.at_hand(params.session_id)
+        if giving.foreign:
+            # What stands in it would become the person's own words in a session of his own.
+            raise RequestError(
+                p.INVALID_PARAMS,
+                t(
+                    "This session came with the folder, so its words may be anybody's: nothing is handed "
+                    "over from it. Begin a new session and say what is to be done."
+                ),
+            )
+        if giving.running:
+            raise RequestError(
+                p.BUSY, t("The session is at work. Cancel the turn or wait for its end, then hand it over.")
+            )
+        state = giving.state
+        if not state.messages:
+            raise RequestError(p.INVALID_PARAMS, t("There is nothing to hand over: the session is empty."))
+        text = handover_text(giving_of(state), params.agent)
+        config = self._hands.client_config()
+        session = self._core.new_session(model=state.trace.model, agent=params.agent, config=config)
+        # Else both would be named after the hand-over's first words.
+        self._core.update_session(
+            session,
+            {
+                "title": head(f"{params.agent}: {state.trace.title}", 200),
+                "titled_by": "prompt",
+                "mission": state.plan.mission,
+            },
+        )
+        session.begin_with(text)
+        # Under this client's settings and keys, as a new session is.
+        session = await self._hands.at_hand(session.session_id)
+        return p.SessionResult(session=await self._hands.info(session))
+
+
+async def prepared(session: Session) -> Assembly:
+    """The session's next request, with the instruction files as they are now; those of a running turn stay."""
+    if not session.running or not session.assembly.layers:
+        await session.assembly.prepare()
+    return session.assembly
+
+
+def context_of(session: Session, assembly: Assembly) -> p.ContextResult:
+    """The next request for people: nothing of it is left out."""
+    window = assembly.window()
+    request = assembly.request(window)
+    ratio = session.state.calibration
+    estimated = request_tokens(request)
+    plan = session.state.plan
+    numbers = plan.numbers()
+
+    def name(goal_id: str) -> str:
+        goal = plan.goals.get(goal_id)
+        return goal_id if goal is None else f"{numbers.get(goal_id, '')} {goal.description}".strip()
+
+    def part(layer: Any, named: str, tokens: float, goal_id: str | None = None) -> p.ContextPart:
+        return p.ContextPart(layer=layer, name=named, goal_id=goal_id, tokens=round(tokens * ratio))
+
+    parts = [part("system", layer.name, estimate_tokens(layer.text)) for layer in assembly.layers]
+    in_system = request.system[len(assembly.layers) :]
+    if request.tools:
+        parts.append(part("tools", f"{len(request.tools)} tools", estimated.tools))
+    shares: dict[tuple[str | None, str], int] = {}
+    for entry in window.entries:
+        other = COMPACTION if entry.kind == "compaction" else NO_GOAL
+        key = (entry.goal_id, other if entry.goal_id is None else name(entry.goal_id))
+        shares[key] = shares.get(key, 0) + entry.tokens
+    parts += [part("messages", named, tokens, goal_id) for (goal_id, named), tokens in shares.items()]
+    for text in (*(block.text for block in in_system), request.tail):
+        if text:
+            parts.append(part("plan", "plan", estimate_tokens(text)))
+    return p.ContextResult(
+        model=session.model,
+        system=tuple(block.text for block in request.system),
+        tools=tuple(
+            p.ContextTool(name=tool.name, description=tool.description, input_schema=dict(tool.schema))
+            for tool in request.tools
+        ),
+        messages=tuple(
+            p.ContextMessage(
+                role=entry.prompt.role,
+                goal_id=entry.goal_id,
+                kind=entry.kind,
+                tokens=round(entry.tokens * ratio),
+                content=entry.prompt.content,
+            )
+            for entry in window.entries
+        ),
+        tail=request.tail,
+        parts=tuple(parts),
+        tokens=round(estimated.total * ratio),
+        meter=assembly.meter(window),
+    )

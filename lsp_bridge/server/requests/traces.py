@@ -1,0 +1,115 @@
+"""What a client can ask about traces: ``goalwright/api/open``, ``goalwright/trace/messages``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from daemon.api.address import ApiError
+from daemon.api.door import ApiDoor
+from daemon.api.lines import MessageRange, SessionLine, begun_with, live_branches, newest, page_of
+from daemon.core import Daemon
+from daemon.model.base import Model
+from daemon.model.branches import BRANCH_ID, child_id
+from daemon.plan.forest import GoalForest
+from daemon.state.session_state import SessionState
+from lsp_bridge.protocol import methods as p
+from lsp_bridge.protocol.handshake import RequestError
+from tools.localization import t
+
+
+class TraceRequests:
+    """The requests of one connection about traces."""
+
+    def __init__(self, core: Daemon, api: ApiDoor) -> None:
+        self._core = core
+        self._api = api
+        self.handlers: Mapping[str, Callable[[Any], Awaitable[Model]]] = {
+            "goalwright/api/open": self.open,
+            "goalwright/trace/messages": self.messages,
+        }
+
+    async def open(self, params: p.ApiOpenParams) -> p.ApiOpenResult:
+        """Where the trace API is; opened when it is not."""
+        try:
+            found = await self._api.open(params.port)
+        except ApiError as error:
+            raise RequestError(p.API_FAILED, str(error)) from error
+        return p.ApiOpenResult(url=found.url, token=found.token, page=found.page)
+
+    async def messages(self, params: p.TraceMessagesParams) -> p.TraceMessagesResult:
+        """Messages of a goal. Of a live session from memory, of another one from the store, in a thread either way."""
+        branch = params.branch_id
+        if branch is not None and not BRANCH_ID.fullmatch(branch):
+            raise RequestError(
+                p.INVALID_PARAMS,
+                t(
+                    "{branch!a} is not the id of a branch (A, B, …) or a sub-agent (s1, A.s1, …).",
+                    branch=branch[:100],
+                ),
+            )
+        session_id = child_id(params.session_id, branch) if branch else params.session_id
+        live = self._core.live(session_id)
+        if live is None:
+            return await asyncio.to_thread(self._stored, session_id, params)
+        tree, messages = live.state.plan.snapshot(), list(live.state.messages)
+        branches = tuple(live.state.children.branches.values())
+        lives = live_branches(self._state, session_id) if params.descendants else {}
+        first = begun_with(live.state.trace)
+
+        def choose() -> p.TraceMessagesResult:
+            goals = _goals(GoalForest(tree), params)
+            line = SessionLine(newest(messages, _part(params), goals), branches, first)
+            return self._page(session_id, line, params, goals, lives)
+
+        return await asyncio.to_thread(choose)
+
+    def _stored(self, session_id: str, params: p.TraceMessagesParams) -> p.TraceMessagesResult:
+        goals, branches, first = None, (), 0
+        if params.goal_id is not None or params.without_goal or not params.inherited:
+            trace = self._core.store.trace(session_id)
+            branches, first = trace.carried.branches, begun_with(trace)
+            goals = _goals(GoalForest(self._core.store.goal_tree(session_id)), params)
+        found = self._core.store.messages(
+            session_id, limit=params.limit + 1, before=params.before, goal_ids=goals
+        )
+        return self._page(session_id, SessionLine(found, branches, first), params, goals, {})
+
+    def _state(self, session_id: str) -> SessionState | None:
+        live = self._core.live(session_id)
+        return None if live is None else live.state
+
+    def _page(
+        self,
+        session_id: str,
+        line: SessionLine,
+        params: p.TraceMessagesParams,
+        goals: frozenset[str | None] | None,
+        lives: Mapping[str, SessionLine],
+    ) -> p.TraceMessagesResult:
+        shown, has_earlier = page_of(self._core.store, lives, session_id, line, goals, _part(params))
+        return p.TraceMessagesResult(messages=tuple(shown), has_earlier=has_earlier)
+
+
+def _part(params: p.TraceMessagesParams) -> MessageRange:
+    return MessageRange(
+        params.limit, params.before, inherited=params.inherited, descendants=params.descendants
+    )
+
+
+def _goals(forest: GoalForest, params: p.TraceMessagesParams) -> frozenset[str | None] | None:
+    """The goals whose messages are wanted; None: all messages are."""
+    if params.goal_id is None:
+        return frozenset((None,)) if params.without_goal else None
+    goal = forest.goals.get(params.goal_id)
+    if goal is None:
+        raise RequestError(
+            p.INVALID_PARAMS,
+            t(
+                "There is no goal with the internal id {goal_id!a} in this plan any more.",
+                goal_id=params.goal_id[:100],
+            ),
+        )
+    below = forest.descendants(goal.id) if params.descendants else ()
+    return frozenset((goal.id, *(one.id for one in below)))

@@ -1,0 +1,1 @@
+"""Diffs of files and their three-way merge."""

@@ -1,0 +1,1 @@
+"""Files that others may have prepared: links, pipes, protected names."""

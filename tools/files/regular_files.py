@@ -1,0 +1,88 @@
+"""Open files and make folders safely where others may write: no links, devices or pipes, nothing beyond a size."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from tools.localization import t
+
+MAX_FILE = 64 * 1024 * 1024
+"""Bytes of a snapshot or a message: a larger one was not written here, and would fill the memory."""
+_FLAGS = (
+    os.O_RDONLY
+    | getattr(os, "O_NONBLOCK", 0)  # a pipe would keep us waiting for its other end
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+
+
+def open_regular(path: Path, *, follow: bool = False) -> BinaryIO:
+    """A file for reading. Raises OSError: FileNotFoundError when it is not there, ELOOP when it is a link.
+
+    ``follow``: a link may lead to the file, as people keep their settings elsewhere.
+    """
+    kind = path.stat(follow_symlinks=follow).st_mode  # opening a device can do things by itself
+    if stat.S_ISLNK(kind):
+        raise OSError(errno.ELOOP, t("it is a link"), str(path))
+    if not stat.S_ISREG(kind):
+        raise OSError(errno.EINVAL, t("it is no regular file"), str(path))
+    descriptor = os.open(path, _FLAGS if follow else _FLAGS | getattr(os, "O_NOFOLLOW", 0))
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, t("it is no regular file"), str(path))
+        return os.fdopen(descriptor, "rb", buffering=0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(path: Path, most: int = MAX_FILE, *, follow: bool = False) -> bytes:
+    """The whole content. Raises OSError as ``open_regular`` does, and EFBIG for more than ``most`` bytes."""
+    with open_regular(path, follow=follow) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise OSError(errno.EFBIG, t("it has more than {most} bytes", most=most), str(path))
+        data = bytearray()
+        while len(data) <= size and (block := file.read(size + 1 - len(data))):
+            data += block
+        return bytes(data)
+
+
+TRACES = ".trace"
+"""The folder of a workspace that holds the records of its sessions."""
+
+
+def make_folder(folder: Path, mode: int = 0o777) -> None:
+    """Make a folder and those above it. Raises OSError.
+
+    The folder of traces itself is not made: who deleted or renamed its workspace does not want it back.
+    """
+    above = next((parent for parent in (folder, *folder.parents) if parent.name == TRACES), None)
+    if above is not None and not above.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(above))
+    folder.mkdir(mode=mode, parents=True, exist_ok=True)
+
+
+_LARGE = 2_000_000
+"""Bytes above which a content is not held on to for its hash."""
+_KEPT = 4
+
+_recent: tuple[tuple[bytes, str], ...] = ()
+
+
+def sha256(data: bytes) -> str:
+    """Hash of a file's content in hex. The last few contents are known by identity: bytes do not change."""
+    global _recent
+    for known, digest in _recent:
+        if known is data:
+            return digest
+    digest = hashlib.sha256(data).hexdigest()
+    if len(data) <= _LARGE:
+        # One assignment, so that threads need no lock: at worst a hash is made twice.
+        _recent = ((data, digest), *_recent[: _KEPT - 1])
+    return digest

@@ -1,0 +1,459 @@
+"""Where an edit belongs: finds ``old_string`` in a file, and says what exactly to put there. Pure, no I/O.
+
+A ladder of rungs; an exact hit decides, if it is unique. A looser hit counts only if no other rung, reading or depth
+points elsewhere. It may differ only in what carries no meaning (line ends, trailing blanks, uniform indentation, tabs
+against spaces, Unicode look-alikes, escapes, copied line numbers, a code fence or blank lines around the text); words,
+numbers and operators are always equal. What only ``new_string`` has is written as it is, typography included.
+Similarity is used only to show the nearest place in an error (source: conventions.md, "Edit matching").
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tools.matching import ambiguity
+from tools.matching.adapt import transfer, written_for_the_file
+from tools.matching.error import (
+    MatchError,
+    absent,
+    already_applied,
+    ambiguous,
+    differing,
+    stands_already,
+    too_many,
+    unclear,
+)
+from tools.matching.forms import (
+    FoundText,
+    Haystack,
+    by_indentation,
+    by_look_alikes,
+    by_look_alikes_and_indentation,
+    by_trailing_blanks,
+    exact,
+    in_line_ends,
+    same_words,
+)
+from tools.matching.variants import Variant, variants, with_real_line_ends
+from tools.text.decoding import line_number, to_lf
+
+__all__ = ["Edit", "MatchError", "Rung", "Span", "find_edit"]
+
+Rung = Literal[
+    "exact", "line ends", "trailing blanks", "indentation", "tabs and spaces", "look-alike characters",
+    "escaped characters", "line numbers", "code fence", "blank lines",
+]  # fmt: skip
+MAX_REPLACEMENTS = 10_000
+"""Each place is looked at by itself; more of them is a job for a command."""
+MAX_LISTED = 200
+"""Lines of candidates that are looked up for an error."""
+_MAX_LINES_COMPARED = 10_000
+"""On a looser rung, in all candidates together; two are always compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Replace ``text[start:end]`` by ``replacement``, whose line ends are final."""
+
+    start: int
+    end: int
+    replacement: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What to do: spans in rising order, the rung that found them, and words about what differed."""
+
+    spans: tuple[Span, ...]
+    rung: Rung
+    note: str = ""
+    """How ``old_string`` differed and what was done about it; empty when the edit is literally the call's."""
+
+    def apply(self, text: str) -> str:
+        """``text`` with all spans replaced."""
+        for span in reversed(self.spans):
+            text = text[: span.start] + span.replacement + text[span.end :]
+        return text
+
+
+def find_edit(text: str, old: str, new: str, replace_all: bool = False) -> Edit:
+    """The place of ``old`` in ``text`` and its replacement made from ``new``.
+
+    ``replace_all`` replaces every hit of the exact rung (line ends aside, which a model does not see).
+    Raises MatchError when nothing is to be changed, or the place is absent or ambiguous.
+    """
+    if old == new:
+        raise MatchError("identical", "old_string and new_string are identical: nothing to change.")
+    if old == "":
+        raise MatchError("empty", "old_string is empty: say which text to replace.")
+    if not replace_all and (plain := with_real_line_ends(to_lf(old), to_lf(new))) != to_lf(new):
+        edit = find_edit(text, old, plain)
+        return Edit(edit.spans, "escaped characters", " ".join(filter(None, (_ESCAPED_NEW, edit.note))))
+    hay = Haystack(text)
+    if replace_all:
+        edit = _everywhere(hay, old, new)
+    else:
+        edit = _climb(hay, old, new) or _without_surplus_end(hay, old, new)
+        edit = _read_otherwise(hay, edit, variants(old, new))
+    if edit is None:
+        raise absent([line.body for line in hay.lines], old, new, exact_only=replace_all)
+    return edit
+
+
+def _everywhere(hay: Haystack, old: str, new: str) -> Edit | None:
+    sought, made = to_lf(old), to_lf(new)
+    places = list(itertools.islice(exact(hay, sought, overlapping=False), MAX_REPLACEMENTS + 1))
+    if len(places) > MAX_REPLACEMENTS:
+        raise too_many(MAX_REPLACEMENTS)
+    if not sought.strip():
+        places = [p for p in places if to_lf(hay.text[p.start : p.end]) == sought]
+    if not places:
+        return None
+    rung = _exact_rung(hay, places, sought, old)
+    spans = [_literal_span(hay, place, sought, made) for place in places]
+    return _edit(hay, rung, spans)
+
+
+def _climb(hay: Haystack, old: str, new: str) -> Edit | None:
+    old, literal, new = to_lf(old), old, to_lf(new)
+    places = list(itertools.islice(exact(hay, old), MAX_LISTED + 1))
+    if len(places) > 1 and "\r" in literal:
+        # The caller does see line ends: among places that differ in nothing else, they may decide.
+        places = [p for p in places if hay.text[p.start : p.end] == literal] or places
+    if not old.strip():
+        # The final line end that a file lacks can be taken as there, but not be all that is meant.
+        places = [p for p in places if to_lf(hay.text[p.start : p.end]) == old]
+    exact_rung = _exact_rung(hay, places, old, literal)
+    if len(places) > 1:
+        raise _ambiguous(hay, places, "")
+    if places and (edit := _exact_edit(hay, exact_rung, places[0], old, new)) is not None:
+        return edit
+    if not old.strip():
+        return None
+    found = _loose_places(hay, old)
+    here = bool(places) and all(place.start <= places[0].start < place.end for _, place in found)
+    for rung, place in found if here or not places else ():
+        if (edit := _loose_edit(hay, rung, place, old, new)) is not None:
+            return edit
+    if here and "\n" not in old + new:
+        # No line of the file is this one but for its indentation: it is meant as a part of a line.
+        return _edit(hay, exact_rung, [_literal_span(hay, places[0], old, new)])
+    if places:
+        # Only now: had a looser rung found the line as a whole, its indentation would be known.
+        raise unclear(line_number(hay.text, places[0].start), ambiguity.UNCLEAR_INDENT)
+    return None
+
+
+_RUNGS: tuple[tuple[Rung, Callable[[Haystack, str], Iterator[FoundText]]], ...] = (
+    ("trailing blanks", by_trailing_blanks),
+    ("indentation", by_indentation),
+    ("look-alike characters", by_look_alikes),
+    ("look-alike characters", by_look_alikes_and_indentation),
+)
+
+
+def _loose_places(hay: Haystack, old: str) -> list[tuple[Rung, FoundText]]:
+    """The one place that the looser rungs find, in the order of the rungs, each in its own terms.
+
+    Raises MatchError when two point to different places, or when the same lines stand elsewhere at whatever depths:
+    no difference is likelier to be meant than another.
+    """
+    found: list[tuple[Rung, FoundText]] = []
+    limit = max(2, _MAX_LINES_COMPARED // (old.count("\n") + 1))
+    for rung, finder in _RUNGS:
+        if rung != "look-alike characters" or not (hay.text.isascii() and old.isascii()):
+            for place in itertools.islice(finder(hay, old), limit):
+                found.append((rung, place))
+    apart: dict[int, tuple[Rung, FoundText]] = {}
+    for rung, place in found:
+        apart.setdefault(_first_solid(hay.text, place), (rung, place))
+    for place in itertools.islice(same_words(hay, old), limit) if found else ():
+        apart.setdefault(_first_solid(hay.text, place), ("indentation", place))
+    if len(apart) > 1:
+        raise _rivals(hay, [apart[at] for at in sorted(apart)])
+    return found
+
+
+def _first_solid(text: str, place: FoundText | Span) -> int:
+    """Where the words of a place begin, so that two rungs that find one place agree on it."""
+    piece = text[place.start : place.end]
+    return place.start + len(piece) - len(piece.lstrip())
+
+
+def _rivals(hay: Haystack, found: Sequence[tuple[Rung, FoundText]]) -> MatchError:
+    rungs = {rung for rung, _ in found}
+    lines = [(_line_of(hay, place), rung) for rung, place in found[:MAX_LISTED]]
+    if len(rungs) == 1:
+        return ambiguous([line for line, _ in lines], rungs.pop())
+    return differing(lines)
+
+
+def _exact_rung(hay: Haystack, places: Iterable[FoundText], old: str, literal: str) -> Rung:
+    same = all(hay.text[place.start : place.end] in (old, literal) for place in places)
+    return "exact" if same else "line ends"
+
+
+def _exact_edit(hay: Haystack, rung: Rung, place: FoundText, old: str, new: str) -> Edit | None:
+    """The edit at the only exact hit; None when the hit says nothing about the indentation that is meant."""
+    depth = _depth(hay, place, old, new)
+    if depth == "relative":
+        return None
+    if depth == "whole first line":
+        before = ambiguity.indentation_before(hay.text, place.start)
+        place = FoundText(place.start - len(before), place.end)
+        old = before + old
+    mended = _mended(hay, place, old, new)
+    spans = [_literal_span(hay, place, old, new)]
+    kept = mended != new and not _stands_already(hay.text, spans[0])
+    if kept:
+        spans = [_literal_span(hay, place, old, mended)]
+    return _edit(hay, rung, spans, ambiguity.KEPT_END if kept else "")
+
+
+def _loose_edit(hay: Haystack, rung: Rung, place: FoundText, old: str, new: str) -> Edit | None:
+    """The edit at the only hit of a looser rung; None like ``_exact_edit``."""
+    if place.reindent is None and _depth(hay, place, old, new) != "literal":
+        return None
+    if place.reindent is not None and ambiguity.one_line_less_deep(hay.text[place.start : place.end], old):
+        raise unclear(line_number(hay.text, place.start), ambiguity.UNCLEAR_LINE)
+    mended, folded = _mended(hay, place, old, new), rung == "look-alike characters"
+    reindent, note = place.reindent, ambiguity.KEPT_END if mended != new else ""
+    if reindent is not None and (there := _at_its_depth(hay, place, old, mended)):
+        old, reindent, note = there, None, " ".join(filter(None, (_AS_IT_IS, note)))
+    made = transfer(hay.text, place.start, place.end, old, mended, reindent, loose=True, folded=folded)
+    if made is None:
+        raise unclear(line_number(hay.text, place.start), _NOT_TRANSFERABLE)
+    retabbed = place.retabbed and rung == "indentation"
+    start = place.start - len(_deleted_indentation(hay, place, old, new))
+    return _edit(hay, "tabs and spaces" if retabbed else rung, [Span(start, place.end, made)], note)
+
+
+_ESCAPED_NEW = "new_string had \\\\n where lines of old_string end; line ends were written."
+_AS_IT_IS = "new_string had the file's indentation already and was taken as it is."
+
+
+def _at_its_depth(hay: Haystack, place: FoundText, old: str, new: str) -> str:
+    """``old`` with the file's indentation if new_string has that already; else an empty string."""
+    found = hay.text[place.start : place.end]
+    above = hay.text[: place.start].rstrip()
+    last = above[max(above.rfind("\n"), above.rfind("\r")) + 1 :]
+    if place.retabbed or place.reindent is None or not written_for_the_file(last, found, old, new):
+        return ""
+    lines = [place.reindent(line) for line in old.split("\n")]
+    adapted = [line for line in lines if line is not None]
+    return "\n".join(adapted) if len(adapted) == len(lines) else ""
+
+
+def _depth(hay: Haystack, place: FoundText, old: str, new: str) -> ambiguity.Depth:
+    """How ``new`` is indented when ``old`` was found as it is. Raises MatchError when that is unclear."""
+    before = ambiguity.indentation_before(hay.text, place.start)
+    if not before:
+        return "literal"
+    after, alone = ambiguity.indentation_after(hay.text, place.end), _occurs_once(hay.text, old.strip())
+    depth = ambiguity.depth(before, old, new, after, alone)
+    if depth == "unclear":
+        raise unclear(line_number(hay.text, place.start), ambiguity.UNCLEAR_INDENT)
+    return depth
+
+
+def _mended(hay: Haystack, place: FoundText, old: str, new: str) -> str:
+    """``new`` with the line ends that it lost. Raises MatchError when it cannot be what is meant."""
+    mended, why = ambiguity.lost_line_end(hay.text, place.start, place.end, old, new)
+    why = why or ambiguity.stray_escape(old, new)
+    if why:
+        raise unclear(line_number(hay.text, place.start), why)
+    return ambiguity.lost_first_end(hay.text, place.start, old, mended)
+
+
+def _occurs_once(text: str, piece: str) -> bool:
+    at = text.find(piece)
+    return at < 0 or text.find(piece, at + 1) < 0
+
+
+def _literal_span(hay: Haystack, place: FoundText, old: str, new: str) -> Span:
+    if indent := _deleted_indentation(hay, place, old, new):
+        return Span(place.start - len(indent), place.end, "")
+    piece = hay.text[place.start : place.end]
+    if hay.line_end and piece == in_line_ends(old, hay.line_end):
+        return Span(place.start, place.end, in_line_ends(new, hay.line_end))
+    made = transfer(hay.text, place.start, place.end, old, new)
+    if made is None:
+        raise unclear(line_number(hay.text, place.start), _NOT_TRANSFERABLE)
+    return Span(place.start, place.end, made)
+
+
+def _deleted_indentation(hay: Haystack, place: FoundText, old: str, new: str) -> str:
+    """What goes with the deleted rest of a line and its end: its indentation must not move to the next line."""
+    deletes = new == "" and old.endswith("\n") and old.strip() != ""
+    return ambiguity.indentation_before(hay.text, place.start) if deletes else ""
+
+
+def _edit(hay: Haystack, rung: Rung, spans: Sequence[Span], more: str = "") -> Edit:
+    if all(_stands_already(hay.text, span) for span in spans):
+        raise already_applied(line_number(hay.text, spans[0].start))
+    changed = tuple(span for span in spans if hay.text[span.start : span.end] != span.replacement)
+    return Edit(changed, rung, " ".join(filter(None, (_NOTES.get(rung, ""), more))))
+
+
+def _ambiguous(hay: Haystack, places: Sequence[FoundText], differing: str) -> MatchError:
+    return ambiguous([line_number(hay.text, place.start) for place in places[:MAX_LISTED]], differing)
+
+
+_NOT_TRANSFERABLE = (
+    "it differs from the file in blanks, indentation or typography, and what new_string is to be in the file's own "
+    "is unclear. Send both exactly as the file has them."
+)
+_NOTES: dict[Rung, str] = {
+    "trailing blanks": "old_string differed from the file in blanks at line ends.",
+    "indentation": "old_string differed from the file in indentation; new_string was re-indented alike.",
+    "tabs and spaces": "old_string differed from the file in tabs and spaces; the file's own were used.",
+    "look-alike characters": "old_string differed from the file in look-alike characters (quotes, dashes, "
+    "blanks); the file's own were kept.",
+    "escaped characters": "old_string and new_string had escaped characters, which were unescaped.",
+    "line numbers": "old_string had copied line numbers, which were removed.",
+    "code fence": "The code fence around old_string and new_string was left out.",
+    "blank lines": "old_string had blank lines around it that the file has not; they were left out.",
+}
+
+
+def _stands_already(text: str, span: Span) -> bool:
+    """Whether the file already reads as it would after the edit, around the place of the edit.
+
+    Blank lines and blanks are no evidence: to add one more is a usual wish.
+    """
+    piece, new = text[span.start : span.end], span.replacement
+    if piece == new:
+        return True
+    if len(new) <= len(piece) or not new.replace(piece, "", 1).strip():
+        return False
+    at = new.find(piece)
+    for _ in range(_MAX_TRIED):
+        if at < 0:
+            break
+        first = span.start - at
+        if first >= 0 and (text.startswith(new, first) or text[first:] == _without_last_end(new)):
+            return True
+        at = new.find(piece, at + 1)
+    return False
+
+
+_MAX_TRIED = 100
+
+
+def _read_otherwise(hay: Haystack, edit: Edit | None, readings: Iterator[Variant]) -> Edit | None:
+    """``edit``, or else that of the first reading that has a place.
+
+    Raises MatchError when another kind of reading points elsewhere, unless ``edit`` is exact.
+    """
+    if edit is not None and edit.rung in _CERTAIN:
+        return edit
+    for variant in readings:
+        if edit is None:
+            edit = _climb_variant(hay, variant)
+        elif variant.rung not in (edit.rung, *_WIDER) and (lines := _lines_of(hay, variant)):
+            line = _line_of(hay, edit.spans[0])
+            if lines != [line]:
+                raise differing([(line, edit.rung), *((n, variant.rung) for n in lines if n != line)])
+    return edit
+
+
+_WIDER: tuple[Rung, ...] = ("code fence", "blank lines")
+"""Readings with less around them: they find more places than what they are read from, not other ones."""
+_CERTAIN: tuple[Rung, ...] = ("exact", "line ends")
+
+
+def _line_of(hay: Haystack, place: FoundText | Span) -> int:
+    return line_number(hay.text, _first_solid(hay.text, place))
+
+
+def _bounded(text: str, span: Span, variant: Variant) -> bool:
+    """Whether the place begins and ends as the variant asks."""
+    before, after = text[: span.start], text[span.end :]
+    if variant.whole_lines and (before if variant.from_first_column else before.rstrip(" \t"))[-1:] not in (
+        "",
+        *"\r\n",
+    ):
+        return False
+    ended = text[span.start : span.end].endswith(("\n", "\r"))
+    rest = after if ended else re.sub(r"\A[ \t]*(?:\r\n?|\n|\Z)", "", after, count=1)
+    if variant.whole_lines and not ended and after.strip(" \t") and len(rest) == len(after):
+        return False
+    above, below = variant.no_blank_line
+    return not (above and _blank_near(to_lf(before[-_NEAR:]).split("\n")[-2::-1])) and not (
+        below and _blank_near(to_lf(rest[:_NEAR]).removesuffix("\n").split("\n"))
+    )
+
+
+_NEAR = 2_000
+"""Characters that are looked at for blank lines beside a place."""
+
+
+def _blank_near(lines: Sequence[str]) -> bool:
+    """Whether blank lines come so soon that they may be those of old_string, which lacks or misses what is between."""
+    solid = [line.strip() != "" for line in itertools.islice(lines, 3)]
+    return not all(solid) and any(line.strip() for line in lines)
+
+
+def _lines_of(hay: Haystack, variant: Variant) -> Sequence[int]:
+    try:
+        edit = _climb_variant(hay, variant)
+    except MatchError as error:
+        return list(error.lines)
+    return [] if edit is None else [_line_of(hay, edit.spans[0])]
+
+
+def _without_last_end(text: str) -> str:
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _without_surplus_end(hay: Haystack, old: str, new: str) -> Edit | None:
+    """At the end of the file both may have one line end more than there is."""
+    old, new = to_lf(old), to_lf(new)
+    if not (old.endswith("\n\n") and new.endswith("\n\n")) or not to_lf(hay.text[-2 * len(old) :]).endswith(
+        old[:-1]
+    ):
+        return None
+    places = list(itertools.islice(exact(hay, old[:-1]), 2))
+    if len(places) != 1 or not old.strip():
+        return None
+    return _exact_edit(hay, "line ends", places[0], old[:-1], new[:-1])
+
+
+def _climb_variant(hay: Haystack, variant: Variant) -> Edit | None:
+    if variant.old == variant.new or not variant.old or (variant.absent and variant.absent in hay.text):
+        return None
+    try:
+        edit = _climb(hay, variant.old, variant.new)
+    except MatchError:
+        if variant.at_its_depth:
+            return None  # The same reading follows without that limit, and says it then.
+        raise
+    if edit is None or (variant.at_its_depth and edit.rung in ("indentation", "tabs and spaces")):
+        return None
+    if not _bounded(hay.text, edit.spans[0], variant):
+        return None
+    if variant.rung == "blank lines" and stands_already(
+        [line.body for line in hay.lines], variant.old, variant.new
+    ):
+        return None  # With less context, old_string may be found beside the place where the edit is made already.
+    line = line_number(hay.text, edit.spans[0].start)
+    if variant.rung != "line numbers" and edit.rung in _CERTAIN:
+        lines = {_line_of(hay, place) for _, place in _loose_places(hay, variant.old)}
+        if lines - {_line_of(hay, edit.spans[0])}:
+            raise ambiguous(sorted({_line_of(hay, edit.spans[0]), *lines}), f"{variant.rung} and more")
+    if variant.line not in (0, line):
+        # The number speaks for another place: then there must be none that reads like it.
+        twins = [place for place in itertools.islice(by_indentation(hay, variant.old), MAX_LISTED)]
+        if any(line_number(hay.text, place.start) != line for place in twins):
+            if variant.at_its_depth:
+                return None
+            raise _ambiguous(hay, twins, "line numbers and indentation")
+    if variant.only_at_line is not None and line != variant.only_at_line:
+        return None
+    if variant.refuse:
+        raise unclear(line, variant.refuse)
+    return Edit(edit.spans, variant.rung, " ".join(filter(None, (_NOTES[variant.rung], edit.note))))

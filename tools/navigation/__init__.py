@@ -1,0 +1,1 @@
+"""Symbols of the language servers, as the ``symbols`` tool shows and renames them."""

@@ -1,0 +1,264 @@
+"""Ports that outer layers implement: open files of editors, background jobs, and the work of other agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from tools.errors import ToolError
+
+
+class EditorGone(ToolError):
+    """The editor went away before it was asked for anything: neither its buffer nor the file was touched."""
+
+
+class NotTaken(ToolError):
+    """An editor did not do what it was asked to. ``why`` is that alone: what stands where may be another question."""
+
+    def __init__(self, why: str, rest: str) -> None:
+        super().__init__(f"{why} {rest}")
+        self.why = why
+
+
+class NotSaved(NotTaken):
+    """An editor does not say that it has saved a file. ``pending``: it may do so yet."""
+
+    def __init__(self, why: str, *, pending: bool = False) -> None:
+        rest = "Its text is as it was; nothing was written. Ask the person to save it, then read it again."
+        super().__init__(why, rest)
+        self.pending = pending
+
+
+class AppliedEdit(Protocol):
+    """A change that stands in the buffer of an editor, and is not saved."""
+
+    async def save(self) -> None:
+        """Have the editor save it. Raises NotSaved; what is on disk then, only the disk tells."""
+        ...
+
+    async def saved_late(self) -> None:
+        """After ``save`` was given up: return when the editor says that it has saved, or will not any more."""
+        ...
+
+    async def take_back(self) -> bool:
+        """Undo it, also when the text elsewhere changed since; nothing is saved.
+
+        False when it still stands there, as what was typed does not fit.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """A file that is open in an editor."""
+
+    text: str
+    unsaved: bool
+    """The text has changes that are not on disk."""
+    writable: bool = True
+    """The editor can be asked to change the text and to save it."""
+    movable: bool = False
+    """The editor can be asked to rename the file, so that its tab follows."""
+    refusal: str = ""
+    """Why the file must not be changed now, and what the person can do about it, for the model."""
+    editable: bool = False
+    """The editor can be asked to change the text, but not to save it: the file is written beside."""
+
+
+class Editors(Protocol):
+    """The open files of all attached editors. Paths are absolute, symlinks resolved."""
+
+    def unsaved(self, path: Path) -> str | None:
+        """The text of ``path`` in an editor when it has unsaved changes there, else None."""
+        ...
+
+    def unsaved_paths(self) -> Sequence[Path]:
+        """The files with unsaved changes."""
+        ...
+
+    async def settle(self, path: Path | None = None) -> None:
+        """Compare long texts with changed files in a thread; of one file or of all. Until then they are unsaved."""
+        ...
+
+    def opened(self, path: Path) -> OpenFile | None:
+        """What is known of an open file; None when it is open nowhere."""
+        ...
+
+    async def apply(self, path: Path, before: str, after: str) -> AppliedEdit:
+        """Turn ``before``, the text of an open file, into ``after`` in its editor; nothing is saved.
+
+        Raises EditorGone when there is no such editor (any more), ToolError when it did not take the change.
+        """
+        ...
+
+    async def move(self, source: Path, target: Path) -> None:
+        """Rename an open file, so that its tab follows. Raises like ``apply``."""
+        ...
+
+
+class NoEditors:
+    """No editor is attached."""
+
+    def unsaved(self, path: Path) -> str | None:
+        """See Editors."""
+        return None
+
+    def unsaved_paths(self) -> Sequence[Path]:
+        """See Editors."""
+        return ()
+
+    async def settle(self, path: Path | None = None) -> None:
+        """See Editors."""
+
+    def opened(self, path: Path) -> OpenFile | None:
+        """See Editors."""
+        return None
+
+    async def apply(self, path: Path, before: str, after: str) -> AppliedEdit:
+        """See Editors."""
+        raise EditorGone(f"{path.name} is open in no editor.")
+
+    async def move(self, source: Path, target: Path) -> None:
+        """See Editors."""
+        raise EditorGone(f"{source.name} is open in no editor.")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkOutcome:
+    """What came of it: ``content`` for the model, ``title`` and ``metadata`` (JSON-able) for the display."""
+
+    content: str
+    title: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    is_error: bool = False
+
+
+class Explorer(Protocol):
+    """Rival approaches, each in a branch with a copy of the working tree (source: seed 000 "explore 工具")."""
+
+    async def explore(self, branches: Sequence[str], background: str | None) -> WorkOutcome:
+        """Work on all directions in parallel and tell how they came out. Raises ToolError.
+
+        ``background``: with what a branch begins; None: with the conversation so far.
+        """
+        ...
+
+    async def select(self, choice: Sequence[str]) -> WorkOutcome:
+        """Apply a branch (``A``) or parts of several (``A:src/a.py``, ``B:docs``) as one change that the person
+        reviews. Raises ToolError, also on a conflict with what happened meanwhile; PermissionDenied passes through.
+        """
+        ...
+
+
+class Subagents(Protocol):
+    """Agents that do a task for another one and answer once (source: seed 000 "Sub-Agent 机制")."""
+
+    async def run(self, agent: str, prompt: str) -> WorkOutcome:
+        """Have the task done; returns the agent's last words. Raises ToolError for an unknown agent."""
+        ...
+
+
+class HandOver(Protocol):
+    """One agent passes its work on: plan → build, init → execute, execute → init (source: seed 001)."""
+
+    async def hand_over(self, report: str, success_rate: float | None) -> WorkOutcome:
+        """``report``: what the other one must know. ``success_rate``: of an iteration, 0 to 1. Raises ToolError."""
+        ...
+
+
+class Alone:
+    """Where there is nobody else: all three ports refuse."""
+
+    async def explore(self, branches: Sequence[str], background: str | None) -> WorkOutcome:
+        """See Explorer."""
+        raise ToolError("Nothing can be explored in branches here: try one way after the other.")
+
+    async def select(self, choice: Sequence[str]) -> WorkOutcome:
+        """See Explorer."""
+        raise ToolError("There are no branches here.")
+
+    async def run(self, agent: str, prompt: str) -> WorkOutcome:
+        """See Subagents."""
+        raise ToolError("There are no other agents here: do the task yourself.")
+
+    async def hand_over(self, report: str, success_rate: float | None) -> WorkOutcome:
+        """See HandOver."""
+        raise ToolError("There is nobody to hand over to here: answer the person.")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A command in the background. ``exit_code`` is None while it runs, negative for a signal."""
+
+    job_id: str
+    command: str
+    started_at: datetime
+    exit_code: int | None = None
+    output_file: Path | None = None
+    """Everything it wrote so far."""
+    tool_call_id: str = ""
+    """The call that started it."""
+
+
+class Jobs(Protocol):
+    """A session's jobs. They end with the session at the latest; nothing of them outlives the daemon."""
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        *,
+        command: str,
+        cwd: Path,
+        env: Mapping[str, str],
+        tool_call_id: str,
+        on_end: Callable[[], object] | None = None,
+    ) -> Job:
+        """Begin a job that was approved. Raises OSError, and ToolError when there are too many.
+
+        ``on_end`` is called in a thread when it has ended; not when this raises.
+        """
+        ...
+
+    def all(self) -> Sequence[Job]:
+        """Running ones and those that ended lately, oldest first."""
+        ...
+
+    def output(self, job_id: str) -> str:
+        """What it wrote since the model asked last, head and tail when long. Raises ToolError for an unknown id."""
+        ...
+
+    async def kill(self, job_id: str) -> Job:
+        """Stop it with all its processes. Raises ToolError for an unknown id."""
+        ...
+
+
+class NoJobs:
+    """Where nothing can go on in the background."""
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        *,
+        command: str,
+        cwd: Path,
+        env: Mapping[str, str],
+        tool_call_id: str,
+        on_end: Callable[[], object] | None = None,
+    ) -> Job:
+        """See Jobs."""
+        raise ToolError("Nothing can run in the background here.")
+
+    def all(self) -> Sequence[Job]:
+        """See Jobs."""
+        return ()
+
+    def output(self, job_id: str) -> str:
+        """See Jobs."""
+        raise ToolError(f"There is no job {job_id}.")
+
+    async def kill(self, job_id: str) -> Job:
+        """See Jobs."""
+        raise ToolError(f"There is no job {job_id}.")

@@ -1,0 +1,1 @@
+"""Child processes: started, supervised, and stopped with all that they started."""

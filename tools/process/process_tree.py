@@ -1,0 +1,117 @@
+"""The processes of one command as the daemon sees them: by session, by a mark in their environment, by descent.
+
+What the wardens of ``supervisor`` do is done here once more for what got away from them (a command may kill its
+warden), and for tests. Out of reach is what cleared its environment *and* lost its parent *and* its warden.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MARK = "GOALWRIGHT_CALL"
+"""Environment variable of everything that is started here: the marks of what it is part of, joined by ``:``."""
+_ROUNDS = 100
+_PAUSE_S = 0.02
+
+
+@dataclass(slots=True)
+class Family:
+    """``known`` are those found before, with their time of birth: a number may be given to another process, and one
+    that lost its parent is not found a second time."""
+
+    mark: str
+    session: int = 0
+    known: dict[int, int] = field(default_factory=dict[int, int])
+
+
+async def kill_family(family: Family, grace_s: float) -> bool:
+    """TERM, and KILL after ``grace_s``. Whether there was anything, and it is gone or was killed."""
+    loop = asyncio.get_running_loop()
+    found = await members(family)
+    if not found:
+        return False
+    _signal(family.session, found, signal.SIGTERM)
+    deadline = loop.time() + grace_s
+    while loop.time() < deadline and (found := await members(family)):  # noqa: ASYNC110 - nobody tells us
+        await asyncio.sleep(_PAUSE_S)
+    for _ in range(_ROUNDS):
+        if not (found := await members(family)):
+            break
+        # Again and again: what was forked between looking and killing.
+        _signal(family.session, found, signal.SIGKILL)
+        await asyncio.sleep(_PAUSE_S)
+    return True
+
+
+async def members(family: Family) -> list[int]:
+    """Its living processes. Reading /proc takes milliseconds on a busy machine, so it is done in a thread."""
+    return await asyncio.to_thread(members_now, family)
+
+
+def _signal(session: int, found: Sequence[int], kind: signal.Signals) -> None:
+    if session > 1:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(session, kind)
+    # Job control (``set -m``) gives children groups of their own in the same session.
+    for pid in found:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, kind)
+
+
+def members_now(family: Family) -> list[int]:
+    """Living processes of a session, with its mark, or below one of these (on Linux); else of its first group.
+
+    Zombies are dead.
+    """
+    session = family.session
+    proc = Path("/proc")
+    if not (proc / "self/stat").exists():
+        try:
+            os.killpg(session, 0)
+        except (ProcessLookupError, PermissionError):
+            return []
+        return [session]
+    found: set[int] = set()
+    parents: dict[int, int] = {}
+    births: dict[int, int] = {}
+    for entry in proc.iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            stat = (entry / "stat").read_bytes()
+        except OSError:
+            continue
+        # The name in brackets may contain anything, so the fields are counted from its end.
+        fields = stat[stat.rindex(b")") + 2 :].split()
+        state, parent, group, its_session = fields[:4]
+        if state in (b"Z", b"X"):
+            continue
+        pid = int(entry.name)
+        parents[pid], births[pid] = int(parent), int(fields[19])
+        if (
+            (session > 1 and session in (int(group), int(its_session)))
+            or family.known.get(pid) == births[pid]
+            or _has_mark(entry, family.mark)
+        ):
+            found.add(pid)
+    while below := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= below
+    family.known = {pid: births[pid] for pid in found}
+    return sorted(found)
+
+
+def _has_mark(process: Path, mark: str) -> bool:
+    try:
+        environment = (process / "environ").read_bytes()
+    except OSError:
+        # Another user's, or gone.
+        return False
+    name = f"{MARK}=".encode()
+    values = [entry for entry in environment.split(b"\0") if entry.startswith(name)]
+    return any(mark.encode() in value for value in values)

@@ -1,0 +1,1 @@
+"""Secrets: how they are recognised and taken out of texts."""

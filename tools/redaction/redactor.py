@@ -1,0 +1,171 @@
+"""Takes secrets out of what is kept: provider keys, and what looks like a key, become ``[redacted: …last4]``.
+
+It works on bytes of JSON or text just before they are written, whatever they are about, so that nothing has to think
+of it; the living session keeps the originals. What it leaves is valid JSON, and doing it twice changes nothing more.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from tools.redaction import secret_shapes as shapes
+
+MIN_KEY = 8
+"""Characters of a known key below which it is no key."""
+_MAX_KEYS = 100
+_PLACEHOLDERS = frozenset(
+    ["anything", "whatever", "undefined", "redacted", "not-needed", "notneeded", "no-key-required", "no-key-needed",
+     "placeholder", "lm-studio", "localhost", "dummy-key", "changeme"]
+)  # fmt: skip
+"""What people set for servers that want no key: words of the language, which must not vanish from conversations."""
+_MARK = re.compile(r"\[redacted(?:: [^\]\n]{1,20})?\]")
+_KEY_NAME = re.compile(r".*(?:KEY|TOKEN|SECRET)(?!.*_FILE$).*", re.DOTALL)
+"""Of the variables that hold a key; others hold an address or a file's name."""
+_ROUNDS = 4
+
+CharSpan = tuple[int, int]
+"""Start and end of a secret, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A known key as it may stand in a text. ``pieces``: to look for, with the offset in the key."""
+
+    value: bytes
+    mark: bytes
+
+    @property
+    def head(self) -> bytes:
+        return self.value[: max(MIN_KEY, min(len(self.value) // 2, 24))]
+
+    @property
+    def tail(self) -> bytes:
+        return self.value[-len(self.head) :]
+
+
+class Redactor:
+    """The patterns, and the keys that are known. One lives in each process: see ``SECRETS``."""
+
+    def __init__(self, keys: Iterable[str] = ()) -> None:
+        self._known: tuple[_Known, ...] = ()
+        self.spaced = False
+        """A known key has white space in it, as hardly any has."""
+        self._last_env: Mapping[str, str] = {}
+        self.register(keys)
+
+    def register(self, keys: Iterable[str]) -> None:
+        """Remember the values of key variables; short ones and placeholders are passed over."""
+        known = {entry.value: entry for entry in self._known}
+        for key in map(str.strip, keys):
+            if len(key) < MIN_KEY or key.lower() in _PLACEHOLDERS:
+                continue
+            mark = shapes.mark(key.encode(errors="replace"))
+            form = key
+            for _ in range(3):  # as it is, within JSON, and within JSON within JSON (arguments of a call)
+                value = form.encode(errors="replace")
+                known.setdefault(value, _Known(value, mark))
+                form = json.dumps(form, ensure_ascii=False)[1:-1]
+        newest = tuple(known.values())[-_MAX_KEYS:]
+        self._known = tuple(sorted(newest, key=lambda entry: -len(entry.value)))
+        self.spaced = any(len(entry.value.split()) > 1 for entry in self._known)
+
+    def register_env(self, env: Mapping[str, str]) -> None:
+        """Remember the keys among provider variables; addresses are no secrets."""
+        if self._last_env != env:  # asked at each request of a client
+            self._last_env = dict(env)
+            self.register(value for name, value in env.items() if _KEY_NAME.fullmatch(name))
+
+    def text(self, text: str) -> str:
+        """Plain text without secrets. Never raises."""
+        data = text.encode(errors="surrogatepass")
+        clean = self._clean(data, is_json=False)
+        return text if clean is data else clean.decode(errors="surrogatepass")
+
+    def json(self, data: bytes) -> bytes:
+        """JSON text (UTF-8) without secrets in its strings; what was valid stays so. Never raises."""
+        return self._clean(data, is_json=True)
+
+    def spans(self, text: str) -> list[CharSpan]:
+        """Where plain text holds whole secrets, in order; none overlaps another.
+
+        For those who cut it. What is broken off by the end is not among them: the next one may add to that.
+        """
+        data = text.encode(errors="surrogatepass")
+        found = self.byte_spans(data)
+        if len(data) == len(text):
+            return found
+        return [(_characters(data, start), _characters(data, end)) for start, end in found]
+
+    def byte_spans(self, data: bytes) -> list[tuple[int, int]]:
+        """The same of the bytes of a text, in bytes."""
+        found = _merged([*self._keys(data), *shapes.spans(data, is_json=False, ends=False)])
+        return [(start, end) for start, end, _ in found]
+
+    def _clean(self, data: bytes, *, is_json: bool) -> bytes:
+        for _ in range(_ROUNDS):  # what a mark stands before may now begin a word
+            spans = [*self._keys(data), *shapes.spans(data, is_json=is_json)]
+            if not spans:
+                break
+            data = _replaced(data, spans)
+        return data
+
+    def _keys(self, data: bytes) -> Iterator[shapes.Span]:
+        for key in self._known:
+            value, head, tail = key.value, key.head, key.tail
+            for at in _occurrences(data, head):
+                length = len(head)
+                while (
+                    length < len(value) and data[at + length : at + length + 1] == value[length : length + 1]
+                ):
+                    length += 1
+                yield at, at + length, key.mark
+            for at in _occurrences(data, tail):
+                # Long outputs are cut in the middle: what is left of a key may be its end.
+                begin = at
+                left = len(value) - len(tail)
+                while left and begin and data[begin - 1] == value[left - 1]:
+                    begin, left = begin - 1, left - 1
+                yield begin, at + len(tail), key.mark
+
+
+def _occurrences(data: bytes, needle: bytes) -> Iterator[int]:
+    at = data.find(needle)
+    while at >= 0:
+        yield at
+        at = data.find(needle, at + len(needle))
+
+
+def _characters(data: bytes, at: int) -> int:
+    return len(data[:at].decode(errors="surrogatepass"))
+
+
+def _merged(spans: list[shapes.Span]) -> list[shapes.Span]:
+    merged: list[shapes.Span] = []
+    for span in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if merged and span[0] < merged[-1][1]:
+            start, end, mark = merged[-1]
+            merged[-1] = (start, max(end, span[1]), mark)
+        else:
+            merged.append(span)
+    return merged
+
+
+def _replaced(data: bytes, spans: list[shapes.Span]) -> bytes:
+    pieces: list[bytes] = []
+    done = 0
+    for start, end, mark in _merged(spans):
+        pieces += (data[done:start], mark)
+        done = end
+    return b"".join((*pieces, data[done:]))
+
+
+SECRETS = Redactor()
+"""Of this process: its log is one, and keys come from any client."""
+
+
+def is_redacted(text: str) -> bool:
+    """Whether ``text`` is not what the record has of it, or it comes from there and is not what was once said."""
+    return ("[redacted" in text and _MARK.search(text) is not None) or SECRETS.text(text) != text

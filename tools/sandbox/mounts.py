@@ -1,0 +1,434 @@
+"""What of the disk has to be hidden from a sandbox, or kept from change there, before a command. Blocking.
+
+Names that make other programs run something are those that the rules protect, too; rules (with that protection) are
+asked about every file for reading.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from tools.files.protected_names import is_protected_name
+from tools.sandbox.git_files import (
+    KEPT_OF_GIT,
+    MADE_OF_GIT,
+    STOPPED,
+    WORKTREES,
+    is_bare,
+    named_in_settings,
+    would_run,
+)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_HOME_SECRETS = _words(
+    ".ssh .gnupg .aws .azure .kube .docker .config/gcloud .config/gh .config/hub .netrc _netrc .git-credentials .npmrc "
+    ".pypirc .pgpass .my.cnf .vault-token .s3cfg .boto .cargo/credentials .cargo/credentials.toml .terraform.d "
+    ".password-store .local/share/keyrings .config/op .mozilla .config/google-chrome .config/chromium .config/Code "
+    ".goalwright .bash_history .zsh_history .python_history .psql_history .mysql_history .sqlite_history "
+    ".node_repl_history .local/share/containers .env .claude.json .claude/.credentials.json .codex/auth.json .gemini "
+    ".m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties .gem/credentials .config/rclone "
+    ".config/anthropic .config/openai"
+)
+_SYSTEM_SECRETS = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers.d")
+_NEW = ".goalwright-new-file"
+"""Stands for any new file of a folder when rules are asked."""
+MAX_ENTRIES = 1_000_000
+MAX_S = 20.0
+"""CPU time: a machine that is busy with other things must not switch the sandbox off."""
+MAX_MOUNTS = 400
+_MAX_LINKED = 20_000
+"""Files of hidden and kept folders that are looked at for other names."""
+_PAUSE_AFTER = 500
+_PAUSE_S = 0.0001
+"""After a folder of so many entries other threads get their turn."""
+
+
+class TooMuchToLookAt(Exception):
+    """Not everything could be looked at, so nothing can be promised."""
+
+
+_RACY_NS = 100_000_000
+"""A folder that changed so shortly before it was looked at may change again without another time stamp."""
+_CACHES = 8
+"""Workspaces, with the rules for them, that are remembered."""
+
+
+@dataclass(slots=True)
+class Known:
+    """What makes others run something and was there before a command, see ``quarantine``."""
+
+    things: dict[str, str] = field(default_factory=dict[str, str])
+    """Name in the workspace to identity."""
+    bare: set[str] = field(default_factory=set[str])
+    """Identities of folders that are repositories without being called ``.git``."""
+    closed: set[str] = field(default_factory=set[str])
+    """Identities of folders that nothing can be changed in."""
+    named: list[str] = field(default_factory=list[str])
+    """Names in the workspace that settings of git lead to; they need not exist."""
+    stopped: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    """What git would run when a stopped operation goes on, by the identity of the operation's folder."""
+    folders: dict[str, Folder] = field(default_factory=dict[str, "Folder"])
+    """What was found in each folder of the workspace, by name."""
+
+
+@dataclass(slots=True)
+class Survey:
+    """All absolute."""
+
+    hidden: list[Path] = field(default_factory=list[Path])
+    kept: list[Path] = field(default_factory=list[Path])
+    pinned: list[Path] = field(default_factory=list[Path])
+    """May be changed inside, but not renamed."""
+    read_only: bool = False
+    """Nothing of the workspace may be changed."""
+    known: Known = field(default_factory=Known)
+
+
+@dataclass(slots=True)
+class Folder:
+    """What counts of the entries of one folder under the rules of the time; their names."""
+
+    stamp: tuple[int, int, int] | None
+    """Of the folder, when its entries were listed; None: it may have changed since without another stamp."""
+    folders: list[str] = field(default_factory=list[str])
+    """Folders to look into."""
+    repositories: list[str] = field(default_factory=list[str])
+    """Entries called ``.git``."""
+    bare: bool = False
+    hidden: list[str] = field(default_factory=list[str])
+    closed: list[str] = field(default_factory=list[str])
+    """Of the hidden, folders."""
+    kept: list[str] = field(default_factory=list[str])
+    links: list[str] = field(default_factory=list[str])
+    """Symbolic links with a protected name."""
+    things: dict[str, str] = field(default_factory=dict[str, str])
+    """See ``Known``."""
+    several: list[tuple[str, tuple[int, int]]] = field(default_factory=list[tuple[str, tuple[int, int]]])
+    """Files that have other names, too, with their inode."""
+    secret: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
+    """Inodes of hidden files."""
+    guarded: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
+    """Inodes of files that are kept."""
+
+
+class _Cache:
+    """Folders of one workspace as they were found under one set of rules."""
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+        self.folders: dict[str, Folder] = {}
+
+
+_caches: OrderedDict[tuple[str, bool], _Cache] = OrderedDict()
+_lock = threading.Lock()
+
+
+def _cached(workspace: Path, writable: bool, key: Hashable) -> dict[str, Folder]:
+    with _lock:
+        name = (str(workspace), writable)
+        cache = _caches.pop(name, None)
+        if cache is None or key is None or cache.key != key:
+            cache = _Cache(key)
+        _caches[name] = cache
+        while len(_caches) > _CACHES:
+            _caches.popitem(last=False)
+        return cache.folders
+
+
+def stamp_of(path: Path | str) -> tuple[int, int, int] | None:
+    """What changes when the entries of a folder change; None where it cannot be read."""
+    try:
+        info = os.lstat(path)
+    except OSError:
+        return None
+    return (info.st_dev, info.st_ino, info.st_ctime_ns) if stat.S_ISDIR(info.st_mode) else None
+
+
+def survey(
+    workspace: Path,
+    decide: Callable[[str, str], str],
+    *,
+    writable: bool,
+    key: Hashable = None,
+    max_s: float = MAX_S,
+    max_entries: int = MAX_ENTRIES,
+    clock: Callable[[], float] = time.thread_time,
+) -> Survey:
+    """Look at all files of the workspace; again only at folders that changed. Raises TooMuchToLookAt.
+
+    ``key`` is equal as long as ``decide`` decides the same; None: nothing is remembered.
+    """
+    if decide("read", _NEW) != "allow":
+        raise TooMuchToLookAt("the rules do not allow to read the workspace as a whole")
+    found = Survey(read_only=writable and decide("edit", _NEW) == "deny")
+    before = _cached(workspace, writable, key)
+    look = _Look(workspace, decide, writable)
+    root, deadline, left = os.fspath(workspace), clock() + max_s, max_entries
+    waiting, folders = [""], found.known.folders
+    while waiting:
+        name = waiting.pop()
+        path = f"{root}/{name}" if name else root
+        stamp, folder = stamp_of(path), before.get(name)
+        if folder is None or folder.stamp is None or folder.stamp != stamp:
+            try:
+                folder, count = look.folder(name, stamp)
+            except PermissionError:
+                # What cannot be looked at now could be opened from inside.
+                if not name:
+                    raise TooMuchToLookAt("the workspace cannot be read") from None
+                found.hidden.append(workspace / name)
+                found.known.closed.add(identity(path))
+                continue
+            except OSError:
+                continue
+            left -= count
+            if left < 0 or clock() > deadline:
+                raise TooMuchToLookAt("the workspace has too many files to look at before each command")
+            if count > _PAUSE_AFTER:
+                time.sleep(_PAUSE_S)
+        folders[name] = folder
+        waiting += [f"{name}/{one}" if name else one for one in folder.folders]
+    with _lock:
+        before.clear()
+        before.update(folders)
+    _put_together(workspace, found)
+    if len(found.hidden) + len(found.kept) + len(found.pinned) > MAX_MOUNTS:
+        raise TooMuchToLookAt("the rules hide or keep too many single files of the workspace")
+    return found
+
+
+def _put_together(workspace: Path, found: Survey) -> None:
+    known, secret, guarded = found.known, set[tuple[int, int]](), set[tuple[int, int]]()
+    repositories: dict[Path, Path] = {}
+    for name, folder in known.folders.items():
+        path = workspace / name
+        below = f"{name}/" if name else ""
+        known.things |= {below + one: it for one, it in folder.things.items()}
+        secret |= folder.secret
+        guarded |= folder.guarded
+        if not (folder.hidden or folder.kept or folder.links or folder.repositories or folder.bare):
+            continue
+        if folder.bare:
+            known.bare.add(identity(path))
+            _git(name, workspace, found)
+            repositories[path] = path
+        found.hidden += [path / one for one in folder.hidden]
+        known.closed |= {it for one in folder.closed if (it := identity_if_there(path / one))}
+        found.kept += [path / one for one in folder.kept]
+        for one in folder.links:
+            _led_to(path / one, workspace, found)
+        for one in folder.repositories:
+            _git(below + one, workspace, found)
+        # Submodules and other working trees have a file of that name.
+        repositories |= {path / one: path for one in (*folder.repositories, *folder.kept) if one == ".git"}
+    for git_dir, top in (repositories | _around(workspace)).items():
+        _led_to_by_settings(git_dir, top, workspace, found)
+    # Of the kept, the names that are protected only with the folder before them (``.github/workflows``).
+    paired = [one for one in found.kept if one.parent.parent == workspace and not is_protected_name(one.name)]
+    for path in [*found.hidden, *(one for one in paired if one.parent.name != ".git")]:
+        # A folder that is renamed takes what is hidden in it along, to a name that no rule knows.
+        found.pinned += [one for one in path.parents if workspace in one.parents]
+    found.pinned = list(dict.fromkeys(found.pinned))
+    # Another name of a file leads to the same content.
+    several = [
+        (workspace / name / one, inode) for name, at in known.folders.items() for one, inode in at.several
+    ]
+    if several:
+        secret |= _linked(path for path in found.hidden if path.is_dir())
+        guarded |= _linked(found.kept)
+    found.hidden += [path for path, inode in several if inode in secret]
+    found.kept += [path for path, inode in several if inode in guarded and inode not in secret]
+
+
+def _linked(paths: Iterable[Path]) -> set[tuple[int, int]]:
+    """Inodes of files with other names, of these files and below these folders."""
+    found: set[tuple[int, int]] = set()
+    left = _MAX_LINKED
+    for path in paths:
+        waiting = [path]
+        while waiting and left > 0:
+            one = waiting.pop()
+            left -= 1
+            with contextlib.suppress(OSError):
+                info = os.lstat(one)
+                if stat.S_ISDIR(info.st_mode):
+                    waiting += one.iterdir()
+                elif info.st_nlink > 1:
+                    found.add((info.st_dev, info.st_ino))
+    return found
+
+
+class _Look:
+    """Looks at the entries of single folders."""
+
+    def __init__(self, workspace: Path, decide: Callable[[str, str], str], writable: bool) -> None:
+        self._workspace = workspace
+        self._decide = decide
+        self._writable = writable
+
+    def folder(self, name: str, stamp: tuple[int, int, int] | None) -> tuple[Folder, int]:
+        """One folder, and how many entries it has. Raises OSError."""
+        with os.scandir(self._workspace / name) as entries:
+            listed = list(entries)
+        racy = stamp is None or time.time_ns() - stamp[2] < _RACY_NS
+        found = Folder(None if racy else stamp, bare=is_bare({entry.name for entry in listed}))
+        guards = self._guards(name)
+        for entry in listed:
+            path = f"{name}/{entry.name}" if name else entry.name
+            if is_protected_name(path):
+                found.things[entry.name] = identity(entry.path)
+            if entry.is_symlink():  # what it leads to counts
+                if is_protected_name(path):
+                    found.links.append(entry.name)
+            elif entry.is_dir(follow_symlinks=False):
+                self._inner(found, entry, path)
+            else:
+                self._file(found, entry, path, guards)
+        return found, len(listed)
+
+    def _guards(self, name: str) -> bool:
+        """Whether everything below a folder is kept."""
+        above = [name, *(parent.as_posix() for parent in PurePosixPath(name).parents)] if name else []
+        return any(map(is_protected_name, above)) or (
+            self._writable and self._decide("edit", f"{name}/{_NEW}".lstrip("/")) == "deny"
+        )
+
+    def _inner(self, found: Folder, entry: os.DirEntry[str], path: str) -> None:
+        if self._decide("read", f"{path}/{_NEW}") != "allow":
+            found.hidden.append(entry.name)
+            found.closed.append(entry.name)
+            return
+        if entry.name == ".git":
+            found.repositories.append(entry.name)
+            return
+        if is_protected_name(path) or self._decide("edit", f"{path}/{_NEW}") == "deny":
+            found.kept.append(entry.name)
+        found.folders.append(entry.name)
+
+    def _file(self, found: Folder, entry: os.DirEntry[str], path: str, guards: bool) -> None:
+        info = entry.stat(follow_symlinks=False)
+        inode = (info.st_dev, info.st_ino)
+        if stat.S_ISSOCK(info.st_mode) or self._decide("read", path) != "allow":
+            found.hidden.append(entry.name)
+            found.secret.add(inode)
+            return
+        if info.st_nlink > 1:
+            found.several.append((entry.name, inode))
+            if guards:
+                found.guarded.add(inode)
+        if is_protected_name(path):
+            found.kept.append(entry.name)
+            found.guarded.add(inode)
+        elif self._writable and self._decide("edit", path) == "deny":
+            found.kept.append(entry.name)
+            found.guarded.add(inode)
+            found.things[entry.name] = identity(entry.path)
+
+
+def identity(path: Path | str) -> str:
+    """What tells a file or folder from another one in its place; of a link, also where it leads. Raises OSError."""
+    info = os.lstat(path)
+    kind = stat.S_IFMT(info.st_mode)
+    link = os.readlink(path) if stat.S_ISLNK(info.st_mode) else ""  # noqa: PTH115
+    return f"{info.st_dev}:{info.st_ino}:{kind:o}:{link}"
+
+
+def identity_if_there(path: Path) -> str:
+    try:
+        return identity(path)
+    except OSError:
+        return ""
+
+
+def _git(name: str, workspace: Path, found: Survey) -> None:
+    """Commits must be possible, other settings and hooks not. ``name``: of the repository's folder."""
+    path = workspace / name
+    if name:
+        found.pinned.append(path)
+    for inner in STOPPED:
+        if (it := identity_if_there(path / inner)) and (lines := would_run(path / inner)):
+            found.known.stopped[it] = lines
+    for inner in (*KEPT_OF_GIT, WORKTREES):
+        part = path / inner
+        # Without HEAD it is no repository, and nothing should be made in it.
+        if inner in MADE_OF_GIT and not os.path.lexists(part) and os.path.lexists(path / "HEAD"):
+            with contextlib.suppress(OSError):  # a disk that is read-only for us is so in the sandbox
+                part.mkdir()
+        if not os.path.lexists(part):
+            continue
+        found.known.things[f"{name}/{inner}" if name else inner] = identity(part)
+        if part.is_symlink():
+            _led_to(part, workspace, found)
+        else:
+            found.kept.append(part)
+
+
+def _led_to(link: Path, workspace: Path, found: Survey) -> None:
+    """Keep what a link leads to, too, where it could be changed."""
+    real = Path(os.path.realpath(link))
+    if real != workspace and real.is_relative_to(workspace) and real.exists():
+        found.kept.append(real)
+
+
+def _around(workspace: Path) -> dict[Path, Path]:
+    """The repository that the workspace is a part of, with its working tree."""
+    above = [up for up in workspace.parents if os.path.lexists(up / ".git")]
+    return {above[0] / ".git": above[0]} if above else {}
+
+
+def _led_to_by_settings(git_dir: Path, top: Path, workspace: Path, found: Survey) -> None:
+    """Keep what settings of git name. Raises TooMuchToLookAt when they cannot be known."""
+    try:
+        named = named_in_settings(git_dir, top)
+    except TimeoutError as error:
+        raise TooMuchToLookAt(str(error)) from error
+    places: dict[Path, None] = {}
+    for path in named:
+        links = (parent for parent in path.parents if parent.is_symlink())
+        places |= dict.fromkeys((path, Path(os.path.realpath(path)), *links))
+    for path in places:
+        if path == workspace or not path.is_relative_to(workspace):
+            continue
+        name = path.relative_to(workspace).as_posix()
+        found.known.named.append(name)
+        if not (it := identity_if_there(path)):
+            continue
+        found.known.things[name] = it
+        if not path.is_symlink() and path == Path(os.path.realpath(path)):
+            found.kept.append(path)
+            # Its folder could be renamed, and another one put in its place.
+            found.pinned += [parent for parent in path.parents if workspace in parent.parents]
+
+
+def home_secrets() -> list[Path]:
+    """What of the person's folder, and of the system, is nobody's business."""
+    home, root = Path.home(), Path("/root")
+    found = [home / name for name in sorted(_HOME_SECRETS)]
+    # Where programs of root's folder are on PATH (pyenv), only its secrets are hidden.
+    if home == root or any(
+        Path(one).is_relative_to(root) for one in os.environ.get("PATH", "").split(os.pathsep)
+    ):
+        return [*found, *(root / name for name in sorted(_HOME_SECRETS)), *map(Path, _SYSTEM_SECRETS)]
+    return [*found, *map(Path, _SYSTEM_SECRETS), root]
+
+
+def sockets() -> list[Path]:
+    """Unix sockets that programs listen at now: behind one may be docker, or an agent with keys."""
+    try:
+        lines = Path("/proc/net/unix").read_text("utf-8", "surrogateescape").splitlines()[1:]
+    except OSError:
+        return []
+    names = {fields[7] for line in lines if len(fields := line.split(" ", 7)) == 8}
+    return [Path(name) for name in sorted(names) if name.startswith("/")]

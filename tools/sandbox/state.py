@@ -1,0 +1,167 @@
+"""Remembers what was in a workspace before a command in the sandbox, until what it made has been looked at. Blocking.
+
+Also on disk, outside of what the command can write: when the daemon is killed the next one does it. Commands at the
+same time share what was there before the first of them, so none takes what another has just made for old.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tools.sandbox.mounts import Known
+from tools.sandbox.quarantine import Quarantined, take_away
+
+_SLACK_S = 900.0
+"""So long after its beginning a limited command, killed with its daemon, can have made something at the latest."""
+_running: dict[Path, list[Known]] = {}
+_lock = threading.Lock()
+
+
+class SandboxState:
+    """Of one command that is about to run. Raises OSError when nothing can be remembered."""
+
+    def __init__(
+        self,
+        workspace: Path,
+        outer: Path,
+        known: Known,
+        decide: Callable[[str, str], str],
+        spare: Sequence[Path],
+        *,
+        limited: bool,
+    ) -> None:
+        """``outer``: private folder of the workspace, outside of what commands can write."""
+        self._workspace = workspace
+        self._outer = outer
+        self._decide = decide
+        self._spare = spare
+        self._left = False
+        with _lock:
+            others = _running.setdefault(workspace, [])
+            for other in others:
+                _forget_new(known, other)
+            self._known = known
+            others.append(known)
+        try:
+            self._mark, self._fd = _marked(outer, known, limited=limited)
+        except OSError:
+            self._forget()
+            raise
+
+    def leave(self) -> list[str]:
+        """See Sandbox.leave."""
+        with _lock:
+            if self._left:
+                return []
+            self._left = True
+        try:
+            taken = take_away(
+                self._workspace,
+                self._known,
+                self._outer / "taken",
+                denied=lambda name: self._decide("edit", name) == "deny",
+                spare=self._spare,
+            )
+        finally:
+            self._forget()
+        with contextlib.suppress(OSError):  # then it is done once more, and finds nothing
+            self._mark.unlink(missing_ok=True)
+        os.close(self._fd)
+        return in_words(taken)
+
+    def _forget(self) -> None:
+        with _lock:
+            left = [known for known in _running.get(self._workspace, []) if known is not self._known]
+            _running[self._workspace] = left
+            if not left:
+                del _running[self._workspace]
+
+
+def left_over(workspace: Path, outer: Path, spare: Sequence[Path]) -> list[str]:
+    """Do what daemons that were killed could not do; what was taken away, in words."""
+    words: list[str] = []
+    for mark in sorted((outer / "running").glob("*.json")):
+        try:
+            fd = os.open(mark, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            known, until = _read(mark)
+            words += in_words(
+                take_away(workspace, known, outer / "taken", spare=spare, until=until, late=True)
+            )
+            mark.unlink(missing_ok=True)
+        except BlockingIOError:
+            continue  # it runs
+        except ValueError:
+            mark.unlink(missing_ok=True)  # half written: its command was never started
+        finally:
+            os.close(fd)
+    return words
+
+
+def in_words(taken: Iterable[Quarantined]) -> list[str]:
+    """For the model and the person: what, and where it is now."""
+    return [
+        f"{one.name} (now {one.place.as_posix()})"
+        if one.place
+        else f"{one.name} (NOT: it could not be moved)"
+        for one in taken
+    ]
+
+
+def _forget_new(known: Known, older: Known) -> None:
+    """Leave out of ``known`` what a command that still runs may have made."""
+    old = set(older.things.values())
+    for name in [name for name, it in known.things.items() if it not in old and name not in older.things]:
+        del known.things[name]
+    known.bare &= older.bare
+    known.stopped = {it: lines & older.stopped.get(it, frozenset()) for it, lines in known.stopped.items()}
+
+
+def _marked(outer: Path, known: Known, *, limited: bool) -> tuple[Path, int]:
+    """A file that says what was there, locked as long as this process lives."""
+    folder = outer / "running"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    mark = folder / f"{uuid.uuid4().hex}.json"
+    fd = os.open(mark, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        content = {
+            "things": known.things,
+            "bare": sorted(known.bare),
+            "closed": sorted(known.closed),
+            "named": known.named,
+            "stopped": {it: sorted(lines) for it, lines in known.stopped.items()},
+            "until": time.time() + _SLACK_S if limited else None,
+        }
+        with os.fdopen(os.dup(fd), "w", encoding="utf-8", errors="surrogateescape") as file:
+            json.dump(content, file)
+    except BaseException:
+        os.close(fd)
+        mark.unlink(missing_ok=True)
+        raise
+    return mark, fd
+
+
+def _read(mark: Path) -> tuple[Known, float | None]:
+    """Raises ValueError."""
+    raw: Any = json.loads(mark.read_text("utf-8", "surrogateescape"))
+    try:
+        # Marks of older versions lack the last two.
+        named, stopped = raw.get("named", []), raw.get("stopped", {})
+        known = Known(dict(raw["things"]), set(raw["bare"]), set(raw["closed"]), list(named))
+        known.stopped = {str(it): frozenset(lines) for it, lines in stopped.items()}
+        return known, raw["until"]
+    except (KeyError, TypeError) as error:
+        raise ValueError(str(error)) from error

@@ -1,0 +1,100 @@
+"""Search without ripgrep: a program of its own, so that a runaway pattern can be killed.
+
+Only light modules, and nothing of the workspace: it is started with ``python -I``. One argument, JSON:
+``{"pattern", "include", "excluded", "max_columns", "paths"}``; output as ``rg --null --line-number`` prints it:
+path, NUL, line number, ``:``, text. Exit code 2 and a message on stderr for a bad pattern.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tools.errors import ToolError
+from tools.search.glob_pattern import compile_glob
+
+SNIFF_BYTES = 8192
+
+
+def walk(root: str, excluded: frozenset[str], over: Callable[[], bool] = lambda: False) -> Iterator[str]:
+    """Yield the regular files below ``root`` with ``/``, relative to it, until ``over``; links are not followed."""
+    stack = [""]
+    while stack and not over():
+        folder = stack.pop()
+        try:
+            with os.scandir(f"{root}/{folder}" if folder else root) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+        except OSError:
+            continue
+        for entry in found:
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if over():
+                return
+            if entry.name in excluded:
+                continue
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    stack.append(path)
+                elif entry.is_file(follow_symlinks=False):
+                    yield path
+            except OSError:
+                continue
+
+
+def lines_of(data: bytes) -> list[str] | None:
+    """The lines of a text file; None for a binary one."""
+    for bom, codec in ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
+        if data.startswith(bom):
+            return data[2:].decode(codec, "replace").replace("\r\n", "\n").split("\n")
+    if b"\0" in data[:SNIFF_BYTES]:
+        return None
+    text = data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace").replace("\r\n", "\n")
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return lines
+
+
+def main(argument: str) -> int:
+    """Run one search in the current folder."""
+    wanted: dict[str, Any] = json.loads(argument)
+    try:
+        pattern = re.compile(wanted["pattern"])
+    except re.error as error:
+        print(f"regex parse error: {error}", file=sys.stderr)
+        return 2
+    try:
+        include = compile_glob(wanted["include"]) if wanted["include"] else None
+    except ToolError as error:
+        print(error, file=sys.stderr)
+        return 2
+    paths = wanted["paths"] or walk(".", frozenset(wanted["excluded"]))
+    width = wanted["max_columns"]
+    out = sys.stdout.buffer
+    found = False
+    for path in paths:
+        if include is not None and not include.match(path):
+            continue
+        try:
+            with open(path, "rb") as file:  # noqa: PTH123  # pathlib would double the start-up time
+                lines = lines_of(file.read())
+        except OSError:
+            continue
+        for number, line in enumerate(lines or (), 1):
+            if pattern.search(line):
+                found = True
+                out.write(os.fsencode(path) + b"\0" + f"{number}:{line[:width]}\n".encode("utf-8", "replace"))
+    return 0 if found else 1
+
+
+def run(argument: str) -> None:
+    """Be a program: ``main``, whose reader may go away at any time."""
+    try:
+        sys.exit(main(argument))
+    except BrokenPipeError:
+        sys.exit(0)

@@ -1,0 +1,232 @@
+"""Files and lines of a folder, by ripgrep when it is installed and by Python when not, with the same answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from tools.base import ToolError
+from tools.process import programs
+from tools.process.uncancellable import finish
+from tools.search import plain_search
+from tools.search.glob_pattern import Glob
+from tools.text.truncate import head
+
+EXCLUDED = (".git", ".hg", ".svn", "node_modules", ".venv", "__pycache__", ".trace")
+"""Folders that are never searched. ripgrep leaves out what git ignores besides."""
+MAX_COLUMNS = 500
+MAX_BYTES = 8 * 1024 * 1024
+"""Output of one search after which it is stopped: far more than the results that are shown."""
+MAX_FILES = 200_000
+TIMEOUT_S = 30.0
+"""Seconds for reading the disk. What was found until then is the answer."""
+FINISH_S = 10.0
+"""Seconds for choosing and sorting what was found."""
+
+T = TypeVar("T")
+_ROOT = str(Path(__file__).resolve().parents[2])
+_PLAIN_SEARCH = (
+    "import sys; sys.path.append(sys.argv[1]); from tools.search.plain_search import run; run(sys.argv[2])"
+)
+_COMMON = ("--no-config", "--no-messages", "--hidden", "--null", "--color=never")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """Results, and whether the search was stopped before its end (too much, or too long)."""
+
+    files: tuple[str, ...] = ()
+    """Paths with ``/``, relative to the searched folder."""
+    lines: tuple[tuple[str, int, str], ...] = ()
+    """Path, line number from 1, text."""
+    cut: bool = False
+
+
+class Deadline:
+    """A time after which a walk stops with what it has."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._ends = time.monotonic() + seconds
+        self.hit = False
+
+    def over(self) -> bool:
+        """Whether the time is over; then ``hit`` is set."""
+        self.hit = self.hit or time.monotonic() >= self._ends
+        return self.hit
+
+    def until(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield items as long as there is time."""
+        for item in items:
+            if self.over():
+                return
+            yield item
+
+
+def ripgrep(workspace: Path) -> str | None:
+    """The ``rg`` program, if there is one outside of the workspace."""
+    return programs.find_program("rg", workspace)
+
+
+async def list_files(root: Path, rg: str | None) -> SearchResult:
+    """All files below a folder but the excluded ones."""
+    if rg is None:
+        return await asyncio.to_thread(_walk, root)
+    argv = [rg, "--files", *_COMMON, *_exclusions(), "./"]
+    data, cut, _ = await _ripgrep(argv, root, MAX_FILES * 200)
+    names = await asyncio.to_thread(lambda: tuple(_relative(name) for name in data.split("\0")[:-1]))
+    return SearchResult(files=names, cut=cut)
+
+
+def _walk(root: Path) -> SearchResult:
+    files: list[str] = []
+    deadline = Deadline(TIMEOUT_S)
+    for path in plain_search.walk(str(root), frozenset(EXCLUDED), deadline.over):
+        if len(files) >= MAX_FILES:
+            return SearchResult(files=tuple(files), cut=True)
+        files.append(path)
+    return SearchResult(files=tuple(files), cut=deadline.hit)
+
+
+async def find_lines(
+    root: Path, pattern: str, include: Glob | None, rg: str | None, only: str | None = None
+) -> SearchResult:
+    """Lines below a folder that match a regular expression. ``only``: a single file of the folder.
+
+    Raises ToolError when the pattern is malformed.
+    """
+    if rg is not None:
+        limits = (f"--max-columns={MAX_COLUMNS}", "--max-columns-preview", "--crlf", "--engine=auto")
+        argv = [rg, *_COMMON, "--with-filename", "--line-number", "--no-heading", *limits]
+        argv += [f"--regexp={pattern}", *([] if only else _exclusions()), "--", only or "./"]
+    else:
+        wanted = {
+            "pattern": pattern,
+            "include": include.pattern if include is not None else "",
+            "excluded": EXCLUDED,
+            "max_columns": MAX_COLUMNS,
+            "paths": [only] if only else [],
+        }
+        argv = [sys.executable, "-I", "-c", _PLAIN_SEARCH, _ROOT, json.dumps(wanted)]
+    data, cut, error = await (_ripgrep if rg is not None else _collect)(argv, root, MAX_BYTES)
+    if not data and error:
+        raise ToolError(f"The search failed: {head(error.strip(), 1000)}")
+    return SearchResult(lines=await asyncio.to_thread(_parse, data, include), cut=cut)
+
+
+def _parse(data: str, include: Glob | None) -> tuple[tuple[str, int, str], ...]:
+    found: list[tuple[str, int, str]] = []
+    verdicts: dict[str, bool] = {}
+    for line in data.split("\n"):
+        path, separator, rest = line.partition("\0")
+        number, colon, text = rest.partition(":")
+        if separator and colon and number.isdigit():
+            path = _relative(path)
+            if path not in verdicts:
+                verdicts[path] = include is None or include.match(path)
+            if verdicts[path]:
+                found.append((path, int(number), text.rstrip("\r")))
+    return tuple(found)
+
+
+def _exclusions() -> list[str]:
+    return [f"--glob=!{name}" for name in EXCLUDED]
+
+
+def _relative(path: str) -> str:
+    return path.replace(os.sep, "/").removeprefix("./")
+
+
+async def _ripgrep(argv: Sequence[str], root: Path, limit: int) -> tuple[str, bool, str]:
+    """``_collect`` of ripgrep. When it gets stuck in an ignore file that has no end, it is run without them."""
+    running = asyncio.ensure_future(_collect(argv, root, limit))
+    try:
+        await asyncio.wait({running}, timeout=SLOW_S)
+        if not running.done():
+            looking = asyncio.to_thread(endless, root, frozenset(EXCLUDED), running.done)
+            if await looking and not running.done():
+                await _canceled(running)
+                program, *rest = argv
+                return await _collect([program, "--no-ignore", *rest], root, limit)
+        await asyncio.wait({running})
+    finally:
+        if not running.done():
+            await _canceled(running)
+    return running.result()
+
+
+async def _canceled(running: asyncio.Future[tuple[str, bool, str]]) -> None:
+    running.cancel()
+    if await finish(running):
+        raise asyncio.CancelledError
+
+
+async def _collect(argv: Sequence[str], cwd: Path, limit: int) -> tuple[str, bool, str]:
+    """Output of a program, whether it was cut, and what it said on stderr when it failed."""
+    out, err = bytearray(), bytearray()
+
+    def keep(fd: int, data: bytes) -> bool:
+        (out if fd == 1 else err).extend(data)
+        return len(out) + len(err) < limit
+
+    try:
+        ended = await programs.run(
+            argv,
+            cwd=cwd,
+            env=programs.scrubbed_environment(os.environ),
+            on_output=keep,
+            timeout_s=TIMEOUT_S,
+            grace_s=0.5,
+        )
+    except OSError as error:
+        raise ToolError(f"The search could not be started: {error}") from error
+    cut = ended.timed_out or len(out) >= limit
+    failed = ended.exit_code not in (0, 1) and not cut
+    return out.decode("utf-8", "replace"), cut, err.decode("utf-8", "replace") if failed else ""
+
+
+SLOW_S = 0.5
+"""How long a program may take before somebody looks for what it waits for."""
+_NAMES = (".gitignore", ".ignore", ".rgignore", ".gitattributes")
+_MOST_BYTES = 16 * 1024 * 1024
+
+
+def endless(root: Path, excluded: Collection[str] = (), stopped: Callable[[], bool] = lambda: False) -> bool:
+    """Whether there is one in ``root``, below it (but for ``excluded`` folders) or above it. Blocking.
+
+    ``stopped``: nobody wants to know any more.
+    """
+    if any(_is_endless(folder / name) for folder in (root, *root.parents) for name in _NAMES):
+        return True
+    if _is_endless(root / ".git" / "info" / "exclude"):
+        return True
+    waiting = [str(root)]
+    while waiting and not stopped():
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.name in _NAMES and _is_endless(Path(entry.path)):
+                        return True
+                    if entry.name not in excluded and entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError:
+            continue
+    return False
+
+
+def _is_endless(path: Path) -> bool:
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    return not stat.S_ISDIR(found.st_mode) and (
+        not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES
+    )

@@ -1,0 +1,90 @@
+"""Searching what the person has typed and not saved: it hides the files on disk.
+
+The same program searches the buffers that searches the files, so that a pattern means the same in both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tools.base import ToolContext
+from tools.search import ripgrep
+from tools.search.glob_pattern import Glob
+
+
+def below(root: Path, ctx: ToolContext) -> dict[str, Path]:
+    """The files below ``root`` with unsaved changes, by their names relative to it; those never searched left out."""
+    found: dict[str, Path] = {}
+    for path in ctx.files.editors.unsaved_paths():
+        try:
+            name = path.relative_to(root)
+        except ValueError:
+            continue
+        if not set(name.parts).intersection(ripgrep.EXCLUDED):
+            found[name.as_posix()] = path
+    return found
+
+
+def unknown(path: Path, ctx: ToolContext) -> bool:
+    """The file is open in an editor and may have unsaved changes there, but nobody knows what they are."""
+    opened = ctx.files.editors.opened(path)
+    return opened is not None and opened.unsaved and bool(opened.refusal) and ctx.files.unsaved(path) is None
+
+
+def new(typed: Mapping[str, Path]) -> list[str]:
+    """Of these files, those that were never saved; blocking."""
+    return [name for name, path in typed.items() if not path.exists()]
+
+
+async def overlaid(
+    found: ripgrep.SearchResult,
+    root: Path,
+    pattern: str,
+    include: Glob | None,
+    ctx: ToolContext,
+    only: str | None,
+) -> ripgrep.SearchResult:
+    """``found``, a search on disk, with the lines of buffers in the place of those of their files.
+
+    ``only``: the single file that was searched. Raises ToolError like ``search.find_lines``.
+    """
+    names = [name for name in below(root, ctx) if only is None or name == only]
+    names = [name for name in names if include is None or include.match(name)]
+    if not names:
+        return found
+    texts = {name: text for name in names if (text := ctx.files.unsaved(root / name)) is not None}
+    rg = ripgrep.ripgrep(ctx.workspace)
+    if only is None and rg is not None:
+        texts = await _not_ignored(texts, root, rg)
+    lines = [line for line in found.lines if line[0] not in texts]
+    hits, cut = await _search(texts, pattern, rg)
+    return replace(found, lines=(*lines, *hits), cut=found.cut or cut)
+
+
+async def _not_ignored(texts: Mapping[str, str], root: Path, rg: str) -> dict[str, str]:
+    """Without the files that ripgrep passes by because git ignores them. A new file is not there to be asked about."""
+    listed = set((await ripgrep.list_files(root, rg)).files)
+    return {name: text for name, text in texts.items() if name in listed or not (root / name).exists()}
+
+
+async def _search(
+    texts: Mapping[str, str], pattern: str, rg: str | None
+) -> tuple[Sequence[tuple[str, int, str]], bool]:
+    numbers = {str(number): name for number, name in enumerate(texts)}
+    with tempfile.TemporaryDirectory(prefix="goalwright-", ignore_cleanup_errors=True) as folder:
+        await asyncio.to_thread(_lay_out, Path(os.path.realpath(folder)), list(texts.values()))
+        found = await ripgrep.find_lines(Path(os.path.realpath(folder)), pattern, None, rg)
+    return [
+        (numbers[number], line, text) for number, line, text in found.lines if number in numbers
+    ], found.cut
+
+
+def _lay_out(folder: Path, texts: Sequence[str]) -> None:
+    for number, text in enumerate(texts):
+        # As they stand: what looks at line ends sees those of the buffer.
+        (folder / str(number)).write_bytes(text.encode("utf-8", "replace"))

@@ -1,0 +1,1 @@
+"""Text: decoding, truncation, and what a terminal may be shown."""

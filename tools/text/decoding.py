@@ -1,0 +1,335 @@
+"""Bytes to text and back, without changing a byte that was not meant.
+
+A file is decoded with its own encoding, byte-order mark and line ends. Whatever codec is chosen must give the
+identical bytes back, or the file is refused. Changes are spliced into the *bytes*, so that everything outside
+the replaced span stays as it is by construction (source: conventions.md, "Edit matching": byte-exact splice).
+"""
+
+from __future__ import annotations
+
+import codecs
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tools.errors import ToolError
+
+SNIFF_BYTES = 8192
+"""How much of a file is looked at to tell text from binary (the habit of git and most editors)."""
+
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_COMMENT = rb"^[ \t\f]*(?:#|//|/\*|<!--|<%|\{#|--|%|;|\"|').*?"
+_DECLARED: tuple[tuple[re.Pattern[bytes], int], ...] = (
+    # The first two lines: PEP 263, which Ruby, Perl, Emacs and Vim spell alike; XML.
+    (re.compile(_COMMENT + rb"coding[:=][ \t]*([-\w.]{2,40})", re.MULTILINE), 2),
+    (re.compile(rb"\A\s*<\?xml[^>]*?encoding=[\"']([-\w.]{2,40})"), 2),
+    (re.compile(rb"\A@charset \"([-\w.]{2,40})\";"), 1),
+    (re.compile(rb"<meta[^>]{0,200}?charset=[\"']?([-\w.]{2,40})", re.IGNORECASE), 30),
+)
+"""Declarations of an encoding, and within how many lines from the top each counts."""
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
+_BOMS: tuple[tuple[bytes, str], ...] = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # begins with the mark of UTF-16, so it comes first
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+# Code pages worth guessing. EBCDIC and DOS pages are left out: on short texts they win by accident.
+_LEGACY = (
+    "cp1252", "latin_1", "cp1250", "cp1251", "koi8_r", "cp1253", "cp1254", "cp1255", "cp1256",
+    "cp932", "euc_jp", "gb18030", "big5", "euc_kr", "iso8859_2", "iso8859_15",
+)  # fmt: skip
+
+
+_STATELESS = frozenset(
+    {"utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "latin-1", "latin_1", "cp1252"}
+)
+"""Codecs of which each character has bytes of its own, whatever stands beside it: no need to look at the result."""
+
+
+class BinaryFile(ToolError):
+    """The bytes are not text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A decoded file. ``text`` has no byte-order mark and the line ends of the file."""
+
+    text: str
+    codec: str
+    bom: bytes = b""
+    rivals: tuple[str, ...] = ()
+    """Other code pages the bytes could as well be in, when the codec is a guess."""
+    guessed: bool = False
+    """Neither certain by its bytes nor declared: what somebody copied from the file is better evidence."""
+
+    def encode(self, text: str) -> bytes:
+        """``text`` in this file's encoding, byte-order mark included.
+
+        Raises ToolError when a character does not exist in the encoding.
+        """
+        return self.bom + self.encode_part(text)
+
+    def encode_part(self, text: str) -> bytes:
+        """A piece of the file's text, without byte-order mark. Raises ToolError like ``encode``."""
+        try:
+            made = text.encode(self.codec)
+            if self.rivals and not text.isascii():
+                self._refuse_if_doubtful(text)
+            return made
+        except UnicodeEncodeError as error:
+            bad = error.object[error.start]
+            message = (
+                f"The file is encoded as {self.codec}, which has no character {bad!r} (U+{ord(bad):04X}). "
+                "Nothing was changed: use other characters, or ask the person to convert the file to UTF-8."
+            )
+            raise ToolError(message) from error
+
+    def _refuse_if_doubtful(self, text: str) -> None:
+        """A guessed page may only be given characters that the file has, or that look alike in all its rivals."""
+        for character in set(text) - set(self.text):
+            if character.isascii():
+                continue
+            kinds = {character.encode(self.codec)}
+            for rival in self.rivals:
+                try:
+                    kinds.add(character.encode(rival))
+                except UnicodeEncodeError:
+                    continue
+            if len(kinds) > 1:
+                raise ToolError(
+                    f"The file's encoding is not certain ({self.codec}, or {', '.join(self.rivals[:3])}), so that "
+                    f"{character!r} (U+{ord(character):04X}) has no certain bytes. Nothing was changed: use characters "
+                    "that the file has, or ask the person to convert the file to UTF-8."
+                )
+
+
+def decode(data: bytes, prefer: str | None = None) -> Text:
+    """Decode a file. ``prefer`` is a codec to try first (that of the file's version before a change).
+
+    Order: byte-order mark, ``prefer``, UTF-8, UTF-16 when certain, an encoding declared in the first two
+    lines (PEP 263, XML), a guessed code page. Raises BinaryFile for binary data and ToolError when no
+    encoding gives the same bytes back.
+    """
+    marks = [(bom, codec) for bom, codec in _BOMS if data.startswith(bom)]
+    for bom, codec in marks:
+        if found := _round_trip(data, codec, bom):
+            return found
+    if marks:
+        codec = marks[-1][1]
+        raise ToolError(f"The file begins with a {codec} byte-order mark but is not valid {codec}.")
+    if prefer is not None and (found := _round_trip(data, prefer)):
+        return found
+    head = data[:SNIFF_BYTES]
+    if b"\0" in head:
+        found = _utf16_without_bom(data)
+        if found is None:
+            raise BinaryFile("The file is binary.")
+        return found
+    if found := _round_trip(data, "utf-8"):
+        # What is ASCII so far is what it says it is as soon as another character is added.
+        declared = _declared(data) if found.text.isascii() else None
+        return (declared and _round_trip(data, declared)) or found
+    if len(_CONTROL.findall(head)) * 20 > len(head):
+        raise BinaryFile("The file is binary.")
+    if (name := _declared(data)) and (found := _round_trip(data, name)):
+        return found
+    for codec, rivals in _guesses(data):
+        if found := _round_trip(data, codec):
+            return Text(found.text, codec, b"", rivals, guessed=True)
+    raise ToolError("The file's encoding could not be told: no known one gives the same bytes back.")
+
+
+def readings(data: bytes, piece: str) -> Iterator[Text]:
+    """The ways to read a file of uncertain code page in which ``piece`` occurs, line ends aside; likelier first.
+
+    A text that somebody copied from the file is better evidence than any statistics.
+    """
+    for codec in _LEGACY:
+        found = _round_trip(data, codec)
+        if found is not None and to_lf(piece) in to_lf(found.text):
+            yield found
+
+
+def is_binary(data: bytes) -> bool:
+    """Whether the beginning of a file looks like binary data (NUL bytes that are not UTF-16)."""
+    head = data[:SNIFF_BYTES]
+    if any(data.startswith(bom) for bom, _ in _BOMS):
+        return False
+    return b"\0" in head and _utf16_without_bom(head[: len(head) & ~1]) is None
+
+
+def _round_trip(data: bytes, codec: str, bom: bytes = b"") -> Text | None:
+    try:
+        text = data[len(bom) :].decode(codec)
+        # UTF-8 has one spelling for each text, and no other is decoded: nothing to compare.
+        same = codec == "utf-8" or text.encode(codec) == data[len(bom) :]
+        return Text(text, codec, bom) if same else None
+    except (UnicodeError, LookupError):
+        return None
+
+
+def _utf16_without_bom(data: bytes) -> Text | None:
+    """Only if certain: nearly all Latin text, NULs on one side only, valid, with blanks and no control characters.
+
+    Otherwise a NUL is a NUL: ``a\\0b\\n`` is also valid UTF-16, and nobody's text.
+    """
+    if len(data) < 8 or len(data) % 2:
+        return None
+    even, odd = data[0::2].count(0), data[1::2].count(0)
+    units = len(data) // 2
+    for codec, zeros, others in (("utf-16-le", odd, even), ("utf-16-be", even, odd)):
+        if others == 0 and zeros * 10 >= units * 9:
+            found = _round_trip(data, codec)
+            if found is None or not re.search(r"[ \t\n\r]", found.text):
+                continue
+            plain = re.sub(r"[\t\n\r\f]", "", found.text)
+            if all(c >= " " and c != "\x7f" for c in plain[:SNIFF_BYTES]):
+                return found
+    return None
+
+
+def _declared(data: bytes) -> str | None:
+    """The codec a file says it is in; None when it says nothing, or nothing that can be used."""
+    for pattern, lines in _DECLARED:
+        head = b"\n".join(data[:4096].split(b"\n", lines)[:lines])
+        if (found := pattern.search(head)) is not None:
+            name = found.group(1).decode("ascii").lower()
+            if lines == 30 and name in ("iso-8859-1", "latin1", "us-ascii"):
+                name = "cp1252"  # as browsers read these labels (source: WHATWG Encoding)
+            return name if _keeps_ascii(name) and codecs.lookup(name).name != "utf-8" else None
+    return None
+
+
+def _guesses(data: bytes) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Code pages the bytes may be in, the likelier first, each with its rivals."""
+    import charset_normalizer
+
+    sample = data if len(data) <= 65536 else data[: data.rfind(b"\n", 0, 65536) + 1 or 65536]
+    matches = charset_normalizer.from_bytes(sample, cp_isolation=list(_LEGACY))
+    best = matches.best()
+    if best is not None:
+        equals = [m for m in matches if m.chaos <= best.chaos + 0.01 and m.coherence >= best.coherence / 2]
+        names = dict.fromkeys(name for match in equals for name in match.could_be_from_charset)
+        same = {name for m in equals if m.coherence == best.coherence for name in m.could_be_from_charset}
+        # Equally likely ones in our order: it goes by how common they are.
+        ranked = sorted(names, key=lambda name: (name not in same, _LEGACY.index(name)))
+        for name in ranked[:1]:
+            yield name, tuple(ranked[1:])
+    yield "cp1252", ("latin_1",)
+    yield "latin-1", ()
+
+
+@functools.lru_cache(maxsize=64)
+def _keeps_ascii(codec: str) -> bool:
+    """Guards against codecs such as UTF-7 or punycode, in which ASCII bytes are not ASCII characters."""
+    plain = bytes(range(32, 127)) + b"\t\n\r"
+    try:
+        return plain.decode(codec) == plain.decode("ascii") and codecs.lookup(codec).name != "unicode_escape"
+    except (UnicodeError, LookupError):
+        return False
+
+
+class Line(NamedTuple):
+    """One line of a text: where it begins, its body and its line end (empty only on the last line)."""
+
+    start: int
+    body: str
+    end: str
+
+
+def split_lines(text: str) -> list[Line]:
+    """All lines; ``\\r\\n``, ``\\n`` and ``\\r`` end a line (as in the language server protocol).
+
+    A text that ends with a line end has no further, empty line; the empty text has no line at all.
+    """
+    lines: list[Line] = []
+    at = 0
+    if "\r" not in text:
+        for piece in text.split("\n"):
+            lines.append(Line(at, piece, "\n"))
+            at += len(piece) + 1
+        last = lines.pop()
+        if last.body:
+            lines.append(Line(last.start, last.body, ""))
+        return lines
+    for found in _LINE_END.finditer(text):
+        lines.append(Line(at, text[at : found.start()], found.group()))
+        at = found.end()
+    if at < len(text):
+        lines.append(Line(at, text[at:], ""))
+    return lines
+
+
+def to_lf(text: str) -> str:
+    """``text`` with every line end as ``\\n``."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def line_number(text: str, offset: int) -> int:
+    """Number (from 1) of the line that contains ``offset``."""
+    return (
+        1 + sum(1 for _ in _LINE_END.finditer(text, 0, offset))
+        if "\r" in text
+        else text.count("\n", 0, offset) + 1
+    )
+
+
+def line_end_at(text: str, offset: int) -> str:
+    """The line end a line inserted at ``offset`` should have: that of its line, else of the one before."""
+    here = _LINE_END.search(text, offset)
+    if here is not None:
+        return here.group()
+    before = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset))
+    if before < 0:
+        return "\n"
+    return "\r\n" if text[before] == "\n" and text[before - 1 : before] == "\r" else text[before]
+
+
+def splice(text: str, start: int, end: int, replacement: str) -> str:
+    """``text`` with the span replaced; lines of ``replacement`` take the line ends of their neighbours.
+
+    The n-th line end of the replacement becomes the n-th one of the replaced span, and when that has no more,
+    the one that follows in the text.
+    """
+    ends = [found.group() for found in _LINE_END.finditer(text, start, end)]
+    pieces = to_lf(replacement).split("\n")
+    rest = ends[-1] if ends else line_end_at(text, start)
+    out = [pieces[0]]
+    for index, piece in enumerate(pieces[1:]):
+        out.append(ends[index] if index < len(ends) else rest)
+        out.append(piece)
+    return text[:start] + "".join(out) + text[end:]
+
+
+def splice_bytes(data: bytes, decoded: Text, spans: Sequence[tuple[int, int, str]]) -> bytes:
+    """The bytes of a file with spans ``(start, end, replacement)`` of its text replaced, all others untouched.
+
+    Spans are in rising order and disjoint; a replacement is taken as it is, line ends included. Raises
+    ToolError when the encoding has no place for it, or has state, so that a span has no bytes of its own.
+    """
+    out = [decoded.bom]
+    text, codec = decoded.text, decoded.codec
+    one_byte = len(text) == len(data) - len(decoded.bom)
+    at, offset = 0, len(decoded.bom)
+    for start, end, replacement in spans:
+        kept = start - at if one_byte else len(text[at:start].encode(codec))
+        gone = end - start if one_byte else len(text[start:end].encode(codec))
+        out += data[offset : offset + kept], decoded.encode_part(replacement)
+        at, offset = end, offset + kept + gone
+    out.append(data[offset:])
+    result = b"".join(out)
+    if codec not in _STATELESS:
+        # Fails for codecs with shift states (ISO-2022, HZ) or characters made of two, and for nothing else known.
+        pieces: list[str] = []
+        at = 0
+        for start, end, replacement in spans:
+            pieces += text[at:start], replacement
+            at = end
+        again = _round_trip(result, codec, decoded.bom)
+        if again is None or again.text != "".join(pieces) + text[at:]:
+            raise ToolError(f"A file encoded as {codec} cannot be changed in part without touching the rest.")
+    return result

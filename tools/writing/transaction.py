@@ -1,0 +1,292 @@
+"""Writes a plan of which some files are open in editors: all of it, or nothing.
+
+Everything is tried before anything is saved: the disk is compared with the plan, the buffers take their edits
+(unsaved: an edit can be undone there without a trace on disk), open files are renamed, the other files are written,
+and the editors save last. What fails is taken back the other way round. What an editor says does not count as much
+as what is on disk: a save may be answered late, or wrongly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from tools.base import FileChange, Files, ToolError, VersionKeeper
+from tools.diff.merge import MergeConflict, merge
+from tools.ports import AppliedEdit, EditorGone, NotSaved, NotTaken
+from tools.writing import atomic, disk
+from tools.writing.buffers import Buffered, BufferRename, Parts, content
+from tools.writing.type_changes import together
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class NotTakenBack:
+    """What could not be taken back of a change that failed."""
+
+    change: FileChange
+    content: bytes | None = None
+    """What is on disk, when the change is still in there."""
+    on_disk: bool = False
+    in_buffer: bool = False
+    """It stands in an editor, unsaved."""
+
+
+class HalfDone(Exception):
+    """A write failed, and not all of it could be taken back."""
+
+    def __init__(self, cause: Exception, left: Sequence[NotTakenBack]) -> None:
+        super().__init__(f"{cause}; {len(left)} files could not be taken back")
+        self.cause = cause
+        self.left = tuple(left)
+
+
+class Late(Protocol):
+    """Told when an editor saved a change after all, long after it was taken back, and it is on disk now."""
+
+    async def __call__(self, left: NotTakenBack) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    item: Buffered
+    edit: AppliedEdit
+
+
+_watching: set[asyncio.Task[None]] = set()
+
+
+async def write_through(parts: Parts, files: Files, journal: Path | None, late: Late) -> Parts:
+    """Do all of ``parts``, or nothing. Raises what made it fail, or HalfDone. Returns what was done where."""
+    work = _Work(files, journal, late, list(parts.on_disk))
+    try:
+        await work.do(parts)
+    except BaseException as error:
+        # Also when canceled: all or nothing.
+        left = await work.take_back()
+        if left and isinstance(error, Exception):
+            raise HalfDone(error, left) from error
+        raise
+    saved = [standing.item for standing in work.standing if standing.item.saves]
+    return Parts(work.on_disk, saved, work.moved)
+
+
+@dataclass(slots=True)
+class _Work:
+    files: Files
+    journal: Path | None
+    late: Late
+    on_disk: list[FileChange]
+    standing: list[_Standing] = field(default_factory=list["_Standing"])
+    moved: list[BufferRename] = field(default_factory=list[BufferRename])
+    written: bool = False
+    modes: dict[Path, int] = field(default_factory=dict[Path, int])
+    folders: list[Path] = field(default_factory=list[Path])
+    """Folders that the write makes."""
+    pending: list[_Standing] = field(default_factory=list["_Standing"])
+    """Which an editor may save yet."""
+
+    async def do(self, parts: Parts) -> None:
+        if self.on_disk and (parts.buffered or parts.moved):
+            # What has changed there meanwhile is the most likely obstacle: before any buffer is touched.
+            await asyncio.to_thread(atomic.verify, self.on_disk)
+        for item in parts.buffered:
+            try:
+                edit = await self.files.editors.apply(item.change.path, item.before, item.after)
+            except NotTaken:
+                # Nothing of the user's is at stake: an editor that does not want to shows the file's old text.
+                if item.saves or await self._is_unsaved(item):
+                    raise
+                self.on_disk.append(item.change)
+            except EditorGone:
+                if item.unsaved:
+                    raise
+                self.on_disk.append(item.change)
+            else:
+                self.standing.append(_Standing(item, edit))
+                if not item.saves:
+                    self.on_disk.append(item.change)
+        for move in parts.moved:
+            await self._move(move)
+        self.on_disk += [rest for move in self.moved if (rest := move.rest) is not None]
+        if self.on_disk:
+            if self.standing or self.moved:
+                await asyncio.to_thread(self._note)
+            await asyncio.to_thread(atomic.write_all, self.on_disk, self.journal)
+            self.written = True
+        # Last those whose unsaved text would get to the disk too: this cannot be undone there.
+        for standing in sorted(self.standing, key=lambda one: one.item.unsaved):
+            if standing.item.saves:
+                await self._save(standing)
+
+    async def _is_unsaved(self, item: Buffered) -> bool:
+        opened = await asyncio.to_thread(self.files.editors.opened, item.change.path)
+        return opened is not None and opened.unsaved
+
+    async def _move(self, move: BufferRename) -> None:
+        try:
+            await self.files.editors.move(move.source.path, move.change.path)
+        except EditorGone:
+            self.on_disk += move.source, move.change
+            return
+        except ToolError:
+            # It may have done so before it was gone, or said so in a way that cannot be read.
+            if not await asyncio.to_thread(_has_moved, move):
+                raise
+        self.moved.append(move)
+        if not await asyncio.to_thread(_has_moved, move):
+            name = move.source.path.name
+            raise ToolError(f"The editor did not move {name} as it was asked to. Nothing was changed.")
+
+    async def _save(self, standing: _Standing) -> None:
+        item, failed = standing.item, None
+        path = item.change.path
+        try:
+            await standing.edit.save()
+        except ToolError as error:
+            failed = error
+        now = await asyncio.to_thread(content, path)
+        if failed is not None and holds(now, item):
+            return  # an editor may save and not say so, or be gone before it does
+        if failed is None and now == item.on_disk and now != item.change.after:
+            opened = await asyncio.to_thread(self.files.editors.opened, path)
+            if opened is not None and opened.unsaved:
+                failed = NotSaved(f"The editor said that it saved {path.name}, and did not.")
+        if failed is not None:
+            if isinstance(failed, NotSaved) and failed.pending:
+                self.pending.append(standing)
+            raise failed
+
+    def _note(self) -> None:
+        for change in self.on_disk:
+            if change.before is not None:
+                with contextlib.suppress(OSError):
+                    self.modes[change.path] = stat.S_IMODE(change.path.stat().st_mode)
+            else:
+                self.folders += [folder for folder in change.path.parents if not folder.exists()]
+
+    # -- back
+
+    async def take_back(self) -> list[NotTakenBack]:
+        left: list[NotTakenBack] = []
+        if self.written:
+            left += await asyncio.to_thread(self._undo_on_disk)
+        for standing in reversed(self.standing):
+            if (one := await self._take_back(standing)) is not None:
+                left.append(one)
+        for move in reversed(self.moved):
+            with contextlib.suppress(ToolError):
+                await self.files.editors.move(move.change.path, move.source.path)
+            now = await asyncio.to_thread(content, move.change.path)
+            if now is not None:
+                left.append(NotTakenBack(move.change, now, on_disk=True))
+                if await asyncio.to_thread(content, move.source.path) is None:
+                    left.append(NotTakenBack(move.source, None, on_disk=True))
+        for standing in self.pending:
+            task = asyncio.create_task(self._watch(standing))
+            _watching.add(task)
+            task.add_done_callback(_watching.discard)
+        return left
+
+    def _undo_on_disk(self) -> list[NotTakenBack]:
+        left: list[NotTakenBack] = []
+        for changes in together(list(reversed(self.on_disk))):
+            try:
+                atomic.write_all([self._turned_round(change) for change in changes], self.journal)
+            except (OSError, atomic.ChangedOnDisk) as error:
+                for change in changes:
+                    _log.warning("%s could not be taken back: %s", change.path, error)
+                    left.append(NotTakenBack(change, content(change.path), on_disk=True))
+        for folder in sorted(set(self.folders), key=lambda one: len(one.parts), reverse=True):
+            with contextlib.suppress(OSError):
+                disk.remove_folder(folder)
+        return left
+
+    def _turned_round(self, change: FileChange) -> FileChange:
+        mode = self.modes.get(change.path) if change.after is None or change.mode is not None else None
+        return FileChange(change.path, change.after, change.before, mode)
+
+    async def _take_back(self, standing: _Standing) -> NotTakenBack | None:
+        item = standing.item
+        path = item.change.path
+        saved = await asyncio.to_thread(lambda: holds(content(path), item))
+        opened = await asyncio.to_thread(self.files.editors.opened, path)
+        in_buffer = False
+        # A buffer that is as saved follows the disk by itself; an edit of it would be in the way of that.
+        if not saved or item.unsaved or opened is None or opened.unsaved:
+            in_buffer = not await standing.edit.take_back()
+        now = await asyncio.to_thread(self._disk_back, item)
+        if now is None and not in_buffer:
+            return None
+        return NotTakenBack(item.change, now, now is not None, in_buffer)
+
+    def _disk_back(self, item: Buffered) -> bytes | None:
+        """The content when the edit is still in there."""
+        path = item.change.path
+        now = content(path)
+        if now is None or not holds(now, item):
+            return None
+        try:
+            if now == item.change.after:
+                wanted = item.on_disk
+            else:  # somebody typed, or the editor formatted: what is not ours stays
+                wanted = merge(item.change.after or b"", now, item.change.before or b"", close=True)
+            if wanted == now:
+                return None
+            atomic.write_all([FileChange(path, now, wanted)], self.journal)
+        except (MergeConflict, OSError, atomic.ChangedOnDisk) as error:
+            _log.warning("%s could not be taken back: %s", path, error)
+            return content(path)
+        return None
+
+    async def _watch(self, standing: _Standing) -> None:
+        """A save that was given up may be done yet: the disk would hold what nobody knows of."""
+        await standing.edit.saved_late()
+        if not await asyncio.to_thread(lambda: holds(content(standing.item.change.path), standing.item)):
+            return
+        if (left := await self._take_back(standing)) is not None and left.on_disk:
+            await self.late(left)
+
+
+async def keep_left(
+    history: VersionKeeper, versions: Mapping[Path, str], left: Sequence[NotTakenBack]
+) -> None:
+    """What is on disk of a change that failed is somebody's to see, and to undo."""
+    if found := {one.change.path: one.content for one in left if one.on_disk}:
+        names = [versions[path] for path in found]
+        await history.settle(names, {path: data for path, data in found.items() if data is not None})
+        history.remained(names)
+
+
+def holds(data: bytes | None, item: Buffered) -> bool:
+    """Whether the change is in what is on disk now, perhaps among others."""
+    before, after = item.change.before, item.change.after
+    if data is None or after is None or data == after:
+        return data is not None and data == after
+    if data in (item.on_disk, before):
+        return False
+    try:
+        return merge(after, data, before or b"", close=True) != data
+    except MergeConflict:
+        pass
+    try:
+        # Where both do not fit, nobody knows: then it counts as being there.
+        merge(before or b"", data, after, close=True)
+    except MergeConflict:
+        return True
+    return False
+
+
+def _has_moved(move: BufferRename) -> bool:
+    try:
+        there, here = atomic.read_or_none(move.source.path), atomic.read_or_none(move.change.path)
+    except OSError:
+        return False
+    return there is None and here == move.source.before

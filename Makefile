@@ -11,7 +11,7 @@ VSIX := $(EXT)/goalwright.vsix
 INSTALLED := $(VENV)/.installed
 COMPILED := .build/.tests-compiled
 MODULES := $(EXT)/node_modules/.package-lock.json
-PYTHON_SOURCES := $(shell find daemon lsp_bridge tools -name __pycache__ -prune -o -type f -print 2>/dev/null)
+PYTHON_SOURCES := $(shell find goalwright daemon lsp_bridge tools -name __pycache__ -prune -o -type f -print 2>/dev/null)
 EXT_SOURCES := $(shell find $(EXT)/src $(EXT)/scripts $(EXT)/media $(EXT)/schemas $(EXT)/l10n -name __pycache__ -prune -o -type f -print 2>/dev/null) \
 	$(wildcard $(EXT)/package.json $(EXT)/package.nls*.json $(EXT)/tsconfig*.json $(EXT)/.vscodeignore $(EXT)/*.md)
 

@@ -1,4 +1,4 @@
-"""Composition root and entry: the console script ``goalwright``, and ``python -I -m daemon``.
+"""Composition root: what ``goalwright`` runs. In the repository ``python -I -m daemon`` runs it, too.
 
 The only module that may import both ``daemon`` and ``lsp_bridge``. Each command imports what it needs, so that
 none waits for the libraries of another.
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 EXIT_ALREADY_RUNNING = 3
 
 
-def main() -> int:
-    """Run the command line and return the exit code."""
+def main(*, through_current_folder: bool = False) -> int:
+    """Run the command line and return the exit code. For the argument see ``protect``."""
     from daemon.safe_path import protect
 
     try:
@@ -39,7 +39,7 @@ def main() -> int:
     except OSError as error:
         return _say(f"The current folder cannot be used: {error.strerror}")
     # For the imports until the workspace is known.
-    protect(current, through_current_folder=THROUGH_CURRENT_FOLDER)
+    protect(current, through_current_folder=through_current_folder)
 
     from pathlib import Path
 
@@ -53,7 +53,7 @@ def main() -> int:
             args.workspace = (args.workspace or Path(current)).expanduser().absolute()
         except RuntimeError as error:
             return _say(t("The workspace cannot be found: {error}", error=error))
-        if problem := protect(str(args.workspace), through_current_folder=THROUGH_CURRENT_FOLDER):
+        if problem := protect(str(args.workspace), through_current_folder=through_current_folder):
             return _say(problem)
     try:
         return _dispatch(args)
@@ -351,4 +351,4 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(through_current_folder=THROUGH_CURRENT_FOLDER))

@@ -58,6 +58,16 @@ ARGPARSE = (
 """What argparse itself says."""
 
 
+class _Version(argparse.Action):
+    """Like argparse's ``version``, but looks the version up only when asked."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from daemon.version import product_version
+
+        print(f"goalwright {product_version()}")
+        parser.exit()
+
+
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The parsed command line. Exits with code 2 and a usage message when it is wrong."""
     if language() != DEFAULT:
@@ -68,6 +78,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         prog="goalwright",
         description=t("A coding agent whose plan is a tree of goals, and that asks before it writes."),
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help=t("print the version"))
     commands = parser.add_subparsers(dest="command", metavar="command", required=True)
 
     run = commands.add_parser(

@@ -2,10 +2,10 @@
 
 Where Python would find the workspace, and what is done about it:
 
-- ``python -m daemon`` puts the current folder first on the path. ``daemon/__main__.py`` takes it off before
-  anything else is imported. What a workspace could shadow earlier (``runpy``, or ``daemon`` itself) is beyond
+- ``python -m goalwright`` puts the current folder first on the path. ``goalwright/__main__.py`` takes it off before
+  anything else is imported. What a workspace could shadow earlier (``runpy``, or ``goalwright`` itself) is beyond
   the reach of code that has not been loaded yet; so the launcher, the editor and the documentation use the
-  console script or ``python -I -m daemon``, which never look there.
+  console script or ``python -I -m goalwright``, which never look there.
 - ``PYTHONPATH`` with the workspace in it: those entries are taken off. (The daemon ignores the variable.)
 - The virtual environment may live in the workspace, and the workspace may be Goalwright's own checkout in an
   editable install (developing Goalwright with Goalwright). The folders of the running interpreter and of this
@@ -24,32 +24,38 @@ import sys
 def protect(workspace: str, *, through_current_folder: bool) -> str | None:
     """Take what lies in ``workspace`` off ``sys.path``. Returns why this process must not go on, or None.
 
-    ``through_current_folder``: started as ``python -m daemon`` without ``-I`` or ``-P``.
+    ``through_current_folder``: started as ``python -m goalwright`` without ``-I`` or ``-P``.
     """
     real = os.path.realpath
-    root = real(os.path.join(os.path.dirname(__file__), os.pardir))  # noqa: PTH118, PTH120
+    own = own_folders()
+    root = own[0]
     workspace = real(workspace)
     interpreter = {real(p) for p in (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)}
 
     def chosen(folder: str) -> bool:
         if any(_inside(prefix, workspace) and _inside(folder, prefix) for prefix in interpreter):
             return True
-        return folder == root and not through_current_folder
+        return folder in own and not through_current_folder
 
     # An empty entry is the current folder, and is never wanted.
     entries = {entry: real(entry) for entry in sys.path if entry not in ("", os.curdir)}
     kept = [e for e, folder in entries.items() if chosen(folder) or not _inside(folder, workspace)]
-    if root not in (entries[entry] for entry in kept):
-        kept.append(
-            root
-        )  # found through the current folder, which is gone from the path; its siblings are needed
+    # When found through the current folder, which is gone from the path; its siblings are needed.
+    kept += [folder for folder in own if folder not in {entries[entry] for entry in kept}]
     sys.path[:] = kept
     if _inside(root, workspace) and not chosen(root):
         return (
             f"Goalwright's code was loaded from inside the workspace ({root}), through the current folder. "
-            "Start it as `goalwright`, or as `python -I -m daemon`."
+            "Start it as `goalwright`, or as `python -I -m goalwright`."
         )
     return None
+
+
+def own_folders() -> list[str]:
+    """The folders by which Python finds this code: that of ``daemon`` and, when installed, that of ``goalwright``."""
+    root = os.path.realpath(os.path.join(os.path.dirname(__file__), os.pardir))  # noqa: PTH118, PTH120
+    installed = os.path.exists(os.path.join(root, "__init__.py"))  # noqa: PTH110, PTH118
+    return [root, os.path.dirname(root)] if installed else [root]  # noqa: PTH120
 
 
 def _inside(path: str, folder: str) -> bool:

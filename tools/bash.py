@@ -497,19 +497,9 @@ def _title(args: BashInput) -> str:
 def _result(
     args: BashInput, done: _Done, ctx: ToolContext, note: str = "", *, stopped: bool = False
 ) -> ToolResult:
-    ended, output, sandbox = done.ended, done.output, done.ready.sandbox
-    if stopped:
-        first = (
-            f"Stopped by the user after {done.seconds:.1f} s, with all its processes; part of it may be done."
-        )
-    elif ended.timed_out:
-        first = f"Timed out after {args.timeout} s and was stopped, with all its processes."
-    elif ended.exit_code < 0:
-        first = f"Killed by signal {-ended.exit_code}."
-    else:
-        first = f"Exit code: {ended.exit_code}"
-    lines = [first]
-    if ended.stopped_background:
+    output, sandbox = done.output, done.ready.sandbox
+    lines = [_outcome(args, done, stopped)]
+    if done.ended.stopped_background:
         lines.append("Processes that it left in the background were stopped.")
     if output.cut_bytes and output.spilled:
         lines.append(f"The last {output.cut_bytes} bytes of the output were not stored.")
@@ -529,24 +519,47 @@ def _result(
         lines.append(_taken_line(done.taken))
     if done.changed:
         lines.append(_changed_line(done.changed, ctx.workspace))
+    return ToolResult(
+        "\n".join(lines),
+        title=_title(args),
+        metadata=_metadata(args, done, text, ctx.workspace, stopped=stopped),
+        is_error=stopped or done.ended.timed_out,
+    )
+
+
+def _outcome(args: BashInput, done: _Done, stopped: bool) -> str:
+    """Return the first line of the result: how the command ended."""
+    ended = done.ended
+    if stopped:
+        return (
+            f"Stopped by the user after {done.seconds:.1f} s, with all its processes; part of it may be done."
+        )
+    if ended.timed_out:
+        return f"Timed out after {args.timeout} s and was stopped, with all its processes."
+    if ended.exit_code < 0:
+        return f"Killed by signal {-ended.exit_code}."
+    return f"Exit code: {ended.exit_code}"
+
+
+def _metadata(
+    args: BashInput, done: _Done, text: str, workspace: Path, *, stopped: bool
+) -> dict[str, object]:
     metadata: dict[str, object] = {
         "command": args.command,
-        "exit_code": ended.exit_code,
-        "timed_out": ended.timed_out,
+        "exit_code": done.ended.exit_code,
+        "timed_out": done.ended.timed_out,
     }
     if stopped:
         metadata["canceled"] = True
-    if colored := output.colored():
+    if colored := done.output.colored():
         metadata["colored"] = colored
     if text:
         metadata["output_lines"] = text.count("\n") + 1
-    if sandbox is not None:
-        metadata["sandbox"] = sandbox.words
+    if done.ready.sandbox is not None:
+        metadata["sandbox"] = done.ready.sandbox.words
     if done.changed:
-        metadata["files"] = _changed_metadata(done.changed, ctx.workspace)
+        metadata["files"] = _changed_metadata(done.changed, workspace)
         metadata["files_changed"] = len(done.changed)
-    if output.stored:
-        metadata["output_file"] = output.path.as_posix()
-    return ToolResult(
-        "\n".join(lines), title=_title(args), metadata=metadata, is_error=stopped or ended.timed_out
-    )
+    if done.output.stored:
+        metadata["output_file"] = done.output.path.as_posix()
+    return metadata

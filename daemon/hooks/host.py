@@ -1,4 +1,4 @@
-"""The process in which Python hooks run: ``python -I -m daemon.hooks.host <workspace>``, JSON lines in and out.
+"""The process in which Python hooks run: started with the workspace as its argument, JSON lines in and out.
 
 Apart from the daemon, so that a function that hangs, calls ``os._exit`` or eats memory takes nothing else with it.
 One call at a time, so that it is known which function it was. Imports the standard library only.
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from tools.localization import t
+from tools.text.truncate import head, tail
 
 MAX_ANSWER = 64 * 1024
 """Bytes; as daemon.hooks.answer.MAX_OUTPUT, which is not imported here."""
@@ -32,6 +33,7 @@ def main() -> None:
         from daemon.safe_path import protect
 
         protect(sys.argv[1], through_current_folder=False)
+    _free_names()
     calls, answers = _own_pipes()
     _be_modest()
     waiting: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -64,8 +66,6 @@ def serve(next_line: Callable[[], bytes], answers: BinaryIO) -> None:
         except BaseException as error:  # SystemExit, too: a hook does not end the process for others
             last = "".join(traceback.format_exception_only(error)).strip()
             shown = "".join(traceback.format_exception(error))
-            from tools.text.truncate import head, tail
-
             reply = _line({"id": call["id"], "error": head(last, 2_000), "traceback": tail(shown, 8_000)})
         answers.write(reply)
         answers.flush()
@@ -86,6 +86,15 @@ def _load(value: str) -> Callable[[object], object]:
 
 def _line(message: Mapping[str, object]) -> bytes:
     return json.dumps(message).encode() + b"\n"
+
+
+def _free_names() -> None:
+    """Hooks that import a ``daemon`` or ``tools`` mean one of their own environment, such as python-daemon."""
+    home = str(Path(__file__).resolve().parents[2])
+    sys.path[:] = [folder for folder in sys.path if str(Path(folder).resolve()) != home]
+    for name in list(sys.modules):
+        if name.partition(".")[0] in ("daemon", "lsp_bridge", "tools"):
+            del sys.modules[name]
 
 
 def _own_pipes() -> tuple[BinaryIO, BinaryIO]:

@@ -18,6 +18,7 @@ from typing import Any, cast
 
 from daemon.hooks.answer import MAX_OUTPUT, Failure, HookAnswer, HookFailed, HookName, read_value
 from daemon.hooks.entry_points import HookFunction
+from daemon.safe_path import own_folders
 from tools.localization import t
 from tools.process.programs import Ended, run, scrubbed_environment
 from tools.process.uncancellable import finish
@@ -35,7 +36,10 @@ _LONGEST_PAUSE_S = 60.0
 
 def host_command(workspace: Path) -> tuple[str, ...]:
     """How the process is started: isolated, so that neither the workspace nor variables add to its modules."""
-    return (sys.executable, "-I", "-m", "daemon.hooks.host", str(workspace))
+    start = (
+        f"import sys; sys.path.insert(0, {own_folders()[0]!r}); from daemon.hooks.host import main; main()"
+    )
+    return (sys.executable, "-I", "-c", start, str(workspace))
 
 
 @dataclass(slots=True)

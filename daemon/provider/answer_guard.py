@@ -122,13 +122,13 @@ def guard_all(library: Any) -> None:
 
 
 def _guarded(init: Any, hook: Any) -> Any:
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+    def guarded(self: Any, *args: Any, **kwargs: Any) -> None:
         init(self, *args, **kwargs)
         hooks = self.event_hooks
         self.event_hooks = {**hooks, "response": [hook, *hooks.get("response", ())]}
 
-    __init__.guarded = True  # type: ignore[attr-defined]
-    return __init__
+    guarded.guarded = True  # type: ignore[attr-defined]
+    return guarded
 
 
 def _location(response: Any) -> str | None:

@@ -123,73 +123,104 @@ class SessionState:
     def apply(self, event: Event) -> None:
         """Take one event into account."""
         self._note_call(event)
+        self._note(event)
+        match event:
+            case MessageAdded() | MessagePartAdded() | MessageTextAdded() | MessageDiscarded():
+                self._apply_message(event)
+            case GoalAdded() | GoalUpdated() | GoalRemoved() | GoalMoved():
+                self._apply_plan(event)
+            case PermissionAsked() | PermissionReplied() | PermissionForgotten():
+                self._apply_permission(event)
+            case TurnStarted() | TurnEnded():
+                self._apply_turn(event)
+            case ContextMarked():
+                before = self.marks.history_before if event.history_before is None else event.history_before
+                self.marks = Marks(self.marks.pruned | frozenset(event.pruned), before)
+            case QueueChanged():
+                self.queue = event.queue
+            case SessionCreated():
+                # Its id becomes a path, and a log may have been written by anybody.
+                kept = {"trace_id": self.trace.trace_id, "carried": Carried()}
+                self.trace = event.trace.model_copy(update=kept)
+            case SessionUpdated():
+                self._update(event.updates)
+                self._spend(event.usage or Usage(), event.cost or 0.0)
+            case SystemPromptChanged():
+                self.system_prompt = with_prompt(self.system_prompt, event)
+            case BranchCompleted() if event.branch_id == branch_of(event.trace_id):
+                self._end_branch(event)  # our own end: the main line has it, too
+            case _:
+                if (spent := self.children.apply(event)) is not None:
+                    self.spending.add_child(event, spent, self.messages, self.plan, self.children)
+                    self._spend(*spent)
+        self.trace = self.trace.model_copy(update={"last_event_id": event.event_id, "updated_at": event.time})
+
+    def _note(self, event: Event) -> None:
+        """Add to ``notes`` what the model must know of ``event``."""
         if isinstance(event, FilesRestored | GoalAdded | GoalUpdated | GoalMoved | GoalRemoved):
             self.notes = with_note(self.notes, event, self.plan)
         elif isinstance(event, Notice):
             self.notes = with_notice(self.notes, event)
             if event.code in (JOB_ENDED, JOB_KILLED) and self.jobs.pop(event.about, None) is None:
                 self._ended_early.add(event.about)
-        if isinstance(event, MessageAdded):
-            self._add_message(event)
-        elif isinstance(event, MessagePartAdded):
-            self.streaming.setdefault(event.message_id, {})[event.index] = event
-        elif isinstance(event, MessageTextAdded):
-            self._grow(event)
-        elif isinstance(event, MessageDiscarded):
-            self.streaming.pop(event.message_id, None)
-        elif isinstance(event, GoalAdded):
-            self.plan.apply(Added(event.goal, event.index))
-        elif isinstance(event, GoalUpdated):
-            self.plan.apply(Updated(event.goal_id, event.updates, event.current_id, event.affected_goals))
-        elif isinstance(event, GoalRemoved):
-            self.plan.apply(Removed(event.goal_id, event.current_id))
-        elif isinstance(event, GoalMoved):
-            self.plan.apply(Moved(event.goal_id, event.parent_id, event.before_id, event.affected_goals))
-            self.spending.recount(self.messages, self.plan, self.children)
-        elif isinstance(event, ContextMarked):
-            before = self.marks.history_before if event.history_before is None else event.history_before
-            self.marks = Marks(self.marks.pruned | frozenset(event.pruned), before)
-        elif isinstance(event, TurnStarted):
+
+    def _apply_message(
+        self, event: MessageAdded | MessagePartAdded | MessageTextAdded | MessageDiscarded
+    ) -> None:
+        match event:
+            case MessageAdded():
+                self._add_message(event)
+            case MessagePartAdded():
+                self.streaming.setdefault(event.message_id, {})[event.index] = event
+            case MessageTextAdded():
+                self._grow(event)
+            case MessageDiscarded():
+                self.streaming.pop(event.message_id, None)
+
+    def _apply_plan(self, event: GoalAdded | GoalUpdated | GoalRemoved | GoalMoved) -> None:
+        match event:
+            case GoalAdded():
+                self.plan.apply(Added(event.goal, event.index))
+            case GoalUpdated():
+                self.plan.apply(Updated(event.goal_id, event.updates, event.current_id, event.affected_goals))
+            case GoalRemoved():
+                self.plan.apply(Removed(event.goal_id, event.current_id))
+            case GoalMoved():
+                self.plan.apply(Moved(event.goal_id, event.parent_id, event.before_id, event.affected_goals))
+                self.spending.recount(self.messages, self.plan, self.children)
+
+    def _apply_permission(self, event: PermissionAsked | PermissionReplied | PermissionForgotten) -> None:
+        match event:
+            case PermissionAsked():
+                self.pending[event.request.request_id] = event.request
+            case PermissionReplied():
+                request = self.pending.pop(event.request_id, None)
+                if request is not None and event.reply == "always" and event.scope == "session":
+                    grants = request.suggestions if event.remembered is None else event.remembered
+                    self.granted += [
+                        Rule(
+                            permission=grant.permission,
+                            pattern=grant.pattern,
+                            action="allow",
+                            source="session",
+                        )
+                        for grant in grants
+                    ]
+            case PermissionForgotten():
+                gone = {(grant.permission, grant.pattern) for grant in event.grants}
+                self.granted = [rule for rule in self.granted if (rule.permission, rule.pattern) not in gone]
+
+    def _apply_turn(self, event: TurnStarted | TurnEnded) -> None:
+        if isinstance(event, TurnStarted):
             self.turn = event.prompt_id
             self.turn_has_prompt = False
             self.trace = self.trace.model_copy(update={"running": True})
-        elif isinstance(event, TurnEnded):
+        else:
             self.turn = None
             self.streaming.clear()
             self.trace = self.trace.model_copy(
                 update={"last_stop_reason": event.stop_reason, "running": False}
             )
-        elif isinstance(event, QueueChanged):
-            self.queue = event.queue
-        elif isinstance(event, PermissionAsked):
-            self.pending[event.request.request_id] = event.request
-        elif isinstance(event, PermissionReplied):
-            request = self.pending.pop(event.request_id, None)
-            if request is not None and event.reply == "always" and event.scope == "session":
-                grants = request.suggestions if event.remembered is None else event.remembered
-                self.granted += [
-                    Rule(permission=grant.permission, pattern=grant.pattern, action="allow", source="session")
-                    for grant in grants
-                ]
-        elif isinstance(event, PermissionForgotten):
-            gone = {(grant.permission, grant.pattern) for grant in event.grants}
-            self.granted = [rule for rule in self.granted if (rule.permission, rule.pattern) not in gone]
-        elif isinstance(event, SessionCreated):
-            # Its id becomes a path, and a log may have been written by anybody.
-            kept = {"trace_id": self.trace.trace_id, "carried": Carried()}
-            self.trace = event.trace.model_copy(update=kept)
-        elif isinstance(event, SessionUpdated):
-            self._update(event.updates)
-            self._spend(event.usage or Usage(), event.cost or 0.0)
-        elif isinstance(event, SystemPromptChanged):
-            self.system_prompt = with_prompt(self.system_prompt, event)
-        elif isinstance(event, BranchCompleted) and event.branch_id == branch_of(event.trace_id):
-            self._end_branch(event)  # our own end: the main line has it, too
-        elif (spent := self.children.apply(event)) is not None:
-            usage, cost = spent
-            self.spending.add_child(event, spent, self.messages, self.plan, self.children)
-            self._spend(usage, cost)
-        self.trace = self.trace.model_copy(update={"last_event_id": event.event_id, "updated_at": event.time})
 
     def disown(self) -> None:
         """Drop what would act in the person's name: somebody else wrote this session."""

@@ -110,50 +110,59 @@ class StepFold:
         self.last_event_id = max(self.last_event_id, event.event_id)
         children_took = self.head.apply(event)
         self._changes = []
-        if isinstance(event, MessageAdded):
-            self._add_message(event)
-        elif isinstance(event, GoalAdded):
-            self._plan.apply(Added(event.goal, event.index))
-            self._sync(event.goal.id, event.time)
-            self._planned(event.by)
-        elif isinstance(event, GoalUpdated):
-            change = Updated(event.goal_id, event.updates, event.current_id, event.affected_goals)
-            self._plan.apply(change)
-            self._sync(event.goal_id, event.time)
-            self._sync_all(event.affected_goals, event.time)
-            self._planned(event.by)
-        elif isinstance(event, GoalMoved):
-            self._plan.apply(Moved(event.goal_id, event.parent_id, event.before_id, event.affected_goals))
-            self._move_goal(event.goal_id)
-            self._sync_all(event.affected_goals, event.time)
-        elif isinstance(event, GoalRemoved):
-            self._plan.apply(Removed(event.goal_id, event.current_id))
-            self._update(goal_step_id(event.goal_id), {"status": "skipped"})
-        elif isinstance(event, ToolStarted):
-            self._place_call(event.tool_call_id, self._plan.current_id)
-        elif isinstance(event, ModelRetry):
-            step_id, parent = retry_step_id(event.event_id), self._parent(self._plan.current_id)
-            self._add(self._free(step_id), "action", parent, event.time, failed_request(event))
-        elif isinstance(event, TurnStarted | TurnEnded):
-            self._response = None
-            self._planned()
-        elif isinstance(event, SessionCreated):
-            self._workspace = event.trace.workspace
-            if isinstance(event.trace, BranchTrace):
-                self._inherited = event.trace.inherited
-        elif isinstance(event, SessionUpdated) and event.usage is not None:
-            step_id = self._free(naming_step_id(event.event_id))
-            self._add(step_id, "action", None, event.time, named_session(event, event.usage))
-        elif isinstance(event, SubagentStarted):
-            self._note_subagent(event)
-        elif isinstance(event, SubagentCompleted):
-            self._spend(self._actions.get(event.subagent.tool_call_id), children_took)
-        elif isinstance(event, BranchMessageAdded | BranchCompleted):
-            branch = self.head.branch(event.branch_id)
-            self._spend(self._parent(branch.explore_start_id if branch else None), children_took)
-        elif isinstance(event, ExploreCompleted):
-            self._spend(self._parent(event.explore_start_id), Spent(event.duration_ms))
+        match event:
+            case MessageAdded():
+                self._add_message(event)
+            case GoalAdded() | GoalUpdated() | GoalMoved() | GoalRemoved():
+                self._apply_plan(event)
+            case ToolStarted():
+                self._place_call(event.tool_call_id, self._plan.current_id)
+            case ModelRetry():
+                step_id, parent = retry_step_id(event.event_id), self._parent(self._plan.current_id)
+                self._add(self._free(step_id), "action", parent, event.time, failed_request(event))
+            case TurnStarted() | TurnEnded():
+                self._response = None
+                self._planned()
+            case SessionCreated():
+                self._workspace = event.trace.workspace
+                if isinstance(event.trace, BranchTrace):
+                    self._inherited = event.trace.inherited
+            case SessionUpdated() if event.usage is not None:
+                step_id = self._free(naming_step_id(event.event_id))
+                self._add(step_id, "action", None, event.time, named_session(event, event.usage))
+            case SubagentStarted():
+                self._note_subagent(event)
+            case SubagentCompleted():
+                self._spend(self._actions.get(event.subagent.tool_call_id), children_took)
+            case BranchMessageAdded() | BranchCompleted():
+                branch = self.head.branch(event.branch_id)
+                self._spend(self._parent(branch.explore_start_id if branch else None), children_took)
+            case ExploreCompleted():
+                self._spend(self._parent(event.explore_start_id), Spent(event.duration_ms))
+            case _:
+                pass
         return self._changes
+
+    def _apply_plan(self, event: GoalAdded | GoalUpdated | GoalMoved | GoalRemoved) -> None:
+        match event:
+            case GoalAdded():
+                self._plan.apply(Added(event.goal, event.index))
+                self._sync(event.goal.id, event.time)
+                self._planned(event.by)
+            case GoalUpdated():
+                self._plan.apply(
+                    Updated(event.goal_id, event.updates, event.current_id, event.affected_goals)
+                )
+                self._sync(event.goal_id, event.time)
+                self._sync_all(event.affected_goals, event.time)
+                self._planned(event.by)
+            case GoalMoved():
+                self._plan.apply(Moved(event.goal_id, event.parent_id, event.before_id, event.affected_goals))
+                self._move_goal(event.goal_id)
+                self._sync_all(event.affected_goals, event.time)
+            case GoalRemoved():
+                self._plan.apply(Removed(event.goal_id, event.current_id))
+                self._update(goal_step_id(event.goal_id), {"status": "skipped"})
 
     def break_off(self) -> list[StepChange]:
         """Nobody works on it any more, although the log has no end: the calls under way have failed, and the turn.

@@ -95,7 +95,7 @@ class Launcher:
     home: Path | None = None
     """See ``daemon.runtime.state_dir``."""
     command: Sequence[str] | None = None
-    """Program and first arguments in place of ``python -I -m daemon``."""
+    """Program and first arguments in place of ``python -I -m goalwright``."""
     serve_args: Sequence[str] = ()
     """More arguments for ``serve``, e.g. ``("--idle-timeout", "600")``; a running daemon keeps its own."""
     deadline_s: float = START_DEADLINE_S
@@ -309,16 +309,14 @@ def daemon_command() -> list[str]:
     ``-I`` takes the current folder, ``PYTHONPATH`` and the user's site-packages off the import path. When
     this code itself lives in one of the latter two, that one place is added again, at the end of the path.
     """
-    root = str(Path(__file__).resolve().parents[2])
+    place = own_folders()[-1]
     named = [str(Path(p).resolve()) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
     site = sys.modules.get("site")
     user_site = getattr(site, "USER_SITE", None) if getattr(site, "ENABLE_USER_SITE", False) else None
-    if root in named or (user_site and root == str(Path(user_site).resolve())):
-        bootstrap = (
-            f"import sys; sys.path.append({root!r}); from daemon.__main__ import main; sys.exit(main())"
-        )
+    if place in named or (user_site and place == str(Path(user_site).resolve())):
+        bootstrap = f"import sys; sys.path.append({place!r}); from goalwright import main; sys.exit(main())"
         return [sys.executable, "-I", "-c", bootstrap]
-    return [sys.executable, "-I", "-m", "daemon"]
+    return [sys.executable, "-I", "-m", "goalwright"]
 
 
 def _open_log(path: Path) -> tuple[int, int]:

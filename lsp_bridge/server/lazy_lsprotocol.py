@@ -57,11 +57,11 @@ class _Unbuilt:
         return owner.__attrs_attrs__
 
     def _first_init(self) -> Any:
-        def __init__(instance: Any, *args: Any, **kwargs: Any) -> None:
+        def init(instance: Any, *args: Any, **kwargs: Any) -> None:
             self._build()
             type(instance).__init__(instance, *args, **kwargs)
 
-        return __init__
+        return init
 
     def _build(self) -> None:
         cls = self._cls

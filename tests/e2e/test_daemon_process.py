@@ -18,7 +18,7 @@ from tests.fakes.command_line import PROGRAM, CommandLine
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = (str(Path(sys.executable).with_name("goalwright")),)
 """The console script."""
-UNSAFE = (sys.executable, "-m", "daemon")
+UNSAFE = (sys.executable, "-m", "goalwright")
 
 
 @pytest.fixture
@@ -254,7 +254,7 @@ def test_nothing_of_a_hostile_workspace_is_ever_imported(
 
 
 def test_python_m_in_a_hostile_workspace_imports_nothing_that_came_later(goalwright: CommandLine) -> None:
-    # Without -I this program cannot keep `runpy` or `daemon` itself from being shadowed; but all the rest.
+    # Without -I this program cannot keep `runpy` or `goalwright` itself from being shadowed; but all the rest.
     mark = make_hostile(goalwright)
     result = goalwright.run("status", program=UNSAFE)
     assert "No Goalwright daemon is running" in result.stderr
@@ -298,8 +298,9 @@ def test_wrong_arguments_are_a_usage_error(goalwright: CommandLine) -> None:
 
 
 def test_version_is_printed(goalwright: CommandLine) -> None:
-    result = goalwright.run("version")
-    assert (result.returncode, result.stdout.split()[0]) == (0, "goalwright")
+    said = [goalwright.run(asked) for asked in ("version", "--version")]
+    assert [result.returncode for result in said] == [0, 0]
+    assert [result.stdout.split()[0] for result in said] == ["goalwright", "goalwright"]
 
 
 def test_folder_that_is_gone_is_a_clear_error(goalwright: CommandLine) -> None:

@@ -391,7 +391,17 @@ async def test_the_page_of_a_real_daemon_shows_stored_traces(
     tell_design(bench, ended=True)
     bench.end(DESIGN)
     bench.store.close()
-    command = [sys.executable, "-I", "-m", "daemon", "serve", "--http", "0", "--workspace", str(workspace)]
+    command = [
+        sys.executable,
+        "-I",
+        "-m",
+        "goalwright",
+        "serve",
+        "--http",
+        "0",
+        "--workspace",
+        str(workspace),
+    ]
     daemon = await asyncio.create_subprocess_exec(
         *command,
         cwd=workspace.parent,

@@ -22,7 +22,7 @@ from lsp_bridge.cli.launch import passed_on
 from tests.fakes.forker import Forker
 from tools.process.environment import daemon_environment
 
-PROGRAM = (sys.executable, "-I", "-m", "daemon")
+PROGRAM = (sys.executable, "-I", "-m", "goalwright")
 CLOSED_PORT = "http://127.0.0.1:9"
 """The discard port: nobody listens there, so no local Ollama is found by chance."""
 DEADLINE_S = 60.0

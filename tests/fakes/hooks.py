@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from daemon.hooks import python
 
 
 def program(folder: Path, name: str, script: str) -> Path:
@@ -52,8 +53,9 @@ def package(folder: Path, code: str, entries: Mapping[str, str], name: str = "my
 
 def host_command(site: Path, workspace: Path) -> tuple[str, ...]:
     """The process for functions, which finds modules in ``site`` as well."""
-    code = f"import sys; sys.path.insert(0, {str(site)!r}); from daemon.hooks.host import main; main()"
-    return (sys.executable, "-I", "-c", code, str(workspace))
+    code = f"import sys; sys.path.append({str(site)!r}); "
+    *program, start, place = python.host_command(workspace)
+    return (*program, code + start, place)
 
 
 def is_alive(pid: int) -> bool:

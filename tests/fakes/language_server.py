@@ -91,16 +91,17 @@ class FakeServer:
         old_version, old_text = versions[-2] if len(versions) > 1 else versions[-1]
         for step in steps:
             name, _, argument = step.partition(":")
-            if name == "fresh":
-                publish(uri, problems(text), version)
-            elif name == "stale":
-                publish(uri, problems(old_text), old_version)
-            elif name == "unversioned":
-                publish(uri, problems(text))
-            elif name == "unversioned-stale":
-                publish(uri, problems(old_text))
-            elif name == "future":
-                publish(uri, problems(text), version + 1_000_000)
+            published: dict[str, tuple[str, int | None]] = {
+                "fresh": (text, version),
+                "stale": (old_text, old_version),
+                "unversioned": (text, None),
+                "unversioned-stale": (old_text, None),
+                "future": (text, version + 1_000_000),
+                "own-version": (text, len(versions)),
+            }
+            if name in published:
+                about, claimed = published[name]
+                publish(uri, problems(about), claimed)
             elif name == "hold":
                 self.held.append({"uri": uri, "diagnostics": problems(text), "version": version})
             elif name == "release":
@@ -131,20 +132,18 @@ class FakeServer:
         body = json.dumps(
             {"jsonrpc": "2.0", "method": "textDocument/publishDiagnostics", "params": push}
         ).encode()
-        if name == "empty":
+        frames = {
+            "short": b"Content-Length: %d\r\n\r\n%s" % (len(body) - 20, body),
+            "long": b"Content-Length: %d\r\n\r\n%s" % (len(body) + 30, body),
+            "no-length": b"Content-Type: x\r\n\r\n" + body + b"\n",
+            "giant-header": b"X: " + b"x" * 3_000_000 + b"\r\n\r\n",
+            "giant-length": b"Content-Length: 99999999999\r\n\r\n{",
+            "junk-lines": b"Debugger listening\nversion: 5\n\n",
+        }
+        if name in frames:
+            raw(frames[name])
+        elif name == "empty":
             publish(uri, [], version)
-        elif name == "short":
-            raw(b"Content-Length: %d\r\n\r\n%s" % (len(body) - 20, body))
-        elif name == "long":
-            raw(b"Content-Length: %d\r\n\r\n%s" % (len(body) + 30, body))
-        elif name == "no-length":
-            raw(b"Content-Type: x\r\n\r\n" + body + b"\n")
-        elif name == "giant-header":
-            raw(b"X: " + b"x" * 3_000_000 + b"\r\n\r\n")
-        elif name == "giant-length":
-            raw(b"Content-Length: 99999999999\r\n\r\n{")
-        elif name == "junk-lines":
-            raw(b"Debugger listening\nversion: 5\n\n")
         elif name == "unknown-ids":
             for identity in ("no such request", 77, -1, 2**70):
                 send({"id": identity, "result": push})
@@ -153,8 +152,6 @@ class FakeServer:
                 send({"id": "one", "method": "workspace/configuration", "params": {"items": [{}]}})
         elif name == "nonsense":
             self.talk_nonsense()
-        elif name == "own-version":
-            publish(uri, problems(text), len(self.texts[uri]))
         elif name == "uri":
             folder, _, file = uri.rpartition("/")
             forms = {
@@ -163,19 +160,21 @@ class FakeServer:
                 "double": uri.replace("file:///", "file:////"),
             }
             publish(forms[argument], problems(text), version)
-        elif name == "deaf":
+        elif name in ("begin", "end"):
+            value = {"kind": "begin", "title": argument} if name == "begin" else {"kind": "end"}
+            send({"method": "$/progress", "params": {"token": "t", "value": value}})
+        elif name == "partial":
+            send({"method": "$/progress", "params": {"token": "p", "value": {"items": problems("BAD part")}}})
+        else:
+            self.fail(name, argument)
+
+    def fail(self, name: str, argument: str) -> None:
+        if name == "deaf":
             while True:
                 time.sleep(3600)
         elif name == "stderr":
             for _ in range(80):
                 sys.stderr.write("x" * 100_000)
-        elif name == "begin":
-            value = {"kind": "begin", "title": argument}
-            send({"method": "$/progress", "params": {"token": "t", "value": value}})
-        elif name == "end":
-            send({"method": "$/progress", "params": {"token": "t", "value": {"kind": "end"}}})
-        elif name == "partial":
-            send({"method": "$/progress", "params": {"token": "p", "value": {"items": problems("BAD part")}}})
         elif name == "eat":
             self.eaten = b"x" * (int(argument) << 20)
         elif name == "close":

@@ -120,25 +120,13 @@ def _check_blocks(message: Json, where: str, open_calls: list[str]) -> list[str]
                 _check_text(block, place)
                 seen_other = True
             case "tool_use" if message["role"] == "assistant":
-                if not isinstance(block["input"], dict):
-                    raise Rejected(f"{place}.tool_use.input: Input should be a valid dictionary")
-                if not re.fullmatch(r"[a-zA-Z0-9_-]+", block["id"]):
-                    raise Rejected(f"{place}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'")
-                if block["id"] in calls:
-                    raise Rejected("messages: `tool_use` ids must be unique")
+                _check_call(block, place, calls)
                 calls.append(block["id"])
             case "tool_result" if message["role"] == "user":
                 if seen_other:
                     raise Rejected(f"{place}: `tool_result` blocks must come first in the message")
-                if block["tool_use_id"] not in open_calls:
-                    raise Rejected(
-                        f"{place}: unexpected `tool_use_id` found in `tool_result` blocks: "
-                        f"{block['tool_use_id']}. Each `tool_result` block must have a corresponding "
-                        "`tool_use` block in the previous message."
-                    )
+                _check_result(block, place, open_calls)
                 results.append(block["tool_use_id"])
-                for inner in _content(block):
-                    _check_text(inner, place)
             case "thinking" if message["role"] == "assistant":
                 if not block.get("signature"):
                     raise Rejected(f"{place}.thinking.signature: Field required")
@@ -158,6 +146,25 @@ def _check_blocks(message: Json, where: str, open_calls: list[str]) -> list[str]
             "the next message."
         )
     return calls
+
+
+def _check_call(block: Json, place: str, calls: list[str]) -> None:
+    if not isinstance(block["input"], dict):
+        raise Rejected(f"{place}.tool_use.input: Input should be a valid dictionary")
+    if not re.fullmatch(r"[a-zA-Z0-9_-]+", block["id"]):
+        raise Rejected(f"{place}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'")
+    if block["id"] in calls:
+        raise Rejected("messages: `tool_use` ids must be unique")
+
+
+def _check_result(block: Json, place: str, open_calls: list[str]) -> None:
+    if block["tool_use_id"] not in open_calls:
+        raise Rejected(
+            f"{place}: unexpected `tool_use_id` found in `tool_result` blocks: {block['tool_use_id']}. "
+            "Each `tool_result` block must have a corresponding `tool_use` block in the previous message."
+        )
+    for inner in _content(block):
+        _check_text(inner, place)
 
 
 def _check_text(block: Json, where: str) -> None:

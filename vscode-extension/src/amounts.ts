@@ -59,7 +59,7 @@ export function readTokens(text: string): number | undefined {
   let plain = digits.replace(/[\s_'’]/g, "");
   // Without a unit there are no fractions of a token: `200,000` has thousands.
   plain = unit ? plain.replace(",", ".") : plain.replace(/[.,](?=\d{3}$)/, "");
-  const value = Math.round(Number(plain) * { k: 1_000, m: 1_000_000, "": 1 }[unit.toLowerCase()]!);
+  const value = Math.round(Number(plain) * ({ k: 1_000, m: 1_000_000 }[unit.toLowerCase()] ?? 1));
   return value > 0 && Number.isSafeInteger(value) ? value : undefined;
 }
 

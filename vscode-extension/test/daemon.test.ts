@@ -41,7 +41,7 @@ test("what start could not do is told in its own words", () => {
 });
 
 test("a Python without Goalwright gets the button that installs it", () => {
-  const done = answer("", { code: 1, stderr: "/usr/bin/python3: No module named daemon\n" });
+  const done = answer("", { code: 1, stderr: "/usr/bin/python3: No module named goalwright\n" });
   const problem = problemOf(() => readAnswer(done, "/usr/bin/python3"));
   assert.equal(problem.code, "notInstalled");
   assert.deepEqual(problem.actions[0], "install");

@@ -14,7 +14,7 @@ import type { BranchMeta } from "../src/protocol.gen";
 import type { Change, SessionController } from "../src/session/controller";
 import { apply, fromLoad, type SessionState, type Update } from "../src/session/state";
 import { event, goal, loaded, message, session, text, UNPAID } from "./fakes/protocol";
-import { answers as chosen, env, EventEmitter, FakePanel, opened, panels, ran, shown as told, UIKind } from "./fakes/vscode";
+import { answers as chosen, env, EventEmitter, type FakePanel, opened, panels, ran, shown as told, UIKind } from "./fakes/vscode";
 
 /** An extension's folder with the files of the page. */
 const EXTENSION = mkdtempSync(path.join(os.tmpdir(), "gw-ext-"));

@@ -66,7 +66,7 @@ def goalwright(
 ) -> subprocess.CompletedProcess[str]:
     """Run the product's command line for a workspace. ``-I``: nothing is imported from where we stand."""
     return subprocess.run(
-        [sys.executable, "-I", "-m", "daemon", *arguments, "--workspace", str(workspace)],
+        [sys.executable, "-I", "-m", "goalwright", *arguments, "--workspace", str(workspace)],
         cwd=workspace.parent,
         env=None if env is None else dict(env),
         stdin=subprocess.DEVNULL,

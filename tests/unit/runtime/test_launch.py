@@ -259,7 +259,7 @@ async def test_idle_timeout_reaches_the_daemon(workspace: Path, monkeypatch: pyt
 
 def test_daemon_runs_isolated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONPATH", raising=False)
-    assert daemon_command() == [sys.executable, "-I", "-m", "daemon"]
+    assert daemon_command() == [sys.executable, "-I", "-m", "goalwright"]
 
 
 def test_daemon_is_found_when_this_code_came_by_pythonpath(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -341,7 +341,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
 
   /** Sends a prompt with what the editor shows, or runs the command that it is. */
   private async prompt(text: string, attachments: Attachment[], whenBusy: "queue" | "steer"): Promise<void> {
-    let meant;
+    let meant: Awaited<ReturnType<typeof this.composer.expand>>;
     try {
       const read = [...attachments, ...(await this.stillRead(text))];
       meant = await this.composer.expand(text, [...read, ...(await this.composer.stillNamed(text, read))]);

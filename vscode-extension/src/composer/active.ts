@@ -41,7 +41,7 @@ export class ActiveEditor implements vscode.Disposable {
 
   get value(): ActiveFile | null {
     const editor = vscode.window.activeTextEditor;
-    if (!editor || editor.document.uri.scheme !== "file" || !vscode.workspace.getConfiguration().get(SETTING, true)) return null;
+    if (editor?.document.uri.scheme !== "file" || !vscode.workspace.getConfiguration().get(SETTING, true)) return null;
     const { selection } = editor;
     const lines = selection.isEmpty ? "" : `:${spanOf(selection)}`;
     const name = nameOf(editor.document.uri) + lines;

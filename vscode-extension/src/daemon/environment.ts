@@ -41,6 +41,7 @@ export const DAEMON_SETTINGS: readonly string[] = Object.keys(SETTINGS).map((nam
 
 /** `~` and `${workspaceFolder}` written out, as people are used to in settings that hold a path. */
 export function expand(value: string, folder: string | undefined, home: string = os.homedir()): string {
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: what users write in their settings.
   const rooted = folder ? value.replaceAll("${workspaceFolder}", folder) : value;
   return rooted.startsWith("~/") || rooted.startsWith("~\\") ? path.join(home, rooted.slice(2)) : rooted;
 }

@@ -17,7 +17,7 @@ export interface Endpoint {
 
 /** Finds the workspace's daemon or starts it. Throws a Problem. */
 export async function launch(python: string, folder: string, log: (line: string) => void): Promise<Endpoint> {
-  const args = ["-I", "-m", "daemon", "start", "--workspace", folder, "--json"];
+  const args = ["-I", "-m", "goalwright", "start", "--workspace", folder, "--json"];
   log(`> ${python} ${args.join(" ")}`);
   const done = await run(python, args, { cwd: folder, timeoutMs: 60_000 }).catch((error: NodeJS.ErrnoException) => {
     if (error.name === "TimeoutError") {
@@ -39,7 +39,7 @@ export function wasStopped(endpoint: Endpoint): boolean {
 
 /** Ends the workspace's daemon by the command line. Never throws: what went wrong is in the log. */
 export async function stopByForce(python: string, folder: string, log: (line: string) => void): Promise<void> {
-  const args = ["-I", "-m", "daemon", "stop", "--workspace", folder, "--force"];
+  const args = ["-I", "-m", "goalwright", "stop", "--workspace", folder, "--force"];
   log(`> ${python} ${args.join(" ")}`);
   const done = await run(python, args, { cwd: folder, timeoutMs: 20_000 }).catch((error: Error) => error.message);
   const said = typeof done === "string" ? done : `${done.stdout}${done.stderr}`.trim();
@@ -65,7 +65,7 @@ export function readAnswer(done: Finished, python: string): Endpoint {
       older ? ["restartDaemon", "openSettings"] : ["showLog"],
     );
   }
-  if (/No module named '?daemon'?/.test(done.stderr)) {
+  if (/No module named '?goalwright'?/.test(done.stderr)) {
     throw new Problem("notInstalled", t("Goalwright is not installed in {0}.", python), [
       "install",
       "choosePython",

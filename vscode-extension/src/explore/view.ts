@@ -89,5 +89,5 @@ function startOf(state: SessionState, call: ToolCallPart): string | undefined {
 
 /** Whether `selected` (`A`, or `A:src/a.py, B:docs`) takes something of a branch. */
 function takes(selected: string | null, id: string): boolean {
-  return selected !== null && selected.split(/[\s,]+/).some((part) => part === id || part.startsWith(`${id}:`));
+  return selected?.split(/[\s,]+/).some((part) => part === id || part.startsWith(`${id}:`)) ?? false;
 }

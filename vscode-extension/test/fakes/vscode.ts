@@ -20,7 +20,9 @@ export class EventEmitter<T> {
 
 export class Disposable {
   static from(...all: { dispose(): unknown }[]): Disposable {
-    return new Disposable(() => all.forEach((one) => one.dispose()));
+    return new Disposable(() => {
+      for (const one of all) one.dispose();
+    });
   }
 
   constructor(private readonly call: () => void) {}

@@ -68,6 +68,10 @@ def eat(payload):
 def wrong(payload):
     return {"decision": "allow"}
 
+def theirs(payload):
+    import tools
+    return {"context": tools.OWNER}
+
 nothing = None
 """
 
@@ -117,6 +121,7 @@ async def bench(
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     site = package(tmp_path / "site", CODE, {})
+    (site / "tools.py").write_text("OWNER = 'the environment'")
     clock = Clock()
     hooks = Hooks(
         workspace,
@@ -130,6 +135,11 @@ async def bench(
         yield Bench(hooks, clock)
     finally:
         await hooks.close()
+
+
+async def test_a_function_imports_the_tools_of_its_environment_and_not_ours(tmp_path: Path) -> None:
+    async with bench(tmp_path) as on:
+        assert (await on.ask("theirs")).context == "the environment"
 
 
 async def test_functions_answer_one_after_the_other_from_one_process(tmp_path: Path) -> None:

@@ -63,7 +63,10 @@ export function useCompletions(field: RefObject<HTMLTextAreaElement | null>, onC
   };
   const lookAt = (text: string, at: number): void => {
     const token = tokenAt(text, at);
-    if (!token) return close();
+    if (!token) {
+      close();
+      return;
+    }
     if (JSON.stringify(token) === JSON.stringify(asked.current.token)) return;
     asked.current = { id: asked.current.id + 1, token };
     post({ type: "complete", id: asked.current.id, sign: token.sign, query: token.query, begins: text.slice(0, token.start).trim() === "" });

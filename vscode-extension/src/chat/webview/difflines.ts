@@ -34,7 +34,6 @@ export function diffLines(diff: string, heads = false): DiffLine[] {
       lines.push(plain("note", hunks - 1, line.slice(1).trim()));
     } else if (oldLeft <= 0 && newLeft <= 0) {
       // Headers: the file's name stands above the diff.
-      continue;
     } else if (line.startsWith("+")) {
       lines.push({ kind: "add", hunk: hunks - 1, oldLine: undefined, newLine: newLine++, text: line.slice(1) });
       newLeft--;

@@ -39,7 +39,10 @@ export function useKeptFocus(field: RefObject<HTMLElement | null>): void {
     };
     const look = (): void => {
       if (!last || document.activeElement !== document.body || !document.hasFocus()) return;
-      if (last.isConnected && !last.matches(":disabled")) return (last as HTMLElement).focus();
+      if (last.isConnected && !last.matches(":disabled")) {
+        (last as HTMLElement).focus();
+        return;
+      }
       // The answer is under way; what comes of it is not known yet.
       if (last.isConnected) return;
       (placeFor(last, places) ?? field.current ?? document.querySelector<HTMLElement>(FOCUSABLE))?.focus();

@@ -22,6 +22,7 @@ const PAUSE_MS = 200;
 
 /** What the user has written and not sent; the host put it into the page, and keeps it. */
 let written = read();
+// biome-ignore lint/correctness/noUnusedVariables: `??=` reads it.
 let timer: ReturnType<typeof setTimeout> | undefined;
 
 function read(): Written {

@@ -22,7 +22,10 @@ export function Queue({ queue, idle }: { queue: readonly QueuedPrompt[]; idle: b
   };
   const save = ({ promptId, text }: QueuedPrompt): void => {
     const draft = editOf(promptId);
-    if (draft === null || draft.trim() === "" || draft === text) return hold(promptId, null);
+    if (draft === null || draft.trim() === "" || draft === text) {
+      hold(promptId, null);
+      return;
+    }
     post({ type: "editQueue", promptId, text: draft });
     write(promptId, null);
   };

@@ -94,11 +94,12 @@ $(VSIX): $(INSTALLED) $(MODULES) $(EXT_SOURCES) $(PYTHON_SOURCES) pyproject.toml
 	@cd $(EXT) && said=$$(npm run --silent package 2>&1) || { echo "$$said" >&2; exit 1; }
 	@touch $@
 
-vscode: $(INSTALLED)
-	@$(PY) -m tests.e2e.vscode.install
+# Not after $(INSTALLED): npm is all they need, and pip keeps only one core busy.
+vscode:
+	@$(PYTHON) -m tests.e2e.vscode.install
 
-language-servers: $(INSTALLED)
-	@$(PY) -m tests.language_servers.install
+language-servers:
+	@$(PYTHON) -m tests.language_servers.install
 
 # Without a browser the tests that need it fail and say so; the others are still worth running.
 browser:

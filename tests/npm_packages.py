@@ -1,7 +1,11 @@
-"""npm packages that tests need, put into a folder of ``.build`` once for each lock file. No install script is run."""
+"""npm packages that tests need, put into a folder of ``.build`` once for each lock file. No install script is run.
+
+The standard library is enough for it: ``make`` fetches them while pip still fills the virtual environment.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import platform
 import shutil
@@ -10,8 +14,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-
-from filelock import FileLock
 
 BUILD = Path(__file__).resolve().parents[1] / ".build"
 """Everything downloaded or produced by runs and tests; git-ignored, safe to delete."""
@@ -47,7 +49,8 @@ class Packages:
         """
         BUILD.mkdir(exist_ok=True)
         stamp, wanted = self.prefix / ".installed", self._fingerprint()
-        with FileLock(str(BUILD / f"{self.name}.lock")):
+        with (BUILD / f"{self.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             if not (stamp.is_file() and stamp.read_text() == wanted and ready()):
                 self._install()
                 finish()

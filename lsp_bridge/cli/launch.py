@@ -19,6 +19,7 @@ from typing import Any, Protocol, cast
 
 from daemon import lock
 from daemon.runtime import Address, RuntimeFolderError, RuntimePaths, state_dir
+from daemon.safe_path import own_folders
 from lsp_bridge.cli.client import Client, ConnectionLost, RequestTimeout, RpcError
 from lsp_bridge.protocol.handshake import INCOMPATIBLE, PROTOCOL_VERSION, UNAUTHORIZED
 from tools.files.regular_files import read_regular

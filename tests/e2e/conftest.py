@@ -105,14 +105,14 @@ def clean_env(scratch: Path) -> dict[str, str]:
     return account_env(scratch / "home")
 
 
-def account_env(home: Path) -> dict[str, str]:
+def account_env(home: Path, **settings: object) -> dict[str, str]:
     """The environment of a fresh user account with a HOME that is made: no keys, no local model.
 
-    Its one setting: language servers may take their time. A busy machine is slow, and what they say is tested.
+    Besides ``settings``, language servers may take their time: a busy machine is slow, and what they say is tested.
     """
     for name in ("", "run", "tmp", ".goalwright"):
         (home / name).mkdir(mode=0o700)
-    (home / ".goalwright" / "config.json").write_text(json.dumps({"diagnostics_timeout_s": 30}))
+    (home / ".goalwright" / "config.json").write_text(json.dumps({"diagnostics_timeout_s": 30, **settings}))
     keep = ("PATH", "LANG", "LC_ALL", "SSL_CERT_FILE", "SSL_CERT_DIR")
     env = {name: os.environ[name] for name in keep if name in os.environ}
     env |= {"HOME": str(home), "XDG_RUNTIME_DIR": str(home / "run"), "TMPDIR": str(home / "tmp")}
@@ -194,7 +194,10 @@ async def shared_browser() -> AsyncGenerator[None]:
 async def shared_window(
     shared_browser: None, builtin: Path, installed_extension: Path
 ) -> AsyncGenerator[SharedWindow]:
-    """The window that tests of one worker share; they use it by ``with_model``."""
+    """The window that tests of one worker share; they use it by ``with_model``.
+
+    Language servers are off: a test that is about what they say switches them on by ``configure(diagnostics=True)``.
+    """
     folder = Path(tempfile.mkdtemp(prefix="gw-e2e-")).resolve()
 
     def server_of(folder: Path, workspace: Path, env: Mapping[str, str]) -> VSCodeServer:
@@ -205,7 +208,7 @@ async def shared_window(
             vscode, workspace, sys.executable, settings=TEST_SETTINGS, env=env, builtin=builtin
         )
 
-    shared = SharedWindow(folder, account_env(folder / "home"), server_of)
+    shared = SharedWindow(folder, account_env(folder / "home", diagnostics=False), server_of)
     yield shared
     await shared.close()
     shutil.rmtree(folder, ignore_errors=True)

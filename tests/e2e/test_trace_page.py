@@ -315,10 +315,10 @@ async def test_the_token_leaves_the_address_bar_and_a_reload_still_works() -> No
         assert TOKEN not in page.url
         assert {host for host in hosts if host} == {"127.0.0.1"}
         assert page.context.browser is not None
-        other = await (await page.context.browser.new_context()).new_page()
-        answer = await other.goto(f"http://127.0.0.1:{bench.port}/")
-        assert answer is not None and answer.status == 401
-        await expect(other.locator("body")).to_contain_text("goalwright trace page")
+        async with await page.context.browser.new_page() as other:
+            answer = await other.goto(f"http://127.0.0.1:{bench.port}/")
+            assert answer is not None and answer.status == 401
+            await expect(other.locator("body")).to_contain_text("goalwright trace page")
 
 
 async def test_the_list_is_searched_and_filtered() -> None:

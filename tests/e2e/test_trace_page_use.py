@@ -147,9 +147,9 @@ async def test_a_trace_opens_in_a_new_tab_with_no_token_in_its_address_but_in_no
             await tab.close()
         assert not await page.context.cookies()
         assert page.context.browser is not None
-        stranger = await (await page.context.browser.new_context()).new_page()
-        await stranger.goto(f"http://127.0.0.1:{bench.port}/#/{DESIGN}")
-        await expect(stranger.locator("body")).to_contain_text("This page needs its token.")
+        async with await page.context.browser.new_page() as stranger:
+            await stranger.goto(f"http://127.0.0.1:{bench.port}/#/{DESIGN}")
+            await expect(stranger.locator("body")).to_contain_text("This page needs its token.")
 
 
 async def test_escape_closes_the_pane_wherever_the_keyboard_is_and_the_skip_link_stays_at_the_trace() -> None:

@@ -262,11 +262,11 @@ async def test_a_large_plan_is_read_level_by_level_searched_and_saved(
                 await asyncio.sleep(0.05)
         browser = window.page.context.browser
         assert browser is not None
-        page = await browser.new_page()
-        await page.goto(file.as_uri())
-        await expect(page.locator("g > rect")).to_have_count(11)
+        async with await browser.new_page() as page:
+            await page.goto(file.as_uri())
+            await expect(page.locator("g > rect")).to_have_count(11)
+            await page.screenshot(path=".build/screenshots/graph-svg.png")
         assert "var(" not in file.read_text()
-        await page.screenshot(path=".build/screenshots/graph-svg.png")
 
 
 async def test_the_trace_of_the_session_is_looked_at_in_a_browser(
@@ -293,7 +293,7 @@ async def test_the_trace_of_the_session_is_looked_at_in_a_browser(
         assert trace_id in address
         browser = window.page.context.browser
         assert browser is not None
-        page = await browser.new_page()
-        await page.goto(address)
-        await expect(page.get_by_role("heading", name=journey.PLAN)).to_be_visible()
-        assert "token" not in page.url, "the page takes the token out of the address"
+        async with await browser.new_page() as page:
+            await page.goto(address)
+            await expect(page.get_by_role("heading", name=journey.PLAN)).to_be_visible()
+            assert "token" not in page.url, "the page takes the token out of the address"

@@ -42,7 +42,7 @@ async def test_branches_are_approved_in_any_order_compared_and_one_is_used(
 ) -> None:
     cart = workspace / "cart.py"
     # Edits in branches are asked about only where a rule names the files.
-    configure(test_command=TESTS, permission={"edit": {"*.py": "ask"}})
+    configure(diagnostics=True, test_command=TESTS, permission={"edit": {"*.py": "ask"}})
     model = ways.write_script(scratch / "ways.json")
     async with with_model(settings={"goalwright.model": model}) as (_model, window):
         before = ways.git(workspace, "status", "--porcelain")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
-from tests.e2e.conftest import WithModel
+from tests.e2e.conftest import Configure, WithModel
 from tests.e2e.vscode import task
 from tests.e2e.vscode.window import Window
 from tests.fakes.model_replies import Reply
@@ -31,7 +31,10 @@ def environment(model: ModelServer) -> Mapping[str, str]:
     return {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "a-key-for-tests"}
 
 
-async def test_a_task_is_planned_approved_corrected_and_done(with_model: WithModel, workspace: Path) -> None:
+async def test_a_task_is_planned_approved_corrected_and_done(
+    with_model: WithModel, configure: Configure, workspace: Path
+) -> None:
+    configure(diagnostics=True)
     cart = workspace / "cart.py"
     async with with_model(task.whole_task(workspace)) as (model, window):
         await window.show_goals()

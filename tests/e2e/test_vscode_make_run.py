@@ -85,8 +85,7 @@ async def test_the_printed_address_opens_the_sample_workspace_with_the_demo(
         address = await run.printed("VS Code")
         assert parse_qs(urlsplit(address).query)["folder"] == [str(workspace)]
 
-        async with chromium() as browser:
-            page = await browser.new_page()
+        async with chromium() as browser, await browser.new_page() as page:
             window = Window(page, VSCodeServer(workspace, workspace, sys.executable))
             expect.set_options(timeout=60_000)
             await page.goto(address)
@@ -94,9 +93,9 @@ async def test_the_printed_address_opens_the_sample_workspace_with_the_demo(
             await window.show_chat()
             await expect(window.chat.get_by_text("DEMO", exact=True)).to_be_visible()
             # Without the token the address opens nothing, to anybody.
-            other = await browser.new_page()
-            refused = await other.goto(f"http://127.0.0.1:{urlsplit(address).port}/?folder={workspace}")
-            assert refused is not None and refused.status == 403
+            async with await browser.new_page() as other:
+                refused = await other.goto(f"http://127.0.0.1:{urlsplit(address).port}/?folder={workspace}")
+                assert refused is not None and refused.status == 403
 
         assert await run.stop() == 0
         assert str(workspace) in run.text.splitlines()[-1]

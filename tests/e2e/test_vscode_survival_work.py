@@ -219,8 +219,7 @@ async def branches_are_over(window: Window, workspace: Path) -> None:
 
 async def compare(window: Window, workspace: Path) -> None:
     await window.say(ways.TASK)
-    # Language servers look at all branches, and take their time on a busy machine.
-    await expect(window.chat.get_by_role("region", name="Scoreboard")).to_be_visible(timeout=90_000)
+    await expect(window.chat.get_by_role("region", name="Scoreboard")).to_be_visible()
 
 
 async def choice_waits(window: Window, workspace: Path) -> None:

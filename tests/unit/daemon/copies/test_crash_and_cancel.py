@@ -66,7 +66,7 @@ async def test_killed_at_any_moment_it_leaves_nothing_that_recover_does_not_remo
     before = fingerprint(top)
     dice = random.Random(seed)
     told: list[str] = []
-    for _ in range(6):
+    for _ in range(in_full(6, 3)):
         child = _child(top, state, str(dice.randrange(_CALLS)))
         out, _ = await asyncio.to_thread(child.communicate)
         assert child.returncode == (-9 if out != b"ready\n" else 0)
@@ -111,7 +111,7 @@ async def test_canceled_at_any_moment_it_leaves_nothing(tmp_path: Path) -> None:
         finally:
             await copies.done(base)
 
-    for step in range(14):
+    for step in range(0, 14, in_full(1, 2)):
         task = asyncio.create_task(both())
         await asyncio.wait({task}, timeout=0.06 * step)
         task.cancel()

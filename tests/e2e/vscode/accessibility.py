@@ -18,12 +18,9 @@ from playwright.async_api import Frame, Page, expect
 
 from tests.e2e.vscode.install import ROOT
 from tests.e2e.vscode.window import CHAT_FRAME, PANEL_FRAME, THEMES, Theme, Window
-from tests.examples import in_full
 
 WIDTHS = (160, 200, 280, 400, 1600)
 """Of the chat, in pixels: from the narrowest side bar to a chat that has a screen of its own."""
-LOOKED_AT: Sequence[Theme] = list(THEMES)[: in_full(4, 2)]
-"""Themes of which contrast is looked at: those of high contrast only when everything is to be tried."""
 
 
 @dataclass(frozen=True)
@@ -140,9 +137,9 @@ async def _wear(frame: Frame, look: Look) -> None:
 
 
 async def looks(window: Window) -> Mapping[Theme, Look]:
-    """The themes that are looked at; they are the same in each webview."""
+    """All themes; they are the same in each webview."""
     frame = await chat_frame(window)
-    found: dict[Theme, Look] = {theme: await look_of(window, frame, theme) for theme in LOOKED_AT}
+    found: dict[Theme, Look] = {theme: await look_of(window, frame, theme) for theme in THEMES}
     await window.theme("dark")
     return found
 
@@ -150,7 +147,7 @@ async def looks(window: Window) -> Mapping[Theme, Look]:
 async def problems(
     window: Window, frame: Frame, background: str = "--vscode-sideBar-background"
 ) -> list[str]:
-    """What is wrong on a page of the window: everything in the dark theme, contrast in the others, too.
+    """What is wrong on a page of the window: everything in the dark theme, contrast in all.
 
     ``background``: the colour below the page, which VS Code paints outside of its frame.
     """
@@ -196,12 +193,12 @@ async def chat_of_width(window: Window, width: int) -> AsyncGenerator[None]:
 
 
 async def assert_accessible(window: Window, widths: Sequence[int] = WIDTHS) -> None:
-    """Nothing is wrong with the chat as it is now, in the themes looked at and any width."""
+    """Nothing is wrong with the chat as it is now, in any theme and width."""
     found = await problems(window, await chat_frame(window)) + await cut_off(window, widths)
     assert found == [], "\n".join(found)
 
 
 async def assert_graph_accessible(window: Window) -> None:
-    """Fail if axe finds a problem in the graph as it is now, in the themes looked at."""
+    """Fail if axe finds a problem in the graph as it is now, in any theme."""
     found = await problems(window, await graph_frame(window), "--vscode-editor-background")
     assert found == [], "\n".join(found)

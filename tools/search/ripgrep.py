@@ -34,7 +34,7 @@ FINISH_S = 10.0
 T = TypeVar("T")
 _ROOT = str(Path(__file__).resolve().parents[2])
 _PLAIN_SEARCH = (
-    "import sys; sys.path.append(sys.argv[1]); from tools.search.plain_search import run; run(sys.argv[2])"
+    "import sys; sys.path.insert(0, sys.argv[1]); from tools.search.plain_search import run; run(sys.argv[2])"
 )
 _COMMON = ("--no-config", "--no-messages", "--hidden", "--null", "--color=never")
 

@@ -28,7 +28,7 @@ from daemon.deltas import Deltas
 from daemon.model.encoding import json_bytes
 from daemon.model.events import Delta, Event
 from daemon.model.meters import Metered
-from daemon.store.base import OffersLines, TraceStore
+from daemon.store.base import TraceStore
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,6 @@ class Hub:
         self.session_id = session_id
         self.clients: list[HubClient] = []
         self._store = store
-        self._line = store.line if isinstance(store, OffersLines) else None
         self._views = views
         self._bus = bus
         self._limits = limits
@@ -244,7 +243,7 @@ class Hub:
             self._dropped = item.event_id
         else:
             # It was stored a moment ago, on this loop: encoding and looking for secrets need not be done twice.
-            known = self._line(item) if self._line is not None and not isinstance(item, Delta) else None
+            known = None if isinstance(item, Delta) else self._store.line(item)
             self._pending.append((item, known))
         self._wake.set()
 
@@ -311,8 +310,6 @@ class Hub:
 
     def _logged(self, event: Event, line: bytes | None) -> Event:
         """The event as the log has it: who reads it there hears of the same steps."""
-        if self._line is None:
-            return event  # such a store keeps the event itself
         return as_logged(event, line if line is not None else json_bytes(event.stored()))
 
     def _tell(self) -> None:

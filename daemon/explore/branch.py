@@ -39,10 +39,13 @@ _SUMMARY = 8_000
 
 
 class LocalRunner:
-    """Implements BranchRunner with a session in this process, and a copy of the workspace on this machine."""
+    """Works on branches, with a session in this process and a copy of the workspace on this machine."""
 
     async def run(self, task: BranchTask, host: BranchHost) -> BranchOutcome:
-        """See BranchRunner."""
+        """Work on the task to its end; afterwards nothing of it is left but its record and the outcome.
+
+        Canceled, it ends the branch in order, and returns what it had done. ``host.ended`` is called exactly once.
+        """
         return await _Branch(task, host).run()
 
 

@@ -19,7 +19,7 @@ from daemon.explore.branch_notes import results_text, short_summary
 from daemon.explore.choosing import awaited_choice
 from daemon.explore.chosen import carry_over, decided_early
 from daemon.explore.results import ResultError, save_result
-from daemon.explore.runner import Agreed, BranchOutcome, BranchRunner, BranchTask
+from daemon.explore.runner import Agreed, BranchOutcome, BranchTask
 from daemon.explore.score_text import score_table
 from daemon.explore.testing import agree_on_test
 from daemon.model.branches import BranchMeta
@@ -65,7 +65,7 @@ class SessionExplorer:
     """Implements ``tools.ports.Explorer`` for one call in a session."""
 
     def __init__(
-        self, session: Session, call_id: str, permission: Permission, runner: BranchRunner | None = None
+        self, session: Session, call_id: str, permission: Permission, runner: LocalRunner | None = None
     ) -> None:
         self._session = session
         self._call_id = call_id
@@ -91,7 +91,7 @@ class SessionExplorer:
 class RunningExploration:
     """One exploration, from its goal to what the main line is told of it. Implements BranchHost."""
 
-    def __init__(self, session: Session, call_id: str, runner: BranchRunner, waited: Waited) -> None:
+    def __init__(self, session: Session, call_id: str, runner: LocalRunner, waited: Waited) -> None:
         """``waited``: of the call; the time of the branches is added to it."""
         self._session = session
         self._call_id = call_id

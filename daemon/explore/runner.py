@@ -123,14 +123,3 @@ class BranchHost(Protocol):
     def ended(self, task: BranchTask, outcome: BranchOutcome, child: Session | None) -> None:
         """It has ended, and ``outcome`` is all that is known. Its session, if there is one, is still there."""
         ...
-
-
-class BranchRunner(Protocol):
-    """Works on branches."""
-
-    async def run(self, task: BranchTask, host: BranchHost) -> BranchOutcome:
-        """Work on the task to its end; afterwards nothing of it is left but its record and the outcome.
-
-        Canceled, it ends the branch in order, and returns what it had done. ``host.ended`` is called exactly once.
-        """
-        ...

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from daemon.files.blobs import Blobs
-from daemon.files.meanwhile import Writes
+from daemon.files.meanwhile import Meanwhile
 from daemon.files.versions import (
     Action,
     FileVersions,
@@ -91,7 +91,7 @@ class SessionHistory:
         *,
         on_written: Callable[[Sequence[Version]], None] = lambda versions: None,
         watch: WatchCommand | None = None,
-        writes: Writes | None = None,
+        writes: Meanwhile | None = None,
         read_only: bool = False,
     ) -> None:
         """``on_written`` hears on the event loop of versions that are on disk now, ``writes`` also before they are.

@@ -6,25 +6,12 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from daemon.files.blobs import BlobError, Blobs
 from daemon.files.overlaps import UNKNOWN, KnownChange, Write, gaps_between, happened, put
 from daemon.files.state import FileState
 from daemon.files.versions import FileVersions
 from tools.files.regular_files import sha256
-
-
-class Writes(Protocol):
-    """Hears of what is kept in a history and written."""
-
-    def keeping(self, history: object, blobs: Blobs, kept: Sequence[tuple[str, FileVersions]]) -> None:
-        """These are about to be written; with the names of their versions. From any thread."""
-        ...
-
-    def written(self, entries: Sequence[FileVersions]) -> None:
-        """They are on disk now. From any thread."""
-        ...
 
 
 @dataclass(slots=True)
@@ -36,7 +23,7 @@ class Notes:
 
 
 class Meanwhile:
-    """Implements ``Writes``. Quick, from any thread."""
+    """Hears of what is kept in a history and written. Quick, from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -118,7 +105,7 @@ class Meanwhile:
     # -- all others --
 
     def keeping(self, history: object, blobs: Blobs, kept: Sequence[tuple[str, FileVersions]]) -> None:
-        """See Writes."""
+        """These are about to be written; with the names of their versions."""
         with self._lock:
             for name, entry in kept:
                 path = entry.path.as_posix()
@@ -134,7 +121,7 @@ class Meanwhile:
                 write.names[id(history)] = name
 
     def written(self, entries: Sequence[FileVersions]) -> None:
-        """See Writes."""
+        """They are on disk now."""
         with self._lock:
             for entry in entries:
                 path = entry.path.as_posix()

@@ -15,7 +15,7 @@ from daemon.config import Config
 from daemon.copies.base import WorkingCopies
 from daemon.files.eyes import NoEyes, OpenEyes
 from daemon.files.history import WatchCommand
-from daemon.files.meanwhile import Writes
+from daemon.files.meanwhile import Meanwhile
 from daemon.loop.parallel import Parallel
 from daemon.model.messages import Usage
 from daemon.model.permissions import Rule, Trust
@@ -78,7 +78,7 @@ class Services:
     """See tools.base.FileHistory; None: what commands change is not looked at."""
     expect_command: Callable[[], None] = lambda: None
     """A command is going to run, once it is allowed."""
-    writes: Writes | None = None
+    writes: Meanwhile | None = None
     """Hears of what we write: what a command that runs meanwhile changes is something else."""
     navigation: Navigation = field(default_factory=NoNavigation)
     """Where things are defined and used."""

@@ -15,8 +15,6 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from pathlib import Path
-from typing import Protocol
 
 from daemon.bus import Bus
 from daemon.model.branches import branch_of, child_id
@@ -25,6 +23,7 @@ from daemon.model.meters import Metered
 from daemon.steps.dumps import dump_json, dump_markdown, dump_tree
 from daemon.steps.fold import StepFold
 from daemon.store.base import StoreError
+from daemon.store.files import FileTraceStore
 from daemon.store.writing import write_atomically
 
 log = logging.getLogger(__name__)
@@ -32,23 +31,6 @@ log = logging.getLogger(__name__)
 _EVERY_S = 1.0
 _SHARE = 0.05
 """Of its time that a thread spends on dumps, at most."""
-
-
-class Traces(Protocol):
-    """What of a store is needed here."""
-
-    @property
-    def root(self) -> Path:
-        """The folder of all traces."""
-        ...
-
-    def folder(self, trace_id: str) -> Path:
-        """Where a session is kept."""
-        ...
-
-    def events(self, trace_id: str, *, after: int = 0) -> Sequence[Event]:
-        """See TraceStore."""
-        ...
 
 
 def dumps(fold: StepFold, now: datetime) -> dict[str, str]:
@@ -64,7 +46,7 @@ class LiveDumps:
     """Keeps the dumps of some sessions up to date. Lives on the event loop of the daemon."""
 
     def __init__(
-        self, store: Traces, bus: Bus, now: Callable[[], datetime], *, every_s: float = _EVERY_S
+        self, store: FileTraceStore, bus: Bus, now: Callable[[], datetime], *, every_s: float = _EVERY_S
     ) -> None:
         """``every_s``: the shortest time between two dumps of a session, in seconds."""
         self._store = store
@@ -118,7 +100,7 @@ class LiveDumps:
 class _Dumped:
     """One session. ``write`` runs in a thread, never twice at once; all else on the event loop."""
 
-    def __init__(self, session_id: str, store: Traces) -> None:
+    def __init__(self, session_id: str, store: FileTraceStore) -> None:
         self.session_id = session_id
         self.events: list[Event] = []
         """Not dumped yet."""

@@ -28,7 +28,7 @@ models, and nothing here speaks of files. What all of it asks, besides what the 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar
 
 from daemon.model.events import Event
 from daemon.model.goals import GoalTree
@@ -170,35 +170,27 @@ class TraceStore(Protocol):
         """Bytes that a trace takes, with its children, file versions and outputs."""
         ...
 
+    def line(self, event: Event) -> bytes | None:
+        """JSON of ``event``, without secrets, when it is what ``append`` returned last; None otherwise. Quick.
 
-@runtime_checkable
-class Repairable(Protocol):
-    """A store whose records can be damaged, lost or brought along one by one: files in a folder. All of it reads the
-    whole trace: call it in a thread, while nobody works on the session."""
+        Whoever wants to send it need not encode it again. No store has to keep it: this saves time only.
+        """
+        return None
+
+    # -- records that are damaged, of a store that keeps files. Reads the whole trace: call it in a thread, while nobody
+    #    works on the session.
 
     def without_effect(self, trace_id: str) -> list[int]:
         """Numbers (from 1) of the lines of the log that are damaged, out of order, or of a newer version."""
-        ...
+        return []
 
     def saved_by_files(self, trace_id: str) -> list[int]:
         """Numbers of the lines that are damaged, too, but without loss: the message is read from its own record."""
-        ...
+        return []
 
     def set_aside(self, trace_id: str, kept: Collection[str], *, snapshot: bool) -> list[str]:
         """Put the records of all messages but ``kept`` (their ids) where nothing reads them, nor removes them.
 
         ``snapshot``: with a copy of metadata and goals. Returns where they are now, as the person finds them.
         """
-        ...
-
-
-@runtime_checkable
-class OffersLines(Protocol):
-    """A store that keeps events as lines of JSON, and so need not encode the last one again for who wants to send it.
-
-    No store has to: it saves time only.
-    """
-
-    def line(self, event: Event) -> bytes | None:
-        """JSON of ``event``, without secrets, when it is what ``append`` returned last; None otherwise. Quick."""
-        ...
+        return []

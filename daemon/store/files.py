@@ -177,7 +177,7 @@ class FileTraceStore:
         return numbered
 
     def line(self, event: Event) -> bytes | None:
-        """See OffersLines."""
+        """See TraceStore."""
         newest = self._newest_line
         # Lines of a later format say which, and that is the store's own.
         return newest[1] if newest is not None and newest[0] is event and self._formats.current == 1 else None
@@ -253,15 +253,15 @@ class FileTraceStore:
         return torn
 
     def without_effect(self, trace_id: str) -> list[int]:
-        """See Repairable."""
+        """See TraceStore."""
         return self._reader.damaged(self._folder(trace_id), trace_id)[0]
 
     def saved_by_files(self, trace_id: str) -> list[int]:
-        """See Repairable."""
+        """See TraceStore."""
         return self._reader.damaged(self._folder(trace_id), trace_id)[1]
 
     def set_aside(self, trace_id: str, kept: Collection[str], *, snapshot: bool) -> list[str]:
-        """See Repairable. Into the folder ``aside``, below a name that is free. Raises StoreError."""
+        """See TraceStore. Into the folder ``aside``, below a name that is free. Raises StoreError."""
         folder = self._folder(trace_id)
         names = [f"messages/{name}.json" for name in self._reader.names(folder) if name not in kept]
         copied = [name for name in ("meta.json", "goal.json") if snapshot and (folder / name).is_file()]

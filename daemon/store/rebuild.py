@@ -12,7 +12,7 @@ from daemon.context.tokens import stored_calibration
 from daemon.model.goals import GoalTree
 from daemon.model.traces import Trace
 from daemon.state.session_state import SessionState
-from daemon.store.base import NewerFormat, Repairable, StoreError, TraceStore
+from daemon.store.base import NewerFormat, StoreError, TraceStore
 from daemon.store.beginning import beginning_lost, begun
 from tools.localization import t
 
@@ -65,8 +65,8 @@ def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) ->
     try:
         before, tree, wrong = _derived(store, session_id)
         state, events = _replayed(store, session_id)
-        lost = store.without_effect(session_id) if isinstance(store, Repairable) else []
-        saved = store.saved_by_files(session_id) if isinstance(store, Repairable) else []
+        lost = store.without_effect(session_id)
+        saved = store.saved_by_files(session_id)
         problems = _problems(state, session_id, lost, saved, children)
         if headless := beginning_lost(store, session_id):
             problems.insert(
@@ -165,8 +165,6 @@ def _set_aside(
     damaged: bool,
 ) -> list[str]:
     """Keep what is about to go because the log does not have it: it may be the only one that is left. In words."""
-    if not isinstance(store, Repairable):
-        return []
     after, goals = state.trace, len(state.plan.snapshot().goals)
     had = before.message_count if before is not None else 0
     planned = len(tree.goals) if tree is not None else 0

@@ -12,12 +12,12 @@ from daemon.model.events import Event, MessageAdded
 from daemon.model.goals import GoalTree
 from daemon.model.messages import Message, Role
 from daemon.model.traces import Trace
-from daemon.store.base import EventT, StoreError, UnknownTrace, refuse_newer
+from daemon.store.base import EventT, StoreError, TraceStore, UnknownTrace, refuse_newer
 from daemon.store.ids import folder_names, order_of_children, parent_of
 from tools.localization import t
 
 
-class MemoryTraceStore:
+class MemoryTraceStore(TraceStore):
     """See TraceStore."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from daemon.model.events import Event, MessageAdded
 from daemon.model.goals import GoalTree
 from daemon.model.messages import Message, Role
 from daemon.model.traces import BranchTrace, Trace
-from daemon.store.base import EventT, StoreError, UnknownTrace
+from daemon.store.base import EventT, StoreError, TraceStore, UnknownTrace
 from daemon.store.ids import folder_names, order_of_children, parent_of
 
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
@@ -32,7 +32,7 @@ CREATE INDEX IF NOT EXISTS by_sequence ON messages (trace, sequence);
 """
 
 
-class SqliteTraceStore:
+class SqliteTraceStore(TraceStore):
     """See TraceStore."""
 
     def __init__(self, path: Path) -> None:

@@ -12,10 +12,9 @@ import asyncio
 import contextlib
 import logging
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from tools.base import FileChange, Files, ToolError, VersionKeeper
 from tools.diff.merge import MergeConflict, merge
@@ -48,10 +47,8 @@ class HalfDone(Exception):
         self.left = tuple(left)
 
 
-class Late(Protocol):
-    """Told when an editor saved a change after all, long after it was taken back, and it is on disk now."""
-
-    async def __call__(self, left: NotTakenBack) -> None: ...
+Late = Callable[[NotTakenBack], Awaitable[None]]
+"""Told when an editor saved a change after all, long after it was taken back, and it is on disk now."""
 
 
 @dataclass(frozen=True, slots=True)

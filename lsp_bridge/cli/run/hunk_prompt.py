@@ -9,7 +9,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from lsp_bridge.cli.text import shown_line
 from tools.json_access import integer, mappings, string
@@ -19,10 +19,8 @@ FileAnswers = list[dict[str, Any]]
 """As ``permission/reply`` takes them in ``files``."""
 
 
-class ReadLine(Protocol):
-    """Asks the person for a line; None when the input has ended."""
-
-    async def __call__(self, question: str) -> str | None: ...
+ReadLine = Callable[[str], Awaitable[str | None]]
+"""Asks the user the question for a line; None when the input has ended."""
 
 
 def hunks_of(diff: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from lsp_bridge.language_client.server.fresh_answers import Timing
 from lsp_bridge.language_client.specs.server_spec import ServerSpec
@@ -27,10 +27,8 @@ class ServerChoice:
     """What is wrong in the settings, in words; it has been left out."""
 
 
-class Chooser(Protocol):
-    """Tells what holds now: the same object as long as nothing has changed. Cheap; asked for each file."""
-
-    def __call__(self) -> ServerChoice: ...
+Chooser = Callable[[], ServerChoice]
+"""Tells what holds now: the same object as long as nothing has changed. Cheap; asked for each file."""
 
 
 class SettingsChooser:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from lsprotocol import types
 
 from daemon.model.permissions import FileDiff, PermissionRequest
+from daemon.permission.service import PermissionService
 from lsp_bridge.server.editor.command_arguments import (
     ACCEPT_CHANGES,
     ACCEPT_HUNK,
@@ -25,18 +26,6 @@ from tools.base import ProposedFile
 from tools.localization import t
 
 
-class QuestionInbox(Protocol):
-    """The inbox of questions, as far as lenses need it."""
-
-    def pending(self, session_id: str | None = None) -> list[PermissionRequest]:
-        """What waits, oldest first."""
-        ...
-
-    def proposed(self, request_id: str, path: str) -> ProposedFile | None:
-        """One file of a request. Raises KeyError when it does not wait any more."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """A file that some waiting request would change."""
@@ -46,7 +35,7 @@ class Proposal:
     change: ProposedFile
 
 
-def proposals(waiting: QuestionInbox, path: Path) -> list[Proposal]:
+def proposals(waiting: PermissionService, path: Path) -> list[Proposal]:
     """What would change the file ``path`` (resolved), oldest first."""
     found: list[Proposal] = []
     for request in waiting.pending():
@@ -58,7 +47,7 @@ def proposals(waiting: QuestionInbox, path: Path) -> list[Proposal]:
 
 
 async def code_lenses(
-    waiting: QuestionInbox, path: Path, text: str, decisions: Decisions
+    waiting: PermissionService, path: Path, text: str, decisions: Decisions
 ) -> list[types.CodeLens]:
     """The lenses of a file whose text in the editor is ``text``."""
     lenses: list[types.CodeLens] = []

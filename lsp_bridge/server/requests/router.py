@@ -7,7 +7,7 @@ import os
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
 from daemon.agents.loader import UnknownAgent
 from daemon.api.door import ApiDoor
@@ -52,13 +52,8 @@ from tools.localization import t
 from tools.redaction.redactor import SECRETS
 from tools.text.truncate import head
 
-
-class ModelChooser(Protocol):
-    """Finds the model for a client's environment and settings."""
-
-    async def __call__(self, env: dict[str, str], configured: str | None) -> ModelChoice: ...
-
-
+ModelChooser = Callable[[dict[str, str], str | None], Awaitable[ModelChoice]]
+"""Finds the model for a client's environment and the one that its settings name."""
 Handler = Callable[[Any], Awaitable[Model]]
 
 

@@ -73,8 +73,9 @@ def have_daemon(
     """Have the daemon run that a command would start in the environment ``env``. Without a forker the command does."""
     if forker is None or not arguments or arguments[0] not in _NEED_A_DAEMON or paths.is_locked():
         return
+    stale = paths.read_address()  # of one that was killed: else the command, too, would start a daemon
     forker.daemon(paths.workspace, daemon_environment(env, passed_on(paths.folder.parent.parent)))
-    wait_until(paths.read_address, "the daemon")
+    wait_until(lambda: paths.read_address() not in (None, stale), "the daemon")
 
 
 class CommandLine:

@@ -19,9 +19,7 @@ from collections.abc import Collection
 
 from tests.part_times import EXPECTED, EXTENSION, MEASURED, RESULTS, ROOT, Part, grown, read, table, write
 
-_WORKERS = (os.cpu_count() or 1) + 1
-"""One more than there are processors: with as many, tests that wait for programs left a fifth of the time unused."""
-_PARALLEL = ("-n", str(_WORKERS), "--dist", "worksteal")
+_PARALLEL = ("-n", "auto", "--dist", "worksteal")
 _LOG = RESULTS / "extension-tests.log"
 _END_S = 60
 _FAILED = ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed"

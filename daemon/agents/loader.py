@@ -30,7 +30,7 @@ HELPERS = ("general", "explore", COMPACTION)
 HANDS_OVER = ("plan", "init", "execute")
 """Agents that hand their work over to another one."""
 NO_HAND_OVER = Rule(permission="hand_over", pattern="*", action="deny", source="agent")
-"""Of all others: what is allowed to them in general is not this."""
+"""The rule of all other agents: a rule that allows everything does not allow them to hand over."""
 SHIPPED_AGENTS = (*BUILTIN, *HELPERS)
 
 

@@ -114,26 +114,26 @@ async def taken(outlet: Outlet, frames: bytes, stalled_s: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits:
-    """Of one daemon's API. Sizes in bytes, times in seconds."""
+    """The limits of one daemon's API for its clients. Sizes in bytes, times in seconds."""
 
     clients: int = 256
-    """That watch at the same time, over all traces."""
+    """The most clients at the same time, over all traces."""
     clients_per_trace: int = 128
     frame_bytes: int = 4096
-    """Of one message that a client sends; it has nothing to say."""
+    """The largest message that a client may send. It is never read."""
     frames_from_client: int = 100
-    """That a client may send nevertheless before it is sent away."""
+    """How many messages a client may send before it is disconnected."""
     ring_frames: int = 4096
     ring_bytes: int = 8 * 1024 * 1024
-    """Of a watched trace that is kept encoded; who is further behind is caught up from the log."""
+    """How much of a watched trace is kept encoded. A client that is further behind is caught up from the log."""
     pending_events: int = 20_000
-    """That wait to be encoded; when there are more, everybody is caught up from the log."""
+    """How many events may wait to be encoded. With more, all clients are caught up from the log."""
     delta_lag: int = 256
     """Frames that a client may be behind and still get deltas."""
     batch_bytes: int = 128 * 1024
     """Written to a client at once."""
     breath_s: float = 0.005
-    """Between two batches of events that are told."""
+    """The pause between two batches of events."""
     page_events: int = 500
     """Read from the log at once."""
     stalled_s: float = 600.0

@@ -143,7 +143,7 @@ class WorkingCopies(Protocol):
 MOST_FILES = 200_000
 """More are not copied: nobody waits that long, and something that should be ignored is not."""
 MOST_BYTES = 10 << 30
-"""Of all files of a copy; and of what is uncommitted, which is stored once more for comparing."""
+"""The most bytes of all files of a copy, and of all uncommitted files, which are stored again for comparing."""
 MOST_PATCH = 64 << 20
 """Bytes of the files in ``Base.patch``, before and after: it is kept in memory while its branches work."""
 MOST_CHANGED = 512 << 20

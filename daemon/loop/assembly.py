@@ -44,7 +44,7 @@ _CENTS = 9
 
 
 class Assembly:
-    """Of one session, with what is kept from request to request."""
+    """Assembles the requests of one session, and keeps what stays the same between them."""
 
     def __init__(
         self, record: Record, policy: Policy, budget: Budget, hooks: SessionHooks, services: Services

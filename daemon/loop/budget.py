@@ -64,7 +64,7 @@ def spent(record: Record) -> tuple[Usage, float]:
 
 
 class Budget:
-    """Of a session. A child spends from its main line's, so that everything but ``in_force`` is about that one."""
+    """The budget of a session. A child spends its main session's: everything but ``in_force`` is about that one."""
 
     def __init__(
         self, record: Record, policy: Policy, services: Services, parent: Budget | None = None
@@ -78,12 +78,12 @@ class Budget:
         self._refused: tuple[str | None, str] | None = None
         """The turn in which the user refused to go on over a limit, and what was said then."""
         self._cost_seen = record.state.trace.total_cost
-        """What it had cost, in US dollars, when somebody last looked whether to warn of it."""
+        """The cost of the session, in US dollars, when ``warn`` was called last."""
         self._run: RunLimits | None = None
         """The limits of the turn that runs, when nobody watches it."""
 
     def in_force(self) -> Limits:
-        """The limits in force: the session's own, else those of the settings."""
+        """Return the session's own limits, or those of the settings."""
         if self._record.state.budget is not None:
             return self._record.state.budget
         settings = self._policy.client.config.settings

@@ -97,7 +97,7 @@ class _Cut:
 
 
 class Compactor:
-    """Of one session. What was compacted is in the messages."""
+    """Compacts the context of one session. What was compacted is in the messages."""
 
     def __init__(
         self, record: Record, policy: Policy, assembly: Assembly, hooks: SessionHooks, services: Services

@@ -32,7 +32,7 @@ class ClientSettings:
 
 
 class Policy:
-    """Of one session, and bound by those of the sessions above it."""
+    """The policy of one session; the policies of the sessions above it restrict it further."""
 
     def __init__(
         self, record: Record, agent: AgentProfile, services: Services, parent: Policy | None = None

@@ -57,7 +57,7 @@ def new_message_id(sequence: int) -> str:
 
 
 class Record:
-    """Of one session. All methods run on the event loop of the daemon."""
+    """The record of one session. All methods run on the event loop of the daemon."""
 
     def __init__(
         self, state: SessionState, services: Services, *, foreign: bool = False, parent: Record | None = None

@@ -89,7 +89,7 @@ class Features:
 
 @dataclass(slots=True)
 class TurnState:
-    """What turns leave for those who look at the session, and for each other."""
+    """What the turns of a session share with each other, and show to others."""
 
     calls: CallMemory
     """The calls of the model, to see when they go in circles."""
@@ -122,7 +122,7 @@ class _Running:
     canceling: bool = False
     failure: str = ""
     """Why it is ended."""
-    stopping_jobs: asyncio.Task[None] | None = field(default=None)
+    stopping_jobs: asyncio.Task[None] | None = None
 
 
 class Session:
@@ -144,10 +144,9 @@ class Session:
         self.parent = parent
         self.sealed = ""
         """Why no prompt is taken; empty when one is. A child takes none but its parent's."""
-        above = parent
-        self.record = Record(state, services, foreign=foreign, parent=above and above.record)
-        self.policy = Policy(self.record, agent, services, above and above.policy)
-        self.budget = Budget(self.record, self.policy, services, above and above.budget)
+        self.record = Record(state, services, foreign=foreign, parent=parent and parent.record)
+        self.policy = Policy(self.record, agent, services, parent and parent.policy)
+        self.budget = Budget(self.record, self.policy, services, parent and parent.budget)
         self.commands = SessionCommands(self.record, services)
         self.files = FileWork(self.record, self.policy, services)
         self.hooks = features.hooks(self)

@@ -15,7 +15,7 @@ _LIVE_OUTPUT = 20_000
 
 
 class SessionCommands:
-    """Of one session. Made and used on the event loop."""
+    """The commands of one session. Made and used on the event loop."""
 
     def __init__(self, record: Record, services: Services) -> None:
         self.under_way = StoppableCalls()

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class FileWork:
-    """Of one session."""
+    """The file changes of one session."""
 
     def __init__(self, record: Record, policy: Policy, services: Services) -> None:
         self.history = SessionHistory(

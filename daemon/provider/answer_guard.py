@@ -127,7 +127,7 @@ def _guarded(init: Any, hook: Any) -> Any:
         hooks = self.event_hooks
         self.event_hooks = {**hooks, "response": [hook, *hooks.get("response", ())]}
 
-    guarded.guarded = True  # type: ignore[attr-defined]
+    guarded.guarded = True  # type: ignore[attr-defined] - marks what is guarded already
     return guarded
 
 

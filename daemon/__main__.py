@@ -125,7 +125,7 @@ def _serve_command(args: argparse.Namespace) -> int:
 
     from daemon.api.address import ApiError
     from daemon.logfile import configure_logging
-    from daemon.runtime import AlreadyRunning, RuntimeFolderError, RuntimePaths, keep_memory_private
+    from daemon.runtime import AlreadyRunningError, RuntimeFolderError, RuntimePaths, keep_memory_private
     from daemon.store.base import StoreError
     from lsp_bridge.cli.launch import passed_on
     from tools.localization import t
@@ -149,7 +149,7 @@ def _serve_command(args: argparse.Namespace) -> int:
             configure_logging(None if args.foreground else paths.log_file)
             os.chdir(paths.folder)  # nothing in the workspace may be found by a relative path
             return asyncio.run(_serve(args, paths))
-    except AlreadyRunning as error:
+    except AlreadyRunningError as error:
         if args.http is not None:
             return _ask_running(args)
         return _say(error, EXIT_ALREADY_RUNNING)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -13,6 +12,8 @@ from daemon.cli_traces import trace_commands
 from tools.localization import DEFAULT, language, noted, t
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage] - has no public name
 
 MODES = ("ask", "accept-edits", "plan", "auto")

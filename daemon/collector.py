@@ -14,9 +14,11 @@ import gc
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
 
 _THRESHOLDS = (700, 10, 3)
 """Python's own, but that a full collection looks at 20 000 new objects instead of 70 000."""

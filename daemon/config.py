@@ -9,10 +9,9 @@ from __future__ import annotations
 import errno
 import json
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -22,6 +21,9 @@ from daemon.permission.rules import SHIPPED, rules_from_config
 from tools.files.regular_files import read_regular
 from tools.localization import DEFAULT, Language, language, noted, t, unknown_language
 from tools.sandbox.policy import SandboxPolicy, Setting, policy_for
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 WORKSPACE_FILE = Path(".goalwright") / "config.json"
 MAX_FILE = 1_000_000

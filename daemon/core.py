@@ -10,13 +10,12 @@ import logging
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from daemon.agents.loader import AgentProfile, Agents, FoundAgents, UnknownAgent
+from daemon.agents.loader import AgentProfile, Agents, FoundAgents, UnknownAgentError
 from daemon.bus import Bus
 from daemon.config import Config, load_config
 from daemon.explore.keeping import BranchCopies, OpenCopies, copies_of
@@ -26,15 +25,12 @@ from daemon.files.eyes import NoEyes, OpenEyes
 from daemon.files.watch import FileWatch
 from daemon.hooks.service import Hooks
 from daemon.keeping import Keeping, limits_of, new_trace_id
-from daemon.loop.interrupted import Took
 from daemon.loop.recovery import highest_sequence, read_state, waits_for_answer
 from daemon.loop.services import Models, Services
 from daemon.loop.session import Session
 from daemon.loop.watchdog import UNBOUNDED, WorkspaceGuard, watched
 from daemon.model.branches import branch_of, root_of
 from daemon.model.events import SessionCreated, SessionUpdated
-from daemon.model.messages import Message
-from daemon.model.permissions import Mode, Trust
 from daemon.model.traces import Trace
 from daemon.permission.grants import GrantStore
 from daemon.permission.service import CallPermission, PermissionService
@@ -44,7 +40,6 @@ from daemon.store.beginning import beginning_lost
 from daemon.store.left_out import never_begun
 from daemon.store.own import OwnSessions
 from daemon.store.place import open_store
-from daemon.store.pruning import PruneLimits
 from daemon.subagents.left_children import LeftChildren
 from daemon.trust import TrustedFolders
 from daemon.workspace_key import workspace_key
@@ -56,7 +51,13 @@ from tools.registry import AnyTool, BuiltinTools, run_tool
 from tools.writing.recovery import recover
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from daemon.loop.interrupted import Took
+    from daemon.model.messages import Message
+    from daemon.model.permissions import Mode, Trust
     from daemon.steps.live import LiveDumps
+    from daemon.store.pruning import PruneLimits
 
 log = logging.getLogger(__name__)
 
@@ -262,7 +263,7 @@ class Daemon:
         trust: Trust | None = None,
         config: Config | None = None,
     ) -> Session:
-        """Begin a session. Raises UnknownAgent, StoreError.
+        """Begin a session. Raises UnknownAgentError, StoreError.
 
         ``trust``: of the folder, as a client says it. ``config``: the settings of that client; None: the daemon's.
         """
@@ -293,7 +294,7 @@ class Daemon:
         return session
 
     async def session(self, session_id: str) -> Session:
-        """The live session, opened from the store when needed. Raises UnknownTrace, StoreError."""
+        """The live session, opened from the store when needed. Raises UnknownTraceError, StoreError."""
         live = self._sessions.get(session_id)
         if live is not None:
             return live
@@ -427,11 +428,11 @@ class Daemon:
     # -- inside --
 
     def _beginning(self, name: str, trust: Trust) -> AgentProfile:
-        """An agent to begin a session with. Raises UnknownAgent."""
+        """An agent to begin a session with. Raises UnknownAgentError."""
         profile = self._agents.find(name, trust)
         if not profile.begins:
             known = ", ".join(agent.name for agent in self._agents.all(trust).beginning())
-            raise UnknownAgent(
+            raise UnknownAgentError(
                 t(
                     "The agent {name} only works for other agents; a session begins with: {known}.",
                     name=name,

@@ -8,11 +8,14 @@ each text has the rest.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from daemon.model.events import Delta, Event, MessageAdded, MessageDiscarded, MessagePartAdded
 from tools.redaction.redactor import SECRETS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _IN_KEY = frozenset(map(chr, range(0x21, 0x7F))) - frozenset("\"'`<>(){}[],;")
 """Signs that keys and what stands before them (``KEY=``) are made of; a text in another script is not held back."""

@@ -5,22 +5,23 @@ The loop imports none of them. Explorations, sub-agents and the planner are impo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from daemon.explore.choosing import awaited
 from daemon.explore.chosen import follow_choices
-from daemon.hooks.service import Hooks
 from daemon.hooks.session import SessionHooks
-from daemon.loop.features import Driver, TurnRuns
 from daemon.loop.session import Features, Session
 from daemon.loop.turn import Turn
-from daemon.permission.service import CallPermission
-from tools.base import Permission
-from tools.ports import HandOver, Subagents, WorkOutcome
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.hooks.service import Hooks
+    from daemon.loop.features import Driver, TurnRuns
     from daemon.model.traces import PromptPlanner
+    from daemon.permission.service import CallPermission
+    from tools.base import Permission
+    from tools.ports import HandOver, Subagents, WorkOutcome
 
 
 class LazyExplorer:

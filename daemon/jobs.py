@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tools.base import ToolResult
 from tools.errors import ToolError
@@ -23,6 +20,11 @@ from tools.process.output import HeadTail, Output
 from tools.process.uncancellable import finish
 from tools.text import terminal
 from tools.text.truncate import tail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from datetime import datetime
+    from pathlib import Path
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,6 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,15 +21,18 @@ from daemon.model.branches import root_of
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
 from daemon.store.left_out import Unreadable, last_used, left_out
-from daemon.store.own import OwnSessions
 from tools.localization import t
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+    from datetime import datetime
+
     from daemon.config import Config
     from daemon.loop.forking import Fork
     from daemon.loop.session import Session
     from daemon.store.archive import Exported
     from daemon.store.archive_import import Imported
+    from daemon.store.own import OwnSessions
     from daemon.store.pruning import Doomed, Pruned, PruneLimits
     from daemon.store.rebuild import Rebuilt
     from daemon.store.searching import Hit
@@ -53,7 +54,7 @@ def limits_of(config: Config) -> PruneLimits:
     return PruneLimits(settings.trace_keep_days, settings.trace_max_mb, settings.trace_keep)
 
 
-class InUse(StoreError):
+class InUseError(StoreError):
     """The trace is open; the message says what to do."""
 
 
@@ -86,9 +87,9 @@ class Keeping:
         self._one = asyncio.Lock()
 
     def refuse_held(self, session_id: str) -> None:
-        """Before a session is opened. Raises InUse while its record is being rebuilt or deleted."""
+        """Before a session is opened. Raises InUseError while its record is being rebuilt or deleted."""
         if root_of(session_id) in self._held:
-            raise InUse(
+            raise InUseError(
                 t(
                     "The record of session {session_id} is being tidied up: try again in a moment.",
                     session_id=session_id,
@@ -127,7 +128,7 @@ class Keeping:
         return await asyncio.to_thread(last_used, self._store, self._own.by_use())
 
     async def rebuild(self, trace_id: str) -> Rebuilt:
-        """Make what is derived from a trace's log anew. Raises UnknownTrace, InUse, StoreError."""
+        """Make what is derived from a trace's log anew. Raises UnknownTraceError, InUseError, StoreError."""
         from daemon.store.rebuild import rebuild
 
         if trace_id != root_of(trace_id):
@@ -141,13 +142,13 @@ class Keeping:
             return await asyncio.to_thread(_rebuild, self._store, trace_id, rebuild)
 
     async def take_in(self, archive: Path, max_mb: float | None = None) -> Imported:
-        """Import an archive; the trace counts as foreign. Raises ArchiveError, InUse, StoreError."""
+        """Import an archive; the trace counts as foreign. Raises ArchiveError, InUseError, StoreError."""
         from daemon.store.archive_import import MAX_MB, import_trace
 
         def coming(trace_id: str) -> None:
             if any(root_of(session_id) == trace_id for session_id in list(self._sessions)):
                 # Its folder was deleted under it. What it still writes must not land in the one that comes.
-                raise InUse(
+                raise InUseError(
                     t(
                         "Session {trace_id} is open in the daemon: `goalwright stop`, and try again.",
                         trace_id=trace_id,
@@ -216,7 +217,7 @@ class Keeping:
             await asyncio.sleep(pause_s)
 
     async def delete(self, trace_id: str) -> None:
-        """Delete one trace, also while clients show it. Raises UnknownTrace, InUse, StoreError."""
+        """Delete one trace, also while clients show it. Raises UnknownTraceError, InUseError, StoreError."""
         if trace_id != root_of(trace_id):
             raise StoreError(
                 t("{trace_id} is a branch or sub-agent: delete the session it belongs to.", trace_id=trace_id)
@@ -224,31 +225,36 @@ class Keeping:
         async with self._one:
             await asyncio.to_thread(self._store.trace, trace_id)
             if self.in_use(trace_id, watched=False):
-                raise InUse(t("Session {trace_id} is at work: stop it, and try again.", trace_id=trace_id))
+                raise InUseError(
+                    t("Session {trace_id} is at work: stop it, and try again.", trace_id=trace_id)
+                )
             await self._delete(trace_id, watched=False)
 
     async def export(self, trace_id: str, target: Path) -> Exported:
-        """Write a trace to an archive, replacing what is there. Raises UnknownTrace, StoreError."""
+        """Write a trace to an archive, replacing what is there. Raises UnknownTraceError, StoreError."""
         from daemon.store.archive import export_trace
 
         return await asyncio.to_thread(export_trace, self._store, trace_id, target, replace=True)
 
     async def fork(self, session: Session, message: str | None = None) -> str:
-        """Begin a session with the conversation of another one; return its id. Raises CannotFork, InUse, StoreError.
+        """Begin a session with the conversation of another one; return its id. Raises ForkError, InUseError,
+        StoreError.
 
         ``message``: the prompt (its id or its number) before which the fork ends; None: with all that was said.
         """
-        from daemon.loop.forking import CannotFork, Fork
+        from daemon.loop.forking import Fork, ForkError
 
         state = session.state
         if session.parent is not None or session.session_id != root_of(session.session_id):
-            raise CannotFork(
+            raise ForkError(
                 t("{id} is a branch or sub-agent: fork the session it belongs to.", id=session.session_id)
             )
         if session.foreign:
-            raise CannotFork(t("This session was not begun by you on this machine: it cannot be forked."))
+            raise ForkError(t("This session was not begun by you on this machine: it cannot be forked."))
         if message is None and state.turn is not None:
-            raise InUse(t("The session is at work. Wait for its end, or fork from one of your messages."))
+            raise InUseError(
+                t("The session is at work. Wait for its end, or fork from one of your messages.")
+            )
         now = self._now()
         fork = Fork(
             trace_id=new_trace_id(now),
@@ -281,9 +287,9 @@ class Keeping:
 
     @contextlib.asynccontextmanager
     async def _hold(self, trace_id: str, *, watched: bool = True) -> AsyncGenerator[None]:
-        """Nobody opens it meanwhile, and no session has its files open. Raises InUse when somebody needs it."""
+        """Nobody opens it meanwhile, and no session has its files open. Raises InUseError when somebody needs it."""
         if self.in_use(trace_id, watched=watched):
-            raise InUse(
+            raise InUseError(
                 t(
                     "Session {trace_id} is open: somebody works on it or looks at it. Close it there, or end "
                     "the daemon by `goalwright stop`, and try again.",

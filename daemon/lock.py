@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 
 def take(path: Path) -> Callable[[], None] | None:

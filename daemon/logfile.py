@@ -12,11 +12,14 @@ import logging.handlers
 import os
 import sys
 import threading
-from io import TextIOWrapper
-from pathlib import Path
-from types import TracebackType
+from typing import TYPE_CHECKING
 
 from tools.redaction.redactor import SECRETS
+
+if TYPE_CHECKING:
+    from io import TextIOWrapper
+    from pathlib import Path
+    from types import TracebackType
 
 MAX_BYTES = 2_000_000
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"

@@ -17,13 +17,15 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Generator, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from daemon import lock
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
 
 _PR_SET_DUMPABLE = 4
 """Of ``prctl``, see linux/prctl.h."""
@@ -39,7 +41,7 @@ class RuntimeFolderError(Exception):
     """The private folder cannot be made or is not safe to use. The message says what to do."""
 
 
-class AlreadyRunning(Exception):
+class AlreadyRunningError(Exception):
     """Another daemon has the lock of this workspace. ``address`` is None while it is still starting."""
 
     def __init__(self, workspace: Path, address: Address | None) -> None:
@@ -238,14 +240,14 @@ class RuntimePaths:
     def hold_lock(self, wait_s: float = LOCK_WAIT_S) -> Generator[None]:
         """Be the daemon of this workspace. Clears what a killed one left behind, and cleans up at the end.
 
-        Raises AlreadyRunning when another process has the lock after ``wait_s`` seconds, RuntimeFolderError.
+        Raises AlreadyRunningError when another process has the lock after ``wait_s`` seconds, RuntimeFolderError.
         """
         self.prepare()
         deadline = time.monotonic() + wait_s
         try:
             while (free := lock.take(self.lock_file)) is None:
                 if time.monotonic() >= deadline:
-                    raise AlreadyRunning(self.workspace, self.read_address())
+                    raise AlreadyRunningError(self.workspace, self.read_address())
                 time.sleep(_LOCK_POLL_S)
         except OSError as error:
             raise RuntimeFolderError(

@@ -10,9 +10,10 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from daemon.model.permissions import Mode, Trust
+if TYPE_CHECKING:
+    from daemon.model.permissions import Mode, Trust
 
 
 def mode_in_force(wanted: Mode, trust: Trust) -> Mode:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NotRequired, TypedDict
 
 from daemon.model.permissions import Mode
 from tests.fakes.tool_context import FakeDiagnostics, FakeHistory, FakePlan
-from tools.base import Action, Approval, PermissionAsk, PermissionDenied, ToolContext
+from tools.base import Action, Approval, PermissionAsk, PermissionDeniedError, ToolContext
 from tools.ports import NoEditors
 from tools.registry import builtin_tools, run_tool, unknown_tool
 
@@ -79,7 +79,7 @@ class _ApproveInside:
             if path is not None
         )
         if outside:
-            raise PermissionDenied(f"{', '.join(ask.targets)} is outside of the root.", by_rule=True)
+            raise PermissionDeniedError(f"{', '.join(ask.targets)} is outside of the root.", by_rule=True)
         return Approval()
 
     def decide(self, permission: str, target: str) -> Action:
@@ -153,7 +153,7 @@ class Replayer:
                 return {"ok": False, "message": unknown_tool(name, self._tools)}
             arguments = _own_names(cast("dict[str, object]", args), tool)
             result = await run_tool(tool, json.dumps(arguments), self._context(real, number))
-        except PermissionDenied as error:
+        except PermissionDeniedError as error:
             return {"ok": False, "message": f"Refused: {error.reason}"}
         except Exception as error:  # Whatever it is: the other calls want their answers too.
             return {"ok": False, "message": f"{type(error).__name__}: {error}"}

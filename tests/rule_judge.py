@@ -25,7 +25,7 @@ HOME = "/home/user"
 _FIVE: tuple[RuleSource, ...] = ("shipped", "user", "workspace", "session", "agent")
 
 
-class NotUnderstood(Exception):
+class NotUnderstoodError(Exception):
     """The line is not a case; the message says why."""
 
 
@@ -42,7 +42,7 @@ def answer(line: str) -> dict[str, Any]:
     """What is written for one line."""
     try:
         return judged(json.loads(line))
-    except NotUnderstood as error:
+    except NotUnderstoodError as error:
         return {"error": str(error)}
     except (ValueError, RecursionError) as error:
         return {"error": f"not JSON: {error}"}
@@ -51,9 +51,9 @@ def answer(line: str) -> dict[str, Any]:
 
 
 def judged(case: object) -> dict[str, Any]:
-    """The decision about one case. Raises NotUnderstood."""
+    """The decision about one case. Raises NotUnderstoodError."""
     if not isinstance(case, dict):
-        raise NotUnderstood("a case is a JSON object")
+        raise NotUnderstoodError("a case is a JSON object")
     fields = cast("dict[str, Any]", case)
     layers = _layers(fields.get("layers"))
     workspace, home = _text(fields, "workspace", WORKSPACE), _text(fields, "home", HOME)
@@ -82,7 +82,7 @@ def judged(case: object) -> dict[str, Any]:
 def _rule_set(layers: Sequence[Sequence[Rule]], fields: Mapping[str, Any], workspace: str) -> RuleSet:
     mode = next((known for known in get_args(Mode) if known == fields.get("mode", "ask")), None)
     if mode is None:
-        raise NotUnderstood(f"the mode is one of {', '.join(get_args(Mode))}")
+        raise NotUnderstoodError(f"the mode is one of {', '.join(get_args(Mode))}")
     trusted = _flag(fields, "trusted")
     trust: Trust = "restricted" if _flag(fields, "restricted") else "trusted" if trusted else "unknown"
     if len(layers) != len(_FIVE):
@@ -97,7 +97,7 @@ def _rule_set(layers: Sequence[Sequence[Rule]], fields: Mapping[str, Any], works
 
 def _layers(value: object) -> list[list[Rule]]:
     if not isinstance(value, list):
-        raise NotUnderstood("layers is a list of lists of [permission, pattern, action]")
+        raise NotUnderstoodError("layers is a list of lists of [permission, pattern, action]")
     layers = cast("list[object]", value)
     if len(layers) != len(_FIVE):
         return [_layer(layer, "user") for layer in layers]
@@ -108,7 +108,7 @@ def _layer(value: object, source: RuleSource) -> list[Rule]:
     if value == "shipped":  # short for the table: the rules that are shipped
         return [rule.model_copy() for rule in SHIPPED]
     if not isinstance(value, list):
-        raise NotUnderstood("a layer is a list of [permission, pattern, action]")
+        raise NotUnderstoodError("a layer is a list of [permission, pattern, action]")
     return [_rule(entry, source) for entry in cast("list[object]", value)]
 
 
@@ -118,10 +118,10 @@ def _rule(value: object, source: RuleSource) -> Rule:
         value = [fields.get("permission"), fields.get("pattern", "*"), fields.get("action")]
     entry = cast("list[Any]", value) if isinstance(value, list) else []
     if len(entry) != 3 or not all(isinstance(part, str) for part in entry):
-        raise NotUnderstood(f"{value!r} is not [permission, pattern, action]")
+        raise NotUnderstoodError(f"{value!r} is not [permission, pattern, action]")
     permission, pattern, action = entry
     if action not in get_args(Action):
-        raise NotUnderstood(f"{action!r}: the action must be allow, ask or deny")
+        raise NotUnderstoodError(f"{action!r}: the action must be allow, ask or deny")
     return Rule(permission=permission, pattern=pattern, action=action, source=source)
 
 
@@ -129,11 +129,11 @@ def _ask(fields: Mapping[str, Any], workspace: str, home: str) -> PermissionAsk:
     if "bash" in fields:
         command = fields["bash"]
         if not isinstance(command, str):
-            raise NotUnderstood("bash is a command line")
+            raise NotUnderstoodError("bash is a command line")
         return _question(command, workspace, home)
     permission, target = fields.get("permission"), fields.get("target")
     if not isinstance(permission, str) or not isinstance(target, str):
-        raise NotUnderstood("a case has a permission and a target, or bash")
+        raise NotUnderstoodError("a case has a permission and a target, or bash")
     if permission in ("read", "edit", "ls", "write", "patch") and (target == "~" or target.startswith("~/")):
         target = home + target[1:]
     implied, several = _flag(fields, "implied"), _flag(fields, "several")
@@ -147,7 +147,7 @@ def _sandbox(fields: Mapping[str, Any]) -> tuple[bool, bool]:
     """Whether the command would run in a sandbox, and whether that answers general questions."""
     setting = fields.get("sandbox", "workspace-write" if _flag(fields, "sandboxed") else "off")
     if setting not in (settings := get_args(Settings.model_fields["sandbox"].annotation)):
-        raise NotUnderstood(f"sandbox is one of {', '.join(settings)}")
+        raise NotUnderstoodError(f"sandbox is one of {', '.join(settings)}")
     policy = policy_for(setting)
     return policy.kind != "off", policy.lifts
 
@@ -162,14 +162,14 @@ def _question(command: str, workspace: str, home: str) -> PermissionAsk:
 def _text(fields: Mapping[str, Any], name: str, default: str) -> str:
     value = fields.get(name, default)
     if not isinstance(value, str) or not value.startswith("/"):
-        raise NotUnderstood(f"{name} is an absolute path")
+        raise NotUnderstoodError(f"{name} is an absolute path")
     return value.rstrip("/") or "/"
 
 
 def _flag(fields: Mapping[str, Any], name: str) -> bool:
     value = fields.get(name, False)
     if not isinstance(value, bool):
-        raise NotUnderstood(f"{name} is true or false")
+        raise NotUnderstoodError(f"{name} is true or false")
     return value
 
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
 from pydantic import BaseModel, ConfigDict
 
 from tools.access import Access, Action, Suggestion
-from tools.errors import PermissionDenied as PermissionDenied
+from tools.errors import PermissionDeniedError as PermissionDeniedError
 from tools.errors import ToolError as ToolError
 from tools.language import Diagnostics as Diagnostics
 from tools.language import DiagnosticsReport as DiagnosticsReport
@@ -219,7 +219,7 @@ class Permission(Protocol):
     """Rules first, then the person."""
 
     async def ask(self, ask: PermissionAsk) -> Approval:
-        """Return when allowed. Raises PermissionDenied when a rule or the person refuses."""
+        """Return when allowed. Raises PermissionDeniedError when a rule or the person refuses."""
         ...
 
     def decide(self, permission: str, target: str) -> Action:
@@ -431,7 +431,7 @@ class Tool(Generic[InputT]):
     """A tool: a name, a description (the ``.md`` beside the module), typed arguments, and ``run``.
 
     A subclass sets the three class attributes and implements ``run``. It raises ToolError for expected failures;
-    PermissionDenied passes through, and asyncio.CancelledError must, after clean-up.
+    PermissionDeniedError passes through, and asyncio.CancelledError must, after clean-up.
     """
 
     name: ClassVar[str]

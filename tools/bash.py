@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import time
-from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -19,7 +18,7 @@ from tools.access import Access, Suggestion
 from tools.base import (
     CommandChange,
     PermissionAsk,
-    PermissionDenied,
+    PermissionDeniedError,
     Tool,
     ToolContext,
     ToolError,
@@ -37,6 +36,8 @@ from tools.text.terminal import LONGEST_TITLE, shown_brief
 from tools.text.truncate import tail
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Sequence
+
     from tools.sandbox.policy import Sandbox
 
 T = TypeVar("T")
@@ -147,7 +148,7 @@ class BashTool(Tool[BashInput]):
             raise
         except ToolError as error:
             return _result(args, done, ctx, _met_line(done, why, str(error)))
-        except PermissionDenied as denied:
+        except PermissionDeniedError as denied:
             note = "The user was asked whether to run it outside, and refused."
             note += f" They said: {denied.feedback}" if denied.feedback else ""
             return _result(args, done, ctx, _met_line(done, why, note))
@@ -238,7 +239,7 @@ class BashTool(Tool[BashInput]):
         return await self._outright(ask, command, args, ctx)
 
     async def _outright(self, ask: PermissionAsk, command: str, args: BashInput, ctx: ToolContext) -> _Ready:
-        """Ask for the command without a sandbox, and return it ready to run. Raises PermissionDenied."""
+        """Ask for the command without a sandbox, and return it ready to run. Raises PermissionDeniedError."""
         if ctx.confinement.lacking:
             ctx.tell_person(ctx.confinement.warning)
         ask = replace(ask, fenced=ctx.confinement.fenced, suggestions=exact_suggestions(ask))
@@ -341,12 +342,12 @@ def _written(
 
 async def _own_places(ctx: ToolContext) -> tuple[str, ...] | None:
     """Return the folders that the sandbox replaces with its own, or None after telling the user why there is none."""
-    from tools.sandbox.policy import Unavailable, no_sandbox
+    from tools.sandbox.policy import UnavailableError, no_sandbox
     from tools.sandbox.prepare import own_places
 
     try:
         return await asyncio.to_thread(own_places, ctx.workspace, ctx.copy_of)
-    except Unavailable as error:
+    except UnavailableError as error:
         ctx.tell_person(no_sandbox(error))
         return None
 
@@ -362,7 +363,7 @@ async def _boxed(ask: PermissionAsk, args: BashInput, ctx: ToolContext, *, own: 
 
 async def _sandbox(ctx: ToolContext, args: BashInput, *, network: bool) -> Sandbox | None:
     """A sandbox for the command; None where it cannot be made (then the user is told)."""
-    from tools.sandbox.policy import Unavailable, no_sandbox
+    from tools.sandbox.policy import UnavailableError, no_sandbox
     from tools.sandbox.prepare import prepare
 
     work = asyncio.ensure_future(
@@ -381,7 +382,7 @@ async def _sandbox(ctx: ToolContext, args: BashInput, *, network: bool) -> Sandb
     canceled = await finish(work)
     try:
         sandbox = work.result()
-    except Unavailable as error:
+    except UnavailableError as error:
         ctx.tell_person(no_sandbox(error))
         sandbox = None
     if canceled:

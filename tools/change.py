@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from tools.access import suggestions
@@ -40,7 +39,10 @@ from tools.process.uncancellable import finish
 from tools.writing import atomic, buffers
 from tools.writing.messages import not_taken_back, saved_otherwise, why_not_written
 from tools.writing.proposal import alterations, propose
-from tools.writing.transaction import HalfDone, NotTakenBack, keep_left, write_through
+from tools.writing.transaction import HalfDoneError, NotTakenBack, keep_left, write_through
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 MadeT = TypeVar("MadeT")
 
@@ -226,7 +228,7 @@ async def apply_changes(plan: Sequence[FileChange], ctx: ToolContext) -> ChangeO
     """Ask for the changes, write all of them or none, and report what is new among the diagnostics.
 
     What the person alters before accepting is written as altered, and the outcome says so. Raises ToolError when
-    nothing was written for a reason the model can act on, PermissionDenied when the answer was no. A cancellation
+    nothing was written for a reason the model can act on, PermissionDeniedError when the answer was no. A cancellation
     while files are being written takes effect when they all are.
     """
     names = {change.path: rule_target(change.path, ctx.workspace) for change in plan}
@@ -385,11 +387,11 @@ async def _commit(
                 await keep_left(kept, by_path, [left])
 
             parts = await write_through(parts, ctx.files, ctx.journal, late)
-        except HalfDone as half:
+        except HalfDoneError as half:
             await keep_left(kept, by_path, half.left)
             why = why_not_written(half.cause, plan, names)[0]
             raise ToolError(not_taken_back(why, half.left, names)) from half
-        except (atomic.ChangedOnDisk, OSError) as error:
+        except (atomic.ChangedOnDiskError, OSError) as error:
             raise ToolError(" ".join(why_not_written(error, plan, names))) from error
         formatted = await buffers.settled(parts)
         if settled := {path: data for path, data in formatted.items() if data is not None}:

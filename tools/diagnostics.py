@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -18,6 +17,10 @@ from tools.language import NO_SERVER, CurrentProblems, Problem, Severity
 from tools.paths import Target, ask_outside, ask_read, may_read, resolve
 from tools.search import ripgrep
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
 MAX_CANDIDATES = 500
 """Files of a folder that are given to the servers' eyes, the newest ones; these look at fewer when they have to."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tools.base import DiagnosticsReport, Problem
 from tools.diff.unified_diff import shown_name
-from tools.language import CurrentProblems
 from tools.localization import joined, t
 from tools.paths import rule_target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tools.base import DiagnosticsReport, Problem
+    from tools.language import CurrentProblems
 
 MAX_PER_FILE = 20
 MAX_FILES = 6

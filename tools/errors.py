@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class ToolError(Exception):
@@ -16,7 +19,7 @@ class ToolError(Exception):
         self.told = told
 
 
-class PermissionDenied(Exception):
+class PermissionDeniedError(Exception):
     """A rule or the person said no. ``feedback`` is what the person wrote with the refusal, if anything.
 
     ``reason`` is for the user, but for ``by_rule``: then nobody was asked, and the model may go on another way; a

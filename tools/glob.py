@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -14,6 +14,9 @@ from tools.localization import n, t
 from tools.paths import ask_outside, resolve, rule_target
 from tools.search import ripgrep, unsaved
 from tools.search.glob_pattern import compile_glob, split_base
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MAX_RESULTS = 100
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 from pydantic import BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
@@ -14,6 +13,9 @@ from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.goal_lines import split_goals
 from tools.text.truncate import head, short
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _NUMBER = re.compile(r"(?:goal\s*|step\s*|no\.?\s*|#)?\d+(?:\.\d+)*\.?|g\d+", re.IGNORECASE)
 """A goal's number or id, and no summary."""
@@ -184,7 +186,7 @@ def plan_metadata(ctx: ToolContext) -> dict[str, object]:
 
 
 async def ask_for_plan(ctx: ToolContext, what: Mapping[str, str]) -> None:
-    """Ask for the permission ``goal``; raises PermissionDenied.
+    """Ask for the permission ``goal``; raises PermissionDeniedError.
 
     ``what``: the operations with what is said of each. Their names are what rules match, and the same whichever tool
     does it: add, done, abandon, focus, rename, move, and read.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -15,6 +15,9 @@ from tools.paths import ask_outside, ask_read, may_read, resolve, rule_target
 from tools.search import ripgrep, unsaved
 from tools.search.glob_pattern import compile_glob
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MAX_RESULTS = 100
 MAX_COLUMNS = 500

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.localization import t
-from tools.ports import Job
 from tools.text.terminal import LONGEST_TITLE, shown_brief
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from tools.ports import Job
 
 
 class JobInput(ToolInput):

@@ -6,12 +6,14 @@ sees: an editor's unsaved buffer hides the file on disk.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from tools.errors import ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
 Severity = Literal["error", "warning", "information", "hint"]
 Verdict = Literal["clean", "problems", "no_fresh_answer", "no_server", "later"]

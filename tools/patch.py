@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import stat
-from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -19,6 +18,10 @@ from tools.patching.plan import plan_changes
 from tools.patching.unified import parse_unified
 from tools.paths import Target, explain_os_error
 from tools.writing import atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
 
 class PatchInput(ToolInput):

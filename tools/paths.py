@@ -6,16 +6,18 @@ import asyncio
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tools.access import Access, Action, suggestions
 from tools.base import Permission, PermissionAsk, ToolContext, ToolError
 from tools.files.hard_links import has_other_names, other_names
 from tools.localization import noted, t
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ def _rule(path: Path, workspace: Path) -> tuple[str, bool]:
 
 
 async def ask_outside(target: Target, ctx: ToolContext, *, is_dir: bool = False) -> None:
-    """Ask ``external_directory`` when the path lies outside of the workspace. Raises PermissionDenied.
+    """Ask ``external_directory`` when the path lies outside of the workspace. Raises PermissionDeniedError.
 
     For tools whose own question does not name a path: rules see the others' by themselves.
     """
@@ -111,7 +113,7 @@ _VERBS = {"read": noted("Read"), "ls": noted("List")}
 
 
 async def ask_read(target: Target, ctx: ReadContext, permission: str = "read", verb: str = "") -> None:
-    """Ask for reading a file or listing a folder. Raises PermissionDenied. ``verb``: of the title.
+    """Ask for reading a file or listing a folder. Raises PermissionDeniedError. ``verb``: of the title.
 
     One question, also for what lies outside of the workspace: the rules see that by the name. Under another name
     (a hard link), a protected file is still asked about as what it is.

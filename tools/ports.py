@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tools.errors import ToolError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+    from pathlib import Path
 
-class EditorGone(ToolError):
+
+class EditorGoneError(ToolError):
     """The editor went away before it was asked for anything: neither its buffer nor the file was touched."""
 
 
-class NotTaken(ToolError):
+class NotTakenError(ToolError):
     """An editor did not do what it was asked to. ``why`` is that alone: what stands where may be another question."""
 
     def __init__(self, why: str, rest: str) -> None:
@@ -23,7 +25,7 @@ class NotTaken(ToolError):
         self.why = why
 
 
-class NotSaved(NotTaken):
+class NotSavedError(NotTakenError):
     """An editor does not say that it has saved a file. ``pending``: it may do so yet."""
 
     def __init__(self, why: str, *, pending: bool = False) -> None:
@@ -36,7 +38,7 @@ class AppliedEdit(Protocol):
     """A change that stands in the buffer of an editor, and is not saved."""
 
     async def save(self) -> None:
-        """Have the editor save it. Raises NotSaved; what is on disk then, only the disk tells."""
+        """Have the editor save it. Raises NotSavedError; what is on disk then, only the disk tells."""
         ...
 
     async def saved_late(self) -> None:
@@ -90,7 +92,7 @@ class Editors(Protocol):
     async def apply(self, path: Path, before: str, after: str) -> AppliedEdit:
         """Turn ``before``, the text of an open file, into ``after`` in its editor; nothing is saved.
 
-        Raises EditorGone when there is no such editor (any more), ToolError when it did not take the change.
+        Raises EditorGoneError when there is no such editor (any more), ToolError when it did not take the change.
         """
         ...
 
@@ -119,11 +121,11 @@ class NoEditors:
 
     async def apply(self, path: Path, before: str, after: str) -> AppliedEdit:
         """See Editors."""
-        raise EditorGone(f"{path.name} is open in no editor.")
+        raise EditorGoneError(f"{path.name} is open in no editor.")
 
     async def move(self, source: Path, target: Path) -> None:
         """See Editors."""
-        raise EditorGone(f"{source.name} is open in no editor.")
+        raise EditorGoneError(f"{source.name} is open in no editor.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,8 @@ class Explorer(Protocol):
 
     async def select(self, choice: Sequence[str]) -> WorkOutcome:
         """Apply a branch (``A``) or parts of several (``A:src/a.py``, ``B:docs``) as one change that the person
-        reviews. Raises ToolError, also on a conflict with what happened meanwhile; PermissionDenied passes through.
+        reviews. Raises ToolError, also on a conflict with what happened meanwhile; PermissionDeniedError passes
+        through.
         """
         ...
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import BeforeValidator, WithJsonSchema
 
@@ -12,7 +11,7 @@ from tools.base import (
     Answered,
     AnswerOption,
     PermissionAsk,
-    PermissionDenied,
+    PermissionDeniedError,
     Question,
     Tool,
     ToolContext,
@@ -22,6 +21,9 @@ from tools.base import (
 )
 from tools.localization import t
 from tools.text.truncate import one_line, short
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MOST_QUESTIONS = 8
 MOST_OPTIONS = 12
@@ -113,7 +115,7 @@ class QuestionTool(Tool[QuestionInput]):
                     questions=questions,
                 )
             )
-        except PermissionDenied as denied:
+        except PermissionDeniedError as denied:
             if denied.by_rule:
                 raise
             return _unanswered(denied.feedback)

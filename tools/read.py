@@ -13,7 +13,7 @@ from tools.files.regular_files import sha256
 from tools.ls import tree
 from tools.paths import Target, ask_read, did_you_mean, explain_os_error, resolve, rule_target
 from tools.search.unsaved import unknown
-from tools.text.decoding import BinaryFile, Text, decode, split_lines
+from tools.text.decoding import BinaryFileError, Text, decode, split_lines
 from tools.text.truncate import head
 from tools.writing.atomic import read_resolved
 
@@ -134,7 +134,7 @@ def _read(target: Target, unsaved: str | None, args: ReadInput) -> _Picture | _S
         return _Picture(data, media_type)
     try:
         decoded = decode(data)
-    except BinaryFile as error:
+    except BinaryFileError as error:
         message = f"{target.rule} is a binary file of {len(data)} bytes and cannot be shown as text."
         raise ToolError(message) from error
     return _show(decoded, data, unsaved, args)

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from tools.base import PermissionDenied, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.base import PermissionDeniedError, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.localization import english
 from tools.text.truncate import head
 
@@ -85,7 +85,7 @@ async def run_tool(tool: AnyTool, input_json: str, ctx: ToolContext) -> ToolResu
     """Validate the arguments and run the tool.
 
     Bad arguments, ToolError and bugs become results with ``is_error``; bugs are logged with their traceback.
-    PermissionDenied and asyncio.CancelledError pass through.
+    PermissionDeniedError and asyncio.CancelledError pass through.
     """
     try:
         arguments = parse_input(tool, input_json)
@@ -96,7 +96,7 @@ async def run_tool(tool: AnyTool, input_json: str, ctx: ToolContext) -> ToolResu
         return ToolResult(
             english(error), title=head(str(error).split("\n", 1)[0], 160), metadata=told, is_error=True
         )
-    except (PermissionDenied, asyncio.CancelledError):
+    except (PermissionDeniedError, asyncio.CancelledError):
         raise
     except Exception as error:
         _log.exception("tool %s failed (call %s)", tool.name, ctx.tool_call_id)

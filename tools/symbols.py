@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import AliasChoices, Field
 
@@ -23,6 +22,9 @@ from tools.paths import Target, ask_read, did_you_mean, explain_os_error, may_re
 from tools.search import ripgrep
 from tools.text.decoding import decode
 from tools.writing.atomic import read_resolved
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Operation = Literal[
     "definition", "declaration", "type_definition", "implementation", "references", "outline", "find", "hover",

@@ -10,12 +10,15 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from daemon.agents.profile import AgentSource
-from daemon.agents.profile_file import MAX_FILE, BadAgent
+from daemon.agents.profile_file import MAX_FILE, AgentFileError
 from daemon.permission.matching import fold
 from daemon.permission.protected import OWN_STATE, protected
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from daemon.agents.profile import AgentSource
 
 WORKSPACE_FOLDER = Path(".goalwright") / "agents"
 MAX_AGENTS = 200
@@ -42,7 +45,7 @@ def stamp_of(path: Path) -> Stamp | None:
 
 
 def read_agent(path: Path, source: AgentSource, workspace: Path | None = None) -> str:
-    """The text of an agent's file. Raises BadAgent, FileNotFoundError.
+    """The text of an agent's file. Raises AgentFileError, FileNotFoundError.
 
     ``workspace``: its root, for a file of ``source`` workspace.
     """
@@ -52,37 +55,39 @@ def read_agent(path: Path, source: AgentSource, workspace: Path | None = None) -
         number = os.open(real, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
         with os.fdopen(number, "rb") as file:
             if not stat.S_ISREG(os.fstat(number).st_mode):
-                raise BadAgent(t("it is not a file"))
+                raise AgentFileError(t("it is not a file"))
             data = file.read(MAX_FILE + 1)
         if len(data) > MAX_FILE:
-            raise BadAgent(t("it has more than {max_file:,} bytes: make it shorter", max_file=MAX_FILE))
+            raise AgentFileError(t("it has more than {max_file:,} bytes: make it shorter", max_file=MAX_FILE))
         return data.decode("utf-8-sig")
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise BadAgent(t("it cannot be read: {strerror}", strerror=error.strerror or error)) from error
+        raise AgentFileError(t("it cannot be read: {strerror}", strerror=error.strerror or error)) from error
     except UnicodeDecodeError as error:
-        raise BadAgent(t("it is not UTF-8 text: save it as UTF-8")) from error
+        raise AgentFileError(t("it is not UTF-8 text: save it as UTF-8")) from error
 
 
 def _allowed(path: Path, source: AgentSource, workspace: Path | None) -> Path:
-    """Where the file really is. Raises BadAgent, FileNotFoundError."""
+    """Where the file really is. Raises AgentFileError, FileNotFoundError."""
     try:
         real = path.resolve(strict=True)
         folder = path.parent.resolve(strict=True)
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links, in Python below 3.13
         if not os.path.lexists(path):
             raise FileNotFoundError(path) from error
-        raise BadAgent(t("it is a link that leads nowhere")) from error
+        raise AgentFileError(t("it is a link that leads nowhere")) from error
     if not real.is_file():
         # A workspace may hold a link to a device or a pipe: reading it would never end.
-        raise BadAgent(t("it is not a file"))
+        raise AgentFileError(t("it is not a file"))
     if source == "workspace" and not leads_out(path.parent, workspace) and real.parent != folder:
-        raise BadAgent(t("it is a link that leads out of the folder of agents: put the file itself there"))
+        raise AgentFileError(
+            t("it is a link that leads out of the folder of agents: put the file itself there")
+        )
     if source == "workspace" and leads_out(path.parent, workspace):
-        raise BadAgent(t("its folder leads out of the workspace: put the files themselves there"))
+        raise AgentFileError(t("its folder leads out of the workspace: put the files themselves there"))
     if real != path and (kinds := _secrets(real, folder, workspace)):
-        raise BadAgent(
+        raise AgentFileError(
             t("it is a link to what is protected ({kinds}): put a text of its own there", kinds=kinds)
         )
     return real

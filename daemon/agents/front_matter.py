@@ -8,13 +8,14 @@ of them can mean gigabytes.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tools.localization import t
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from yaml import Node
 
 MAX_HEAD = 50_000
@@ -29,7 +30,7 @@ _UNSEEN = re.compile(r"[\s\ufeff\u200b-\u200d\u2060]*")
 Value = str | list["Value"] | dict[str, "Value"]
 
 
-class BadHead(Exception):
+class FrontMatterError(Exception):
     """It cannot be read; the message says in which line, and what to do."""
 
 
@@ -52,7 +53,7 @@ class Document:
 
 
 def read_document(text: str) -> Document:
-    """Take a file apart. One without a head is all body. Raises BadHead."""
+    """Take a file apart. One without a head is all body. Raises FrontMatterError."""
     lines = text.splitlines()
     start = next((at for at, line in enumerate(lines) if not _UNSEEN.fullmatch(line)), None)
     if start is None:
@@ -62,7 +63,7 @@ def read_document(text: str) -> Document:
         return Document({}, "\n".join(lines[start:]).strip(), start + 1)
     end = next((at for at in range(start + 1, len(lines)) if _FENCE.fullmatch(lines[at])), None)
     if end is None:
-        raise BadHead(
+        raise FrontMatterError(
             t(
                 "line {start}: the front matter that begins here has no end; put --- on a line behind it",
                 start=start + 1,
@@ -70,7 +71,7 @@ def read_document(text: str) -> Document:
         )
     head = lines[start + 1 : end]
     if sum(map(len, head)) > MAX_HEAD:
-        raise BadHead(
+        raise FrontMatterError(
             t(
                 "line {start}: the front matter has more than {max_head:,} characters; make it shorter",
                 start=start + 1,
@@ -112,7 +113,7 @@ def _yaml(text: str) -> dict[str, FrontMatterValue]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = 1 if mark is None else mark.line + 2
-        raise BadHead(
+        raise FrontMatterError(
             t(
                 "line {line}: {problem}; {text}",
                 line=line,
@@ -121,11 +122,11 @@ def _yaml(text: str) -> dict[str, FrontMatterValue]:
             )
         ) from error
     except (yaml.YAMLError, ValueError) as error:
-        raise BadHead(
+        raise FrontMatterError(
             t("the front matter is no YAML: {splitlines}", splitlines=str(error).splitlines()[0])
         ) from error
     except RecursionError:
-        raise BadHead(t("the front matter is nested too deeply")) from None
+        raise FrontMatterError(t("the front matter is nested too deeply")) from None
 
 
 def _hint(text: str, line: int) -> str:
@@ -153,7 +154,9 @@ class _Reader:
         from yaml import MappingNode
 
         if not isinstance(root, MappingNode):
-            raise BadHead(t("line 2: the front matter must be lines like `description: what it does`"))
+            raise FrontMatterError(
+                t("line 2: the front matter must be lines like `description: what it does`")
+            )
         return {key: FrontMatterValue(value, line) for key, value, line in self._pairs(root, 1)}
 
     def _pairs(self, node: Node, depth: int) -> list[tuple[str, Value, int]]:
@@ -163,12 +166,12 @@ class _Reader:
         for key, value in node.value:
             line = key.start_mark.line + 2
             if not isinstance(key, ScalarNode):
-                raise BadHead(t("line {line}: a key must be a text", line=line))
+                raise FrontMatterError(t("line {line}: a key must be a text", line=line))
             name = str(key.value)
             if name == "<<":
-                raise BadHead(t("line {line}: merges (<<) are not read; write it out", line=line))
+                raise FrontMatterError(t("line {line}: merges (<<) are not read; write it out", line=line))
             if name in found:
-                raise BadHead(
+                raise FrontMatterError(
                     t("line {line}: {name!r} stands there twice; keep one of them", line=line, name=name)
                 )
             found[name] = (name, self._value(value, depth + 1), line)
@@ -179,7 +182,7 @@ class _Reader:
 
         line = node.start_mark.line + 2
         if id(node) in self._seen:
-            raise BadHead(
+            raise FrontMatterError(
                 t(
                     "line {line}: references (&name, *name) are not read; write it out, or quote a *",
                     line=line,
@@ -187,11 +190,11 @@ class _Reader:
             )
         self._seen.add(id(node))
         if depth > _DEPTH:
-            raise BadHead(t("line {line}: this is nested too deeply", line=line))
+            raise FrontMatterError(t("line {line}: this is nested too deeply", line=line))
         if isinstance(node, ScalarNode):
             return str(node.value)
         if isinstance(node, SequenceNode):
             return [self._value(item, depth + 1) for item in node.value]
         if isinstance(node, MappingNode):
             return {key: value for key, value, _ in self._pairs(node, depth)}
-        raise BadHead(t("line {line}: this cannot be read", line=line))
+        raise FrontMatterError(t("line {line}: this cannot be read", line=line))

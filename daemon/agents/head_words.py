@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from daemon.permission.matching import matches
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 KEYS = (
     "description", "mode", "model", "tools", "permission", "permissions", "deny", "context", "insist", "read_only",

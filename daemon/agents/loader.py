@@ -10,18 +10,22 @@ import functools
 import importlib.resources
 import os
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.agents.agent_files import WORKSPACE_FOLDER, Stamp, agent_files, leads_out, read_agent, stamp_of
 from daemon.agents.profile import COMPACTION as COMPACTION
 from daemon.agents.profile import AgentProfile as AgentProfile
 from daemon.agents.profile import AgentSource
-from daemon.agents.profile_file import NAME, BadAgent, parse_agent
-from daemon.model.goals import PlanFront
+from daemon.agents.profile_file import NAME, AgentFileError, parse_agent
 from daemon.model.permissions import Rule, Trust
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.model.goals import PlanFront
 
 BUILTIN = ("build", "plan", "init", "execute")
 """Shipped agents that a session may begin with."""
@@ -34,15 +38,15 @@ NO_HAND_OVER = Rule(permission="hand_over", pattern="*", action="deny", source="
 SHIPPED_AGENTS = (*BUILTIN, *HELPERS)
 
 
-class UnknownAgent(Exception):
+class UnknownAgentError(Exception):
     """There is no such agent; the message names those that exist."""
 
 
 @functools.cache
 def load_agent(name: str) -> AgentProfile:
-    """A shipped agent. Raises UnknownAgent."""
+    """A shipped agent. Raises UnknownAgentError."""
     if name not in SHIPPED_AGENTS:
-        raise UnknownAgent(
+        raise UnknownAgentError(
             t("There is no agent {name!r}; there are: {builtin}.", name=name, builtin=", ".join(BUILTIN))
         )
     text = importlib.resources.files("daemon.agents").joinpath(f"{name}.md").read_text("utf-8")
@@ -99,11 +103,12 @@ class Agents:
     _lock: threading.Lock = field(default_factory=threading.Lock, compare=False)
 
     def find(self, name: str, trust: Trust) -> AgentProfile:
-        """The agent with this name. Raises UnknownAgent, also when its file cannot be read: the message says why."""
+        """The agent with this name. Raises UnknownAgentError, also when its file cannot be read: the message says
+        why."""
         if NAME.fullmatch(name) and (agent := self._layered(name, trust)) is not None:
             return agent
         known = ", ".join(agent.name for agent in self.all(trust).agents if agent.name != COMPACTION)
-        raise UnknownAgent(t("There is no agent {name!r}; there are: {known}.", name=name, known=known))
+        raise UnknownAgentError(t("There is no agent {name!r}; there are: {known}.", name=name, known=known))
 
     def find_or_stand_in(self, name: str, trust: Trust) -> AgentProfile:
         """The agent of a stored session, else who works in its place: the shipped one of its name, or ``build``.
@@ -112,7 +117,7 @@ class Agents:
         """
         try:
             return self.find(name, trust)
-        except UnknownAgent:
+        except UnknownAgentError:
             place = load_agent(name if name in BUILTIN else "build")
             files = (
                 [folder / f"{name}.md" for folder, _ in self._folders(trust)] if NAME.fullmatch(name) else []
@@ -156,13 +161,13 @@ class Agents:
         return FoundAgents(tuple(found.values()), tuple(problems), self._left_out(trust))
 
     def _layered(self, name: str, trust: Trust) -> AgentProfile | None:
-        """The nearest, with those that it stands for; None when there is none. Raises UnknownAgent."""
+        """The nearest, with those that it stands for; None when there is none. Raises UnknownAgentError."""
         agent = load_agent(name) if name in SHIPPED_AGENTS else None
         for folder, source in reversed(self._folders(trust)):
             read = self._file(folder / f"{name}.md", source)
             if read is not None and read.agent is None:
                 # Not another one of this name: its limits may be others, and those of the person hold in a folder, too.
-                raise UnknownAgent(
+                raise UnknownAgentError(
                     t("The agent {name} cannot be used: {problem}", name=name, problem=read.problem)
                 )
             if read is not None and read.agent is not None:
@@ -206,7 +211,7 @@ class Agents:
                 read = _Read(stamp, agent)
             except FileNotFoundError:
                 return None
-            except BadAgent as error:
+            except AgentFileError as error:
                 read = _Read(stamp, problem=f"{path}: {error}")
             self._read[path] = read
             return read

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from daemon.model.goals import PlanFront
-from daemon.model.permissions import Rule
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from daemon.model.goals import PlanFront
+    from daemon.model.permissions import Rule
 
 AgentMode = Literal["primary", "subagent", "all"]
 """Who may be begun with: by the person (a session's own agent), by other agents (``task``), or by both."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from daemon.agents import head_words as words
-from daemon.agents.front_matter import BadHead, FrontMatterValue, Value, read_document
+from daemon.agents.front_matter import FrontMatterError, FrontMatterValue, Value, read_document
 from daemon.agents.profile import COMPACTION, AgentMode, AgentProfile, AgentSource
 from daemon.model.permissions import Rule
 from daemon.permission.rules_file import rules_from_config
 from tools.localization import t
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 MAX_FILE = 200_000
@@ -27,26 +30,26 @@ _ELSEWHERE = ("temperature", "top_p", "color", "hidden", "license", "version", "
 """Keys that others' files have, which mean nothing here."""
 
 
-class BadAgent(Exception):
+class AgentFileError(Exception):
     """The file is no agent; the message says why, in which line, and what to do."""
 
 
 def parse_agent(name: str, text: str, source: AgentSource = "shipped", file: str = "") -> AgentProfile:
-    """The agent in a file's text. Pure. Raises BadAgent.
+    """The agent in a file's text. Pure. Raises AgentFileError.
 
     What only makes it less than it could be (an unknown key) is among its ``problems``; what may have been meant as a
     limit and cannot be read makes the file no agent at all.
     """
     try:
         document = read_document(text)
-    except BadHead as error:
-        raise BadAgent(str(error)) from error
+    except FrontMatterError as error:
+        raise AgentFileError(str(error)) from error
     if not document.body and name != COMPACTION:
-        raise BadAgent(t("it has no text: write the agent's prompt below the front matter"))
+        raise AgentFileError(t("it has no text: write the agent's prompt below the front matter"))
     unread = words.head_without_fence(document.body.splitlines())
     if unread is not None:
         line = head(document.body.splitlines()[unread].strip(), 60)
-        raise BadAgent(
+        raise AgentFileError(
             t(
                 "line {body_line}: {line!r} looks like front matter and does not stand in it: all of it "
                 "goes between two lines of just ---, at the top of the file",
@@ -68,7 +71,7 @@ class _Head:
         for written, entry in head.items():
             key = words.key_of(written)
             if key in self._head:
-                raise BadAgent(
+                raise AgentFileError(
                     t("line {line}: {key} stands there twice; keep one of them", line=entry.line, key=key)
                 )
             self._head[key] = entry
@@ -99,8 +102,8 @@ class _Head:
     def _problem(self, key: str, text: str) -> None:
         self._problems.append(t("line {line}: {text}", line=self._head[key].line, text=text))
 
-    def _bad(self, key: str, text: str) -> BadAgent:
-        return BadAgent(t("line {line}: {text}", line=self._head[key].line, text=text))
+    def _bad(self, key: str, text: str) -> AgentFileError:
+        return AgentFileError(t("line {line}: {text}", line=self._head[key].line, text=text))
 
     def _strangers(self) -> None:
         for key in self._head:

@@ -9,7 +9,7 @@ class ApiError(Exception):
     """The API cannot be opened; the message says why and what to do."""
 
 
-class PortTaken(ApiError):
+class PortTakenError(ApiError):
     """Its port cannot be had."""
 
 

@@ -16,11 +16,11 @@ from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from daemon.api import page_files
-from daemon.api.reader import AnswerTooLarge, NotFound, TraceReader
+from daemon.api.reader import AnswerTooLargeError, NotFoundError, TraceReader
 from daemon.api.schemas import described
 from daemon.api.security import RequiredAccess, SecurityMiddleware
-from daemon.api.traces_routes import BadParameter, trace_routes, without_empty
-from daemon.store.base import NewerFormat, StoreError
+from daemon.api.traces_routes import ParameterError, trace_routes, without_empty
+from daemon.store.base import NewerFormatError, StoreError
 
 log = logging.getLogger(__name__)
 
@@ -172,10 +172,10 @@ def _bug(request: Request, error: Exception) -> Response:
 
 
 _HANDLERS: dict[type[Exception], Callable[[Request, Exception], Response]] = {
-    NotFound: _not_found,
-    AnswerTooLarge: _too_large,
-    BadParameter: _bad_parameter,
-    NewerFormat: _newer,
+    NotFoundError: _not_found,
+    AnswerTooLargeError: _too_large,
+    ParameterError: _bad_parameter,
+    NewerFormatError: _newer,
     StoreError: _damaged,
     RequestValidationError: _invalid,
     HTTPException: _http,

@@ -7,7 +7,7 @@ import importlib
 import logging
 from typing import TYPE_CHECKING
 
-from daemon.api.address import ApiError, OpenApi, PortTaken
+from daemon.api.address import ApiError, OpenApi, PortTakenError
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class ApiDoor:
         wanted = self._core.config().settings.api_port or 0
         try:
             return await serve(self._core, wanted)
-        except PortTaken as error:
+        except PortTakenError as error:
             if not wanted:
                 raise
             log.warning("the setting api_port: %s The trace API is on another port.", error)

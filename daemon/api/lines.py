@@ -15,7 +15,7 @@ from daemon.model.branches import BRANCH_ID, BranchMeta, branch_of, child_id
 from daemon.model.messages import Message, Role
 from daemon.model.traces import BranchTrace, Trace
 from daemon.state.session_state import SessionState
-from daemon.store.base import TraceStore, UnknownTrace
+from daemon.store.base import TraceStore, UnknownTraceError
 
 _MOST = 200
 """Branches that are looked at for one answer: far more than one exploration may have; a forged trace may claim any."""
@@ -153,7 +153,7 @@ def _branches(
                 trace = store.trace(name)
                 inherited, branches = begun_with(trace), trace.carried.branches
                 messages = store.messages(name, limit=part.limit + 1, before=part.before, role=part.role)
-        except UnknownTrace:
+        except UnknownTraceError:
             continue  # it is being made, or the person has removed it
         yield [message for message in messages if message.sequence > inherited]
         todo += [child for branch in branches[::-1] if (child := _child(name, branch)) is not None]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from daemon.api.lines import MessageRange, SessionLine, begun_with, live_branches, newest, page_of
 from daemon.api.listing import TraceLister, TraceQuery
 from daemon.api.seen import JsonObject, SessionSummary, branch_detail, held_by, status_of, subagent_detail
-from daemon.api.step_views import AnswerTooLarge, NotFound, StepViews
+from daemon.api.step_views import AnswerTooLargeError, NotFoundError, StepViews
 from daemon.collector import COLLECTOR
 from daemon.loop.recovery import replayed
 from daemon.model.branches import BRANCH_ID, branch_of, session_of
@@ -20,9 +20,9 @@ from daemon.model.messages import Message, Role
 from daemon.plan.changes import PlanError
 from daemon.plan.forest import GoalForest
 from daemon.state.session_state import SessionState
-from daemon.store.base import NewerFormat, StoreError, TraceStore, UnknownTrace
+from daemon.store.base import NewerFormatError, StoreError, TraceStore, UnknownTraceError
 
-__all__ = ["AnswerTooLarge", "JsonObject", "MessageQuery", "NotFound", "TraceQuery", "TraceReader"]
+__all__ = ["AnswerTooLargeError", "JsonObject", "MessageQuery", "NotFoundError", "TraceQuery", "TraceReader"]
 
 _STATES = 4
 """States of traces whose snapshots are behind their logs that are kept."""
@@ -83,22 +83,23 @@ class TraceReader:
         return await COLLECTOR.aside(self._listing.page, query)
 
     async def meta(self, trace_id: str) -> JsonObject:
-        """A trace's metadata as lists have it. Raises NotFound, StoreError."""
+        """A trace's metadata as lists have it. Raises NotFoundError, StoreError."""
         return (await self.seen(trace_id)).meta()
 
     async def trace(self, trace_id: str) -> JsonObject:
-        """Metadata, goal tree, goal numbers, branches and sub-agents of a main line. Raises NotFound, StoreError."""
+        """Metadata, goal tree, goal numbers, branches and sub-agents of a main line. Raises NotFoundError,
+        StoreError."""
         seen = await self.seen(_main(trace_id))
         return await COLLECTOR.aside(seen.detail)
 
     async def branch(self, trace_id: str, branch_id: str) -> JsonObject:
-        """A branch or sub-agent with its goal tree, as seed 000 has it. Raises NotFound, StoreError."""
+        """A branch or sub-agent with its goal tree, as seed 000 has it. Raises NotFoundError, StoreError."""
         session_id = session_id_of(trace_id, branch_id)
         above, _, name = branch_id.rpartition(".")
         parent = await self.seen(session_of(trace_id, above or None))
         try:
             own = await self.seen(session_id)
-        except NotFound:
+        except NotFoundError:
             own = None  # its copy is still being made
         if (branch := parent.branch(name) or parent.branch(branch_id)) is not None:
             return await COLLECTOR.aside(branch_detail, branch, own)
@@ -112,13 +113,13 @@ class TraceReader:
 
             return await COLLECTOR.aside(tell)
         known = ", ".join([one.id for one in (*parent.branches, *parent.subagents)][:30])
-        raise NotFound(
+        raise NotFoundError(
             f"There is no branch or sub-agent {branch_id} in this trace"
             + (f"; there are: {known}." if known else ": it has none.")
         )
 
     async def messages(self, trace_id: str, query: MessageQuery) -> JsonObject:
-        """``{"messages": […oldest first], "has_earlier": bool}``. Raises NotFound, StoreError."""
+        """``{"messages": […oldest first], "has_earlier": bool}``. Raises NotFoundError, StoreError."""
         session_id = session_id_of(trace_id, query.branch_id)
         state = self.live(session_id)
         if state is None:
@@ -137,7 +138,7 @@ class TraceReader:
         return await COLLECTOR.aside(choose)
 
     async def tree(self, trace_id: str, branch_id: str | None = None) -> JsonObject:
-        """The whole step tree. Raises NotFound, StoreError, and TooLarge above 2 000 steps."""
+        """The whole step tree. Raises NotFoundError, StoreError, and TooLarge above 2 000 steps."""
         session_id = session_id_of(trace_id, branch_id)
         return await COLLECTOR.aside(self._tree, session_id, trace_id)
 
@@ -181,7 +182,7 @@ class TraceReader:
     # -- for the WebSocket --
 
     async def seen(self, session_id: str) -> SessionSummary:
-        """A session as it is now, live or stored. Raises NotFound, StoreError."""
+        """A session as it is now, live or stored. Raises NotFoundError, StoreError."""
         state = self.live(session_id)
         if state is not None:
             seen = SessionSummary.live(state, foreign=self.is_foreign(session_id), others=self.live)
@@ -200,11 +201,11 @@ class TraceReader:
     # -- stored traces, in threads --
 
     def _check_stored(self, session_id: str) -> None:
-        """Raises NotFound for an open session whose folder was deleted: lists do not have it, and nothing more of it is
-        stored or told, so that what is left in memory must not look like a trace."""
+        """Raises NotFoundError for an open session whose folder was deleted: lists do not have it, and nothing more of
+        it is stored or told, so that what is left in memory must not look like a trace."""
         try:
             self.store.trace(session_id)
-        except UnknownTrace as error:
+        except UnknownTraceError as error:
             raise unknown(session_id) from error
         except StoreError:
             pass  # its snapshot is damaged or cannot be read now; memory has what it would say
@@ -224,7 +225,7 @@ class TraceReader:
                     return SessionSummary.stored(
                         trace, tree, carried.branches, carried.subagents, foreign=foreign
                     )
-            except (NewerFormat, UnknownTrace):
+            except (NewerFormatError, UnknownTraceError):
                 raise
             except StoreError:
                 pass  # the snapshot is damaged, and the log has it all
@@ -250,14 +251,14 @@ class TraceReader:
         """All of a stored session, from its log; none of one whose folder is gone."""
         try:
             return self._replayed(session_id).messages
-        except UnknownTrace:
+        except UnknownTraceError:
             return []
 
     def _refuse_newer(self, session_id: str) -> None:
-        """Raises NewerFormat, UnknownTrace: no view of a trace shows what another one refuses."""
+        """Raises NewerFormatError, UnknownTraceError: no view of a trace shows what another one refuses."""
         try:
             self.store.trace(session_id)
-        except (NewerFormat, UnknownTrace):
+        except (NewerFormatError, UnknownTraceError):
             raise
         except StoreError:
             return  # only its metadata is damaged
@@ -295,45 +296,45 @@ class TraceReader:
 
 @contextmanager
 def _found(session_id: str) -> Generator[None]:
-    """Says NotFound for what the store does not know."""
+    """Says NotFoundError for what the store does not know."""
     try:
         yield
-    except UnknownTrace as error:
+    except UnknownTraceError as error:
         raise unknown(session_id) from error
 
 
-def unknown(session_id: str) -> NotFound:
+def unknown(session_id: str) -> NotFoundError:
     """There is no such trace or branch, in words for who asks by HTTP."""
     branch = branch_of(session_id)
     if branch is not None:
-        return NotFound(f"There is no branch or sub-agent {branch[:100]!a} in this trace.")
-    return NotFound(f"There is no trace {session_id[:100]!a}: /api/traces lists those that there are.")
+        return NotFoundError(f"There is no branch or sub-agent {branch[:100]!a} in this trace.")
+    return NotFoundError(f"There is no trace {session_id[:100]!a}: /api/traces lists those that there are.")
 
 
 def _main(trace_id: str) -> str:
     if branch_of(trace_id) is not None or ":" in trace_id:
-        raise NotFound(
+        raise NotFoundError(
             f"{trace_id[:100]!a} is not the id of a trace; a branch A of it is /api/traces/TRACE_ID/branches/A."
         )
     return trace_id
 
 
 def session_id_of(trace_id: str, branch_id: str | None) -> str:
-    """The session that a path and a query name. Raises NotFound for what can be none."""
+    """The session that a path and a query name. Raises NotFoundError for what can be none."""
     _main(trace_id)
     if branch_id is not None and not BRANCH_ID.fullmatch(branch_id):
-        raise NotFound(
+        raise NotFoundError(
             f"{branch_id[:100]!a} is not the id of a branch (A, B, …) or a sub-agent (s1, A.s1, …)."
         )
     return session_of(trace_id, branch_id)
 
 
 def _goals(forest: GoalForest, query: MessageQuery) -> frozenset[str | None] | None:
-    """The goals whose messages are wanted; None: all messages are. Raises NotFound."""
+    """The goals whose messages are wanted; None: all messages are. Raises NotFoundError."""
     if query.internal_goal_id is not None:
         goal = forest.goals.get(query.internal_goal_id)
         if goal is None:
-            raise NotFound(
+            raise NotFoundError(
                 f"There is no goal with the internal id {query.internal_goal_id[:100]!a} in this plan."
             )
     elif query.number is not None:
@@ -347,7 +348,7 @@ def _goals(forest: GoalForest, query: MessageQuery) -> frozenset[str | None] | N
 
 
 def _named(forest: GoalForest, goal_id: str) -> Goal:
-    """Return the goal with an id, else with a display number that cannot be an id. Raises NotFound.
+    """Return the goal with an id, else with a display number that cannot be an id. Raises NotFoundError.
 
     A bare number is always an id, as payloads have it: whether the id exists must not change what it means.
     """
@@ -356,7 +357,7 @@ def _named(forest: GoalForest, goal_id: str) -> Goal:
         return goal
     if not goal_id.isdecimal():
         return _numbered(forest, goal_id)
-    raise NotFound(
+    raise NotFoundError(
         f"There is no goal with the id {goal_id[:100]!a} in this plan. To ask for the goal that is shown as number "
         f"{goal_id[:100]}, use number={goal_id[:100]} or goal_id=%23{goal_id[:100]}."
     )
@@ -368,7 +369,7 @@ def _numbered(forest: GoalForest, number: str) -> Goal:
     except PlanError as error:
         # The plan's own words are for a model, which could add one.
         known = list(forest.numbers().values())
-        raise NotFound(
+        raise NotFoundError(
             f"There is no goal {number[:100]!a} in this plan"
             + (
                 f"; there are: {', '.join(known[:30])}{', …' if len(known) > 30 else ''}."

@@ -12,7 +12,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from daemon.api.address import ApiError, OpenApi, PortTaken
+from daemon.api.address import ApiError, OpenApi, PortTakenError
 from daemon.api.app import make_app, warm_up
 from daemon.api.reader import TraceReader
 from daemon.api.security import RequiredAccess
@@ -130,7 +130,7 @@ def _bound(port: int) -> socket.socket:
         listening.setblocking(False)
     except OSError as error:
         listening.close()
-        raise PortTaken(
+        raise PortTakenError(
             t(
                 "Port {port} of {host} cannot be used ({strerror}): name another one, or 0 for any free one.",
                 port=port,

@@ -29,11 +29,11 @@ _EVENTS = 1000
 """Read from the log at once."""
 
 
-class NotFound(Exception):
+class NotFoundError(Exception):
     """There is no such trace, branch, goal or step; the message says what to do."""
 
 
-class AnswerTooLarge(Exception):
+class AnswerTooLargeError(Exception):
     """More than one answer can hold; the message says what to ask instead."""
 
 
@@ -59,7 +59,7 @@ class StepViews:
         with entry.lock:
             tree = self._shown(entry, is_live=is_live)
             if tree.total_steps > MAX_STEPS:
-                raise AnswerTooLarge(
+                raise AnswerTooLargeError(
                     f"This trace has {tree.total_steps} steps, and /tree gives {MAX_STEPS} at most: "
                     f"ask for /api/traces/{trace_id}/node/root, and for the nodes below as they are needed."
                 )
@@ -87,7 +87,7 @@ class StepViews:
         with entry.lock:
             tree = self._shown(entry, is_live=is_live)
             if step_id is not None and tree.get(step_id) is None:
-                raise NotFound(
+                raise NotFoundError(
                     f"There is no step {step_id[:200]!a} in this trace; `root` is where it begins."
                 )
             children = tree.children(step_id)
@@ -151,7 +151,7 @@ class StepViews:
 def _place(children: list[Step], step_id: str) -> int:
     place = next((at for at, step in enumerate(children) if step.step_id == step_id), None)
     if place is None:
-        raise NotFound(
+        raise NotFoundError(
             f"{step_id[:200]!a} is no child of this step, or not between those that were named: give one of its "
             "children."
         )
@@ -159,7 +159,7 @@ def _place(children: list[Step], step_id: str) -> int:
 
 
 def _nodes(tree: StepTree, steps: list[Step], depth: int) -> list[JsonObject]:
-    """Steps with what is below them, ``depth`` levels of it. Raises AnswerTooLarge."""
+    """Steps with what is below them, ``depth`` levels of it. Raises AnswerTooLargeError."""
     top: list[JsonObject] = []
     todo = [(top, steps, 0)]
     count = 0
@@ -167,7 +167,7 @@ def _nodes(tree: StepTree, steps: list[Step], depth: int) -> list[JsonObject]:
         into, level, deep = todo.pop()
         count += len(level)
         if count > MAX_STEPS:
-            raise AnswerTooLarge(
+            raise AnswerTooLargeError(
                 f"These are more than {MAX_STEPS} steps: ask for fewer levels (max_depth, expand=false) or fewer "
                 "children (limit)."
             )

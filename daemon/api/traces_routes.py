@@ -183,7 +183,7 @@ def trace_routes(reader: TraceReader) -> APIRouter:
     return router
 
 
-class BadParameter(Exception):
+class ParameterError(Exception):
     """A parameter is not possible; the message says why."""
 
 
@@ -193,17 +193,17 @@ def without_empty(query: bytes) -> bytes:
 
 
 def _check_one_goal(*, without_goal: bool, **goals: str | None) -> None:
-    """Refuse a query that names two goals, or a goal and none. Raises BadParameter."""
+    """Refuse a query that names two goals, or a goal and none. Raises ParameterError."""
     given = [name for name, value in goals.items() if value is not None] + ["without_goal"] * without_goal
     if len(given) > 1:
-        raise BadParameter(f"{' and '.join(given)} name different messages: give one of them.")
+        raise ParameterError(f"{' and '.join(given)} name different messages: give one of them.")
 
 
 def _statuses(text: str | None) -> frozenset[TraceStatus]:
     wanted = text.split(",") if text else []
     for status in wanted:
         if status not in _STATUSES:
-            raise BadParameter(
+            raise ParameterError(
                 f"{status[:100]!a} is no status: give one or more of {', '.join(_STATUSES)}, with commas between them."
             )
     return frozenset(status for status in _STATUSES if status in wanted)
@@ -217,4 +217,4 @@ def _time(text: str | None) -> datetime | None:
             return datetime.fromisoformat(spelling)
         except ValueError:
             continue
-    raise BadParameter(f"{text!a} is no time: write it like 2026-01-31T12:00:00Z.")
+    raise ParameterError(f"{text!a} is no time: write it like 2026-01-31T12:00:00Z.")

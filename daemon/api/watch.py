@@ -22,11 +22,11 @@ from uvicorn.protocols.utils import ClientDisconnected
 
 from daemon.api.frames import CHOICES, Wants, connected_frame, framed
 from daemon.api.hub import Hub, HubClient
-from daemon.api.reader import NotFound, TraceReader, session_id_of, unknown
+from daemon.api.reader import NotFoundError, TraceReader, session_id_of, unknown
 from daemon.api.websocket import ClientLimits, outlet_of, taken
 from daemon.bus import Bus
 from daemon.collector import COLLECTOR
-from daemon.store.base import NewerFormat, StoreError, UnknownTrace
+from daemon.store.base import NewerFormatError, StoreError, UnknownTraceError
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _MOST_WORDS = 120
 """Bytes of the words of a close (RFC 6455: 123)."""
 
 
-class HandshakeRefused(Exception):
+class HandshakeRefusedError(Exception):
     """A client is refused before the handshake; ``status`` is HTTP's."""
 
     def __init__(self, status: int, detail: str) -> None:
@@ -43,7 +43,7 @@ class HandshakeRefused(Exception):
         self.status = status
 
 
-class _Ended(Exception):
+class _EndedError(Exception):
     """A client is sent away, or has left (``code`` None)."""
 
     def __init__(self, code: int | None = None, words: str = "") -> None:
@@ -114,7 +114,7 @@ class WatchServer:
         self._life.clients.add(task)
         try:
             await self._serve(websocket, trace_id)
-        except HandshakeRefused as refused:
+        except HandshakeRefusedError as refused:
             await websocket.send_denial_response(
                 JSONResponse({"detail": str(refused)}, refused.status, {"cache-control": "no-store"})
             )
@@ -159,7 +159,7 @@ class WatchServer:
             self._leave(query.session_id, watched)
 
     async def _enter(self, websocket: WebSocket, session_id: str) -> _Watched | None:
-        """A place for one more client; None when there is none, and it was told so. Raises HandshakeRefused."""
+        """A place for one more client; None when there is none, and it was told so. Raises HandshakeRefusedError."""
         limits = self.limits
         watched = self._watched.get(session_id)
         here = watched.users if watched is not None else 0
@@ -222,12 +222,12 @@ class WatchServer:
         closing.add_done_callback(self._life.closing.discard)
 
     async def _connected(self, session_id: str) -> tuple[int, bytes]:
-        """The event that the first frame stands at, and the frame. Raises HandshakeRefused."""
+        """The event that the first frame stands at, and the frame. Raises HandshakeRefusedError."""
         try:
             # Of a live session in one go: the goals and the event that they are after belong together.
             seen = await self._reader.seen(session_id)
-        except NotFound as error:
-            raise HandshakeRefused(404, str(error)) from error
+        except NotFoundError as error:
+            raise HandshakeRefusedError(404, str(error)) from error
         except StoreError as error:
             raise _refusal(error, session_id) from error
         current = seen.trace.last_event_id
@@ -263,65 +263,65 @@ class WatchServer:
 
 
 async def _heard_out(websocket: WebSocket, most: int) -> None:
-    """Returns when the client has left. Raises _Ended for one that talks too much."""
+    """Returns when the client has left. Raises _EndedError for one that talks too much."""
     for _ in range(most + 1):
         message = await websocket.receive()
         if message["type"] == "websocket.disconnect":
             return
-    raise _Ended(TOO_MUCH, "This socket tells what happens and takes no messages.")
+    raise _EndedError(TOO_MUCH, "This socket tells what happens and takes no messages.")
 
 
-def _end(outcomes: Sequence[object], *, stopping: bool) -> _Ended:
+def _end(outcomes: Sequence[object], *, stopping: bool) -> _EndedError:
     """How it ended, by what became of feeding, hearing and waiting."""
     for outcome in outcomes:
-        if isinstance(outcome, _Ended):
+        if isinstance(outcome, _EndedError):
             return outcome
         if isinstance(outcome, ClientDisconnected | WebSocketDisconnect):
-            return _Ended()
-        if isinstance(outcome, UnknownTrace):
-            return _Ended(FAILED, "This trace was deleted: there is nothing to come back to.")
+            return _EndedError()
+        if isinstance(outcome, UnknownTraceError):
+            return _EndedError(FAILED, "This trace was deleted: there is nothing to come back to.")
         if isinstance(outcome, StoreError):
-            return _Ended(FAILED, str(outcome))  # coming back mends nothing
+            return _EndedError(FAILED, str(outcome))  # coming back mends nothing
         if isinstance(outcome, Exception):
             log.error("watching failed", exc_info=outcome)
-            return _Ended(
+            return _EndedError(
                 FAILED, "Watching failed; the daemon's log says why. Connect again with since_event_id."
             )
     if stopping:
-        return _Ended(GOING_AWAY, "The daemon stops: connect again with since_event_id when it is back.")
-    return _Ended()
+        return _EndedError(GOING_AWAY, "The daemon stops: connect again with since_event_id when it is back.")
+    return _EndedError()
 
 
 def query_of(websocket: WebSocket, trace_id: str) -> Query:
-    """The query of a client. Raises HandshakeRefused."""
+    """The query of a client. Raises HandshakeRefusedError."""
     query = websocket.query_params
     branch_id = query.get("branch_id") or None
     try:
         session_id = session_id_of(trace_id, branch_id)
-    except NotFound as error:
-        raise HandshakeRefused(404, str(error)) from error
+    except NotFoundError as error:
+        raise HandshakeRefusedError(404, str(error)) from error
     since_text = query.get("since_event_id", "")
     since = (
         int(since_text) if since_text.isascii() and since_text.isdecimal() and len(since_text) < 16 else None
     )
     if since is None and since_text:
-        raise HandshakeRefused(422, "since_event_id is the number of an event, 0 or more.")
+        raise HandshakeRefusedError(422, "since_event_id is the number of an event, 0 or more.")
     chosen = query.get("events") or "all"
     if (events := CHOICES.get(chosen)) is None:
-        raise HandshakeRefused(422, f"events is one of: {', '.join(CHOICES)}.")
+        raise HandshakeRefusedError(422, f"events is one of: {', '.join(CHOICES)}.")
     try:
         # The words that parameters of the REST endpoints take: yes, off, 1, …
         deltas = TypeAdapter(bool).validate_python(query.get("deltas") or "true")
     except ValidationError as error:
-        raise HandshakeRefused(422, "deltas is true or false.") from error
+        raise HandshakeRefusedError(422, "deltas is true or false.") from error
     return Query(session_id, since, Wants(events, deltas))
 
 
-def _refusal(error: StoreError, session_id: str) -> HandshakeRefused:
+def _refusal(error: StoreError, session_id: str) -> HandshakeRefusedError:
     """As the REST endpoints say it: the store speaks of sessions and their ids."""
-    if isinstance(error, UnknownTrace):
-        return HandshakeRefused(404, str(unknown(session_id)))
-    return HandshakeRefused(409 if isinstance(error, NewerFormat) else 500, str(error))
+    if isinstance(error, UnknownTraceError):
+        return HandshakeRefusedError(404, str(unknown(session_id)))
+    return HandshakeRefusedError(409 if isinstance(error, NewerFormatError) else 500, str(error))
 
 
 async def _sent_away(websocket: WebSocket, code: int, words: str) -> None:

@@ -6,11 +6,13 @@ import json
 import os
 import re
 import stat
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tools.json_access import mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
 
 _MAX_READ = 1 << 20
 _MAX_LISTED = 500

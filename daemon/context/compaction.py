@@ -10,12 +10,12 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from daemon.context.instructions import instruction_block, instructions_of
 from daemon.context.profiles import RESULT_KEPT, RESULT_LIMIT
 from daemon.context.tokens import estimate_tokens, message_tokens
 from daemon.context.windowing.standing import Standings
-from daemon.model.goals import Goal
 from daemon.model.messages import (
     FilePart,
     Message,
@@ -28,9 +28,12 @@ from daemon.model.messages import (
     whole_characters,
 )
 from daemon.model.tags import is_handover, one_each, plain, said_block, within
-from daemon.plan.tree import PlanTree
 from daemon.provider.base import PromptMessage
 from tools.text.truncate import head, tail
+
+if TYPE_CHECKING:
+    from daemon.model.goals import Goal
+    from daemon.plan.tree import PlanTree
 
 _LONGEST = 20_000
 """Characters of one text in the short form of a window, see ``shortened``."""

@@ -7,9 +7,8 @@ stands in this text and in the files it names.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from daemon.context.compaction import cut_middle, open_goals, person_said, verbatim_blocks
 from daemon.context.summaries import SummaryProblem, read_summary, summary_text
@@ -25,8 +24,12 @@ from daemon.model.tags import (
     without,
     without_said,
 )
-from daemon.plan.tree import PlanTree
 from tools.json_access import mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from daemon.plan.tree import PlanTree
 
 Target = Literal["init", "execute"]
 

@@ -13,13 +13,15 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from daemon.model.tags import attribute, plain
-from tools.base import ToolResult
 from tools.diff.unified_diff import shown_name
 from tools.files.regular_files import open_regular
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from tools.base import ToolResult
 
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
 MAX_INSTRUCTIONS = 32_000

@@ -5,11 +5,14 @@ What came of earlier ones stands in their marks, so that a restart changes nothi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from daemon.context.profiles import ContextProfile
-from daemon.model.messages import CompactionPart
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.context.profiles import ContextProfile
+    from daemon.model.messages import CompactionPart
 
 _ENOUGH = 0.8
 """One that leaves more than this share of the trigger, or of what there was, frees too little."""

@@ -9,17 +9,21 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import platform
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.context.families.loader import provider_prompt
 from daemon.context.instructions import instruction_block, is_own, read_instructions
-from daemon.model.permissions import Mode, Trust
 from daemon.model.tags import attribute, within
 from daemon.provider.base import SystemBlock
 from tools.process.programs import find_program
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+    from pathlib import Path
+
+    from daemon.model.permissions import Mode, Trust
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from daemon.model.events import SystemPromptChanged
@@ -13,6 +11,9 @@ from daemon.model.traces import PromptLayer, RecordedPrompt
 from tools.redaction.redactor import SECRETS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
     from daemon.context.prompt import Layer
 
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from daemon.model.messages import (
-    FilePart,
-    Part,
-)
-from daemon.provider.base import ModelRequest, PromptMessage
 from daemon.provider.memo import Memo
+
+if TYPE_CHECKING:
+    from daemon.model.messages import (
+        FilePart,
+        Part,
+    )
+    from daemon.provider.base import ModelRequest, PromptMessage
 
 IMAGE_TOKENS = 1_600
 """An image as large as the providers take it unscaled (about 1.15 megapixels)."""

@@ -15,8 +15,8 @@ except at a full compaction and at a mark (see ContextMarked).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from daemon.context.profiles import ContextProfile
 from daemon.context.windowing.blocks import CLEARED, INTERRUPTED, Block, Kind, Rules, WindowMessage, note
@@ -29,10 +29,14 @@ from daemon.context.windowing.pruning import results_cleared, to_prune
 from daemon.context.windowing.rules import extended, rules_kept
 from daemon.context.windowing.standing import Standings
 from daemon.model.events import Marks
-from daemon.model.goals import Goal
-from daemon.model.messages import Message
 from daemon.plan.tree import PlanTree
-from daemon.provider.base import PromptMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.model.goals import Goal
+    from daemon.model.messages import Message
+    from daemon.provider.base import PromptMessage
 
 __all__ = [
     "CLEARED",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.copies import private_git
 from daemon.copies.base import MOST_BYTES, CopyError
-from daemon.copies.programs import DISK_FULL, GitFailed, GitProgram, Stop
+from daemon.copies.programs import DISK_FULL, GitError, GitProgram, Stop
 from tools.text.truncate import tail
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
 INDEX = "index"
 _TRIES = 8
@@ -32,7 +35,7 @@ class Private:
     def run(
         self, *args: str | bytes, given: bytes = b"", config: Sequence[str] = (), long: bool = True
     ) -> bytes:
-        """A call of git. Raises GitFailed."""
+        """A call of git. Raises GitError."""
         return self._git.private(
             self._stop, self.git_dir, self._work_tree, INDEX, *args, given=given, config=config, long=long
         )
@@ -46,7 +49,7 @@ class Private:
                 else:
                     self.run("add", "-A", *more, config=_ONE_PACK)
                 return
-            except GitFailed as error:
+            except GitError as error:
                 left_out = self._leave_out(list(self._obstacles()))
                 if attempt == _TRIES - 1 or (not left_out and "Permission denied" in error.errors):
                     raise _explained(error) from error
@@ -62,7 +65,7 @@ class Private:
         )
 
     def write_tree(self) -> str:
-        """The tree of the index. Raises GitFailed."""
+        """The tree of the index. Raises GitError."""
         # Objects may be missing on purpose (partial clones), and are not to be fetched.
         return self.run("write-tree", "--missing-ok").decode("ascii").strip()
 
@@ -93,7 +96,7 @@ class Private:
         )
 
 
-def _explained(error: GitFailed) -> CopyError:
+def _explained(error: GitError) -> CopyError:
     lines = [line.removeprefix("error: ") for line in error.errors.splitlines() if line.startswith("error: ")]
     if any("Permission denied" in line for line in lines):
         what = "; ".join(line for line in lines if "Permission denied" in line)

@@ -9,17 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Generator
-from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from daemon.copies.base import Base, CopyError
-from daemon.copies.places import CopyPlaces
 from daemon.copies.programs import Stop, in_thread, told
 from tools.process.uncancellable import finish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from concurrent.futures import Executor
+    from pathlib import Path
+
+    from daemon.copies.places import CopyPlaces
 
 log = logging.getLogger(__name__)
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from daemon.copies.base import WorkingCopies
 from daemon.copies.programs import GitProgram, Stop
 from tools.process.programs import find_program
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.copies.base import WorkingCopies
 
 
 def copies_for(workspace: Path, folder: Path, links: Sequence[str]) -> WorkingCopies:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daemon.copies import private_git
 from daemon.copies.adding import INDEX, Private
 from daemon.copies.base import MOST_CHANGED, MOST_PATCH, BranchChange, CopyError
 from daemon.copies.copying import index_stat
-from daemon.copies.programs import GitProgram, Stop
 from daemon.files.index_file import GITLINK, read, restat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from daemon.copies.programs import GitProgram, Stop
 
 _AT_ONCE = 100
 EMPTY_TREE = {
@@ -160,7 +163,7 @@ def _repositories(private: Private, hash_size: int) -> Iterable[bytes]:
 
 
 def diff(private: Private, before: str, after: str, *options: str, prefix: str = "") -> bytes:
-    """A binary patch between two trees. Raises GitFailed."""
+    """A binary patch between two trees. Raises GitError."""
     if before == after:
         return b""
     prefixes = (f"--src-prefix=a/{prefix}", f"--dst-prefix=b/{prefix}")

@@ -5,17 +5,21 @@ from __future__ import annotations
 import marshal
 import os
 import sys
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.copies import copying
 from daemon.copies.base import CopyError
-from daemon.copies.copying import Plan, Result, Stat, Wanted
 from daemon.copies.programs import DISK_FULL, Stop
-from daemon.files.index_file import IndexLine
 from tools.process.programs import scrubbed_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from daemon.copies.copying import Plan, Result, Stat, Wanted
+    from daemon.files.index_file import IndexLine
 
 _FEW = 1500
 _PROCESSES = max(1, min(4, os.cpu_count() or 1))

@@ -15,7 +15,10 @@ import marshal
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 try:
     from fcntl import ioctl
@@ -42,7 +45,7 @@ _FOLDER = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY"
 _HAS_DIR_FD = os.open in os.supports_dir_fd and os.mkdir in os.supports_dir_fd
 
 
-class _Moved(Exception):
+class _MovedError(Exception):
     """The file is not what the plan says."""
 
 
@@ -77,9 +80,9 @@ def copy(source: bytes, target: bytes, plan: Plan, check: Callable[[], None]) ->
                 for name, *wanted in files:
                     try:
                         stats[prefix + name] = copier.one(here, there, name, wanted)
-                    except _Moved:
+                    except _MovedError:
                         moved.append(prefix + name)
-        except _Moved:
+        except _MovedError:
             moved += [prefix + name for name, *_ in files]
         except OSError as error:
             if error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
@@ -108,12 +111,12 @@ class _Copier:
                 errno.EPERM,
                 errno.ESTALE,
             ):
-                raise _Moved from error
+                raise _MovedError from error
             raise
         try:
             before = os.fstat(descriptor)
             if not stat.S_ISREG(before.st_mode) or not _is(before, mtime_ns, size, inode):
-                raise _Moved
+                raise _MovedError
             return self._file(descriptor, before, there, name)
         finally:
             os.close(descriptor)
@@ -132,7 +135,7 @@ class _Copier:
                 before.st_ctime_ns,
                 before.st_size,
             ):
-                raise _Moved
+                raise _MovedError
             made = os.fstat(to)
             if made.st_mode & 0o777 != mode and hasattr(os, "fchmod"):  # the umask, or rules of the folder
                 os.fchmod(to, mode)
@@ -173,10 +176,10 @@ class _Copier:
         try:
             before = here.lstat(name)
             if mtime_ns >= 0 and before.st_mtime_ns != mtime_ns:
-                raise _Moved
+                raise _MovedError
             there.symlink(here.readlink(name), name)
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise _Moved from error
+            raise _MovedError from error
         there.times(name, before)
         return index_stat(there.lstat(name))
 
@@ -222,7 +225,7 @@ class _Place:
 
 
 class _Folders:
-    """The same folder below source and target; it is made in the target. Raises _Moved and OSError."""
+    """The same folder below source and target; it is made in the target. Raises _MovedError and OSError."""
 
     def __init__(self, source: bytes, target: bytes, folder: bytes) -> None:
         self._ends = source, target
@@ -255,7 +258,7 @@ class _Folders:
                 inner = os.open(part, _FOLDER, dir_fd=at)
             except OSError as error:
                 if not make and error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES):
-                    raise _Moved from error
+                    raise _MovedError from error
                 raise
             finally:
                 os.close(at)

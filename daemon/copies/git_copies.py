@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from daemon.copies import linked, opening, snapshot
 from daemon.copies.adding import Private
 from daemon.copies.base import Base, BranchChange, CopyError, LeftBehind
 from daemon.copies.comparing import EMPTY_TREE, Comparing, CopiedRepository, small_patch
 from daemon.copies.placed import PlacedCopies, PlacedCopy
-from daemon.copies.places import CopyPlace
 from daemon.copies.programs import GitProgram, Stop
 from daemon.copies.repository import Repository
-from daemon.copies.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import ThreadPoolExecutor
+    from pathlib import Path
+
+    from daemon.copies.places import CopyPlace
+    from daemon.copies.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

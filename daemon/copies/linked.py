@@ -13,11 +13,13 @@ import ast
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
 
 _MOST = 2 << 20
 _QUOTED = re.compile(r"""(?:'([^'\n]+)'|"([^"\n]+)")""")

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.copies import copier, linked, private_git
 from daemon.copies.adding import INDEX, Private
 from daemon.copies.base import HEAVY
 from daemon.copies.comparing import CopiedRepository, blobs
 from daemon.copies.copying import Stat, index_stat
-from daemon.copies.programs import GitProgram, Stop
 from daemon.copies.snapshot import KEPT, Snapshot
 from daemon.files import index_file
 from daemon.files.index_file import LINK, IndexLine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from daemon.copies.programs import GitProgram, Stop
 
 _AT_ONCE = 200
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from daemon.copies.base import Base, CopyError, Keep, LeftBehind
 from daemon.copies.bases import Bases, kept_base, let_go
 from daemon.copies.places import CopyPlace, CopyPlaces
 from daemon.copies.programs import Stop, in_thread, told
 from tools.process.uncancellable import finish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
 log = logging.getLogger(__name__)
 

@@ -15,14 +15,16 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daemon import lock
 from daemon.copies.base import CopyError, Keep, LeftBehind
 from daemon.workspace_key import workspace_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 log = logging.getLogger(__name__)
 

@@ -11,23 +11,26 @@ import os
 import shutil
 import stat
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from daemon.copies import copier, linked
 from daemon.copies.base import HEAVY, MOST_BYTES, MOST_FILES, Base, BranchChange, CopyError, LeftBehind
 from daemon.copies.comparing import check_size
-from daemon.copies.copying import Plan, Wanted
 from daemon.copies.placed import PlacedCopies, PlacedCopy
-from daemon.copies.places import CopyPlace
-from daemon.copies.programs import Stop
 from daemon.copies.written_patch import write_patch
 from tools.files.regular_files import read_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from concurrent.futures import ThreadPoolExecutor
+
+    from daemon.copies.copying import Plan, Wanted
+    from daemon.copies.places import CopyPlace
+    from daemon.copies.programs import Stop
 
 _BASE = "base"
 _LINK = 0o120000

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from daemon.copies.repository import GitState, Repository, Setting
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from daemon.copies.repository import GitState, Repository, Setting
 
 _OURS: tuple[Setting, ...] = (
     ("core.bare", "false"),

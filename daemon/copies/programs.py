@@ -12,17 +12,19 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
-from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from daemon.copies import guard
 from daemon.copies.base import MOST_BYTES, CopyError
-from daemon.files.index_file import BadIndex
+from daemon.files.index_file import BadIndexError
 from tools.process.programs import scrubbed_environment
 from tools.process.uncancellable import finish
 from tools.text.truncate import tail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Executor
+    from pathlib import Path
 
 T = TypeVar("T")
 
@@ -31,11 +33,11 @@ TIMEOUT_S = 300.0
 """Of one call of git. Only a broken disk or file system takes that long."""
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """The work was canceled."""
 
 
-class GitFailed(CopyError):
+class GitError(CopyError):
     """A call of git that should have worked did not."""
 
     def __init__(self, what: str, code: int, errors: str) -> None:
@@ -61,14 +63,14 @@ class Stop:
                 process.kill()
 
     def check(self) -> None:
-        """Raises Stopped when somebody called ``set``."""
+        """Raises StoppedError when somebody called ``set``."""
         if self._stopped:
-            raise Stopped
+            raise StoppedError
 
     def run(
         self, argv: Sequence[str | bytes], *, cwd: Path, env: Mapping[str, str], given: bytes = b""
     ) -> tuple[int, bytes, bytes]:
-        """Exit code, output and errors of a program. Raises Stopped and CopyError."""
+        """Exit code, output and errors of a program. Raises StoppedError and CopyError."""
         with self._lock:
             self.check()
             try:
@@ -122,7 +124,7 @@ def told(work: Callable[[Stop], T]) -> Callable[[Stop], T]:
     def safely(stop: Stop) -> T:
         try:
             return work(stop)
-        except BadIndex as error:
+        except BadIndexError as error:
             raise CopyError(str(error)) from error
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -150,13 +152,13 @@ class GitProgram:
     def ask(self, stop: Stop, folder: Path, *args: str, given: bytes = b"", fails: bool = False) -> bytes:
         """Ask about the user's repository; only for commands that write nothing and look at no file's content.
 
-        The person's own settings count (``safe.directory``). ``fails``: a failure is an empty answer. Raises GitFailed.
+        The person's own settings count (``safe.directory``). ``fails``: a failure is an empty answer. Raises GitError.
         """
         code, out, errors = stop.run([self.program, *_SAFE, *args], cwd=folder, env=self._env, given=given)
         if code != 0:
             if fails:
                 return b""
-            raise GitFailed(args[0], code, errors.decode("utf-8", "replace"))
+            raise GitError(args[0], code, errors.decode("utf-8", "replace"))
         return out
 
     def private(
@@ -170,7 +172,7 @@ class GitProgram:
         config: Sequence[str] = (),
         long: bool = True,
     ) -> bytes:
-        """Work with a git folder of ours, whose configuration alone counts, on any files. Raises GitFailed.
+        """Work with a git folder of ours, whose configuration alone counts, on any files. Raises GitError.
 
         ``index`` is a file in ``git_dir``. ``long``: the call may take a while, see the module.
         """
@@ -187,7 +189,7 @@ class GitProgram:
             argv = [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), str(MOST_BYTES), *argv]
         code, out, errors = stop.run(argv, cwd=work_tree, env=env, given=given)
         if code != 0:
-            raise GitFailed(os.fsdecode(args[0]), code, errors.decode("utf-8", "replace"))
+            raise GitError(os.fsdecode(args[0]), code, errors.decode("utf-8", "replace"))
         return out
 
 

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from daemon.copies.base import CopyError
-from daemon.copies.programs import GitProgram, Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from daemon.copies.programs import GitProgram, Stop
 
 _TREE_SETTINGS = frozenset(
     f"core.{name}"

@@ -11,18 +11,22 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.copies import private_git
 from daemon.copies.adding import INDEX, Private
 from daemon.copies.base import MOST_BYTES, MOST_FILES, CopyError
 from daemon.copies.comparing import EMPTY_TREE
-from daemon.copies.programs import GitProgram, Stop
 from daemon.copies.repository import GitState, Repository, state_of
 from daemon.files import index_file
 from daemon.files.index_file import FILE, GITLINK, LINK, Index, IndexLine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from daemon.copies.programs import GitProgram, Stop
 
 KEPT = "kept"
 """In the folder of a snapshot: a pack of what a git of the person's may remove."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import zlib
-from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from daemon.copies.base import BranchChange
 from tools.diff.unified_diff import opcodes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from daemon.copies.base import BranchChange
 
 _CONTEXT = 3
 _LINK = 0o120000

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.agents.loader import AgentProfile
-from daemon.copies.base import Base
 from daemon.explore.inheriting import Inherited, conversation
 from daemon.explore.runner import BranchTask
 from daemon.model.branches import branch_name
@@ -19,6 +16,10 @@ from tools.base import ToolError
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.agents.loader import AgentProfile
+    from daemon.copies.base import Base
     from daemon.loop.session import Session
 
 MAX_BRANCHES = 8

@@ -6,8 +6,8 @@ import asyncio
 import dataclasses
 import logging
 import time
-from collections.abc import Coroutine
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.context.tokens import part_tokens
 from daemon.copies.base import CopyError, WorkingCopy
@@ -19,8 +19,6 @@ from daemon.explore.runner import BranchHost, BranchOutcome, BranchTask
 from daemon.explore.surroundings import BranchEnvironment, surroundings
 from daemon.explore.written import left_out, rescued, short_names
 from daemon.loop.children import close_child, open_child
-from daemon.loop.queue import TurnResult
-from daemon.loop.session import Session
 from daemon.model.branches import CheckRun
 from daemon.model.events import SessionUpdated
 from daemon.model.messages import FinishPart, Message, Part, StopReason
@@ -28,6 +26,12 @@ from daemon.model.tags import plain
 from daemon.store.base import StoreError
 from tools.localization import noted, t
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from daemon.loop.queue import TurnResult
+    from daemon.loop.session import Session
 
 log = logging.getLogger(__name__)
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.copies.base import BranchChange
 from daemon.explore.choosing import awaited, settle
 from daemon.explore.choosing import choose_none as choose_none
 from daemon.explore.choosing import leave_to_model as leave_to_model
@@ -22,7 +20,6 @@ from daemon.explore.results import remove_result
 from daemon.explore.scoring import renames
 from daemon.explore.stored import FOREIGN, find_branch, result_folder, stored_result
 from daemon.loop.restoring import PERSON
-from daemon.model.branches import BranchMeta
 from daemon.model.events import BranchRemoved
 from daemon.model.permissions import FileDiff
 from daemon.permission.service import CallInfo, CallPermission
@@ -30,11 +27,15 @@ from daemon.state.notes import BRANCH_SELECTED
 from tools.base import FileChange, ToolError
 from tools.diff.unified_diff import limited, of_change, shown_name
 from tools.localization import t
-from tools.ports import WorkOutcome
 from tools.text.truncate import head, one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.copies.base import BranchChange
     from daemon.loop.session import Session
+    from daemon.model.branches import BranchMeta
+    from tools.ports import WorkOutcome
 
 MAX_FILES = 500
 """Of more changed files, the first ones are shown."""
@@ -74,7 +75,7 @@ async def select_for_person(session: Session, choice: Sequence[str], by: str = "
 
     What is written is always shown for review, also where edits pass unasked: a branch was chosen by what is said of
     it, nobody has looked at its change. The model is told: by the tool call that waits for the choice, or by a note.
-    Raises PermissionDenied when the review ends with a no.
+    Raises PermissionDeniedError when the review ends with a no.
     """
     call_id = f"select_{uuid.uuid4().hex[:12]}"
     info = CallInfo(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from daemon.model.branches import BranchMeta
-from daemon.model.messages import StopReason
 from daemon.model.tags import plain
 from tools.localization import t
 from tools.text.truncate import head, one_line, tail
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from daemon.model.branches import BranchMeta
+    from daemon.model.messages import StopReason
 
 MAX_RESULT = 24_000
 """Characters of all summaries together that the main line is told."""

@@ -8,7 +8,6 @@ interrupted one; that the choice is the person's is in the log, so it stays thei
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -21,6 +20,8 @@ from tools.errors import ToolError
 from tools.localization import t
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from daemon.loop.session import Session
 
 CHOICE_MADE = "explore_choice_made"

@@ -8,9 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from daemon.model.branches import Choice
 from daemon.model.events import BranchSelected
-from daemon.model.goals import Goal
 from daemon.plan.explore_goals import merge_of
 from daemon.plan.forest import ENDED
 from daemon.plan.tree import Change, PlanError, Updated
@@ -22,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from daemon.loop.session import Session
+    from daemon.model.branches import Choice
+    from daemon.model.goals import Goal
 
 PERSON = "person"
 _MAX_SUMMARY = 2_400

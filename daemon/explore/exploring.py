@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import logging
 import time
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,7 +31,6 @@ from daemon.model.events import (
     GoalRemoved,
     GoalUpdated,
 )
-from daemon.model.meters import Metered
 from daemon.permission.service import CallPermission, Waited
 from daemon.plan.changes import one_line
 from daemon.plan.explore_goals import (
@@ -53,7 +51,10 @@ from tools.process.uncancellable import finish
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from daemon.loop.session import Session
+    from daemon.model.meters import Metered
 
 log = logging.getLogger(__name__)
 

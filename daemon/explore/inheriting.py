@@ -11,10 +11,9 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-from daemon.context.windowing.blocks import WindowMessage
 from daemon.model.messages import (
     FilePart,
     NotePart,
@@ -25,6 +24,9 @@ from daemon.model.messages import (
     ToolCallPart,
     ToolResultPart,
 )
+
+if TYPE_CHECKING:
+    from daemon.context.windowing.blocks import WindowMessage
 
 _BEFORE = r"(?:(?<![\w./~-])|(?<=://)|(?<=\s-[A-Za-z])|(?<=\\[nrt]))"
 """No name goes on to the left: ``/mnt/home/me/shop`` is not ``/home/me/shop``. Flags (``-I/…``) are no names."""

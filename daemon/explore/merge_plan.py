@@ -6,14 +6,17 @@ not certain what is meant there is a conflict, and nothing is merged at all: nob
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from daemon.copies.base import BranchChange
-from tools.diff.merge import Clash, MergeConflict, merge
+from tools.diff.merge import Clash, MergeConflictError, merge
 from tools.diff.unified_diff import shown_name
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from daemon.copies.base import BranchChange
 
 _LINK = 0o120000
 _EXECUTABLE = 0o111
@@ -100,7 +103,7 @@ class MergePlan:
     conflicts: tuple[UnmergeableFile, ...] = ()
 
 
-class _CannotMerge(Exception):
+class _MergeError(Exception):
     def __init__(self, reason: str, clashes: Sequence[Clash] = ()) -> None:
         super().__init__(reason)
         self.reason = reason
@@ -153,7 +156,7 @@ def merge_states(
     """
     try:
         return _merged(base, ours, theirs, sides)
-    except _CannotMerge as error:
+    except _MergeError as error:
         return UnmergeableFile("", error.reason, error.clashes, sides)
 
 
@@ -201,7 +204,7 @@ def _file(name: str, picks: Sequence[Pick], now: FileVersion) -> Merged | Unmerg
 
 def _merged(base: FileVersion, ours: FileVersion, theirs: FileVersion, sides: tuple[str, str]) -> FileVersion:
     if ours.kind == "other" or (ours.why and "absent" not in (base.kind, theirs.kind)):
-        raise _CannotMerge(ours.why)
+        raise _MergeError(ours.why)
     if _equal(theirs, base):
         return ours
     if _equal(ours, base):
@@ -209,12 +212,12 @@ def _merged(base: FileVersion, ours: FileVersion, theirs: FileVersion, sides: tu
     if ours.kind == theirs.kind == "absent":
         return ours
     if "link" in (base.kind, ours.kind, theirs.kind) and not _equal(ours, theirs):
-        raise _CannotMerge(f"{_is(ours, sides[0])}, {_is(theirs, sides[1])}")
+        raise _MergeError(f"{_is(ours, sides[0])}, {_is(theirs, sides[1])}")
     if ours.kind == theirs.kind == base.kind == "file":
         return _merged_files(base, ours, theirs)
     if ours.kind == theirs.kind == "file":
         if ours.content != theirs.content:
-            raise _CannotMerge(
+            raise _MergeError(
                 t(
                     "{sides} and {sides2} both made it, with different contents",
                     sides=sides[0],
@@ -224,11 +227,11 @@ def _merged(base: FileVersion, ours: FileVersion, theirs: FileVersion, sides: tu
             )
         return FileVersion("file", ours.content, _executable(None, ours, theirs), mode=ours.mode)
     if theirs.kind == "absent":
-        raise _CannotMerge(
+        raise _MergeError(
             t("{sides} deleted it, and {sides2} has other changes", sides=sides[1], sides2=sides[0]),
             _whole(ours.content, b""),
         )
-    raise _CannotMerge(
+    raise _MergeError(
         t("{sides} has it deleted, and {sides2} changed it", sides=sides[0], sides2=sides[1]),
         _whole(b"", theirs.content),
     )
@@ -237,8 +240,8 @@ def _merged(base: FileVersion, ours: FileVersion, theirs: FileVersion, sides: tu
 def _merged_files(base: FileVersion, ours: FileVersion, theirs: FileVersion) -> FileVersion:
     try:
         content = merge(base.content, ours.content, theirs.content)
-    except MergeConflict as error:
-        raise _CannotMerge(error.reason, error.clashes) from error
+    except MergeConflictError as error:
+        raise _MergeError(error.reason, error.clashes) from error
     return FileVersion("file", content, _executable(base.executable, ours, theirs), mode=ours.mode)
 
 
@@ -248,7 +251,7 @@ def _executable(base: bool | None, ours: FileVersion, theirs: FileVersion) -> bo
     if len(known) < 2:
         return next(iter(known), None)
     if base is None:
-        raise _CannotMerge(t("one side made it executable, and the other did not"))
+        raise _MergeError(t("one side made it executable, and the other did not"))
     return not base
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from daemon.explore.merge_plan import MergePlan, UnmergeableFile
 from tools.diff.unified_diff import shown_name
 from tools.localization import n, t
 from tools.text.truncate import head, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from daemon.explore.merge_plan import MergePlan, UnmergeableFile
 
 _MAX_CONFLICTS = 5
 """Told in full; of the others only the names."""

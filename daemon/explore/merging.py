@@ -10,13 +10,11 @@ import asyncio
 import os
 import shlex
 import stat
-from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.copies.base import BranchChange
 from daemon.explore.choosing import refuse_model
 from daemon.explore.chosen import note_choice
 from daemon.explore.merge_plan import ABSENT, FileVersion, MergePlan, Pick, plan_merge
@@ -27,12 +25,10 @@ from daemon.files.blobs import Blobs
 from daemon.loop.restore_writing import UnseenFiles
 from daemon.model.branches import BranchMeta, Choice
 from daemon.model.messages import whole_characters
-from tools.access import Action
 from tools.base import Approval, FileChange, Permission, PermissionAsk, PlanChange, ToolContext, ToolError
 from tools.change import ChangeOutcome, apply_changes
 from tools.diff.unified_diff import shown_name
 from tools.files.regular_files import sha256
-from tools.language import Diagnostics
 from tools.localization import t
 from tools.paths import explain_os_error
 from tools.ports import Editors, WorkOutcome
@@ -40,7 +36,12 @@ from tools.text.truncate import head, one_line
 from tools.writing import atomic, buffers
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from daemon.copies.base import BranchChange
     from daemon.loop.session import Session
+    from tools.access import Action
+    from tools.language import Diagnostics
 
 _MAX_SUMMARY = 600
 
@@ -68,7 +69,7 @@ async def select(
 ) -> WorkOutcome:
     """The model's choice: apply branches (``A``) or parts of them (``A:src/a.py``, ``B:docs``).
 
-    Raises ToolError, also where the choice is the person's, and PermissionDenied.
+    Raises ToolError, also where the choice is the person's, and PermissionDeniedError.
     """
     refuse_model(session, {part.branch.explore_start_id for part in parse_choice(session, choice)})
     return (await merge_selected(session, choice, permission, tool_call_id, session.eyes)).told

@@ -17,12 +17,12 @@ from daemon.model.events import (
     MessageAdded,
 )
 from daemon.model.goals import GoalStats
-from daemon.model.messages import Message
 from daemon.model.meters import Metered
 from daemon.plan.counting import with_message
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
+    from daemon.model.messages import Message
 
 
 class Mirror:

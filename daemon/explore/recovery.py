@@ -9,17 +9,13 @@ among them was missing: it is added.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.explore.branch_notes import results_text, short_summary
 from daemon.explore.chosen import carry_over, decided_early, follow_choices
 from daemon.explore.score_text import score_table
-from daemon.loop.interrupted import Took
 from daemon.model.branches import BranchMeta, BranchStatus, Score, child_id
 from daemon.model.events import BranchCompleted, ExploreCompleted
-from daemon.model.goals import Goal
 from daemon.model.messages import Usage
 from daemon.model.traces import BranchTrace
 from daemon.plan.counting import with_message
@@ -36,9 +32,14 @@ from tools.localization import noted, t
 from tools.text.truncate import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from daemon.copies.base import LeftBehind, WorkingCopies
+    from daemon.loop.interrupted import Took
     from daemon.loop.services import Services
     from daemon.loop.session import Session
+    from daemon.model.goals import Goal
     from daemon.store.base import TraceStore
 
 STOPPED = noted("Goalwright was stopped in the middle of this branch")

@@ -10,16 +10,18 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from daemon.copies.base import BranchChange
 from daemon.files.blobs import BlobError, Blobs
 from tools.files.regular_files import make_folder, sha256
 from tools.localization import t
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 VERSION = 1
 _LIST, _CONTENTS, _PATCH = "changes.json", "contents", "changes.patch"

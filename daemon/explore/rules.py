@@ -7,11 +7,14 @@ branches are nobody's business. These rules are a layer of their own above the a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.model.permissions import Action, Rule
 from tools.files.regular_files import open_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _FILES = ("read", "edit", "ls", "external_directory")
 _PYTHON = {

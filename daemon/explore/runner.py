@@ -6,19 +6,20 @@ the commit can build the same tree from ``Base``, and sends back what the branch
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from daemon.agents.loader import AgentProfile
-from daemon.config import Settings
-from daemon.copies.base import Base, BranchChange, WorkingCopies
-from daemon.explore.inheriting import Inherited
 from daemon.model.branches import BranchStatus, Score, child_id
 from daemon.model.goals import GoalStats
 from daemon.model.messages import Message, StopReason, Usage
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from daemon.agents.loader import AgentProfile
+    from daemon.config import Settings
+    from daemon.copies.base import Base, BranchChange, WorkingCopies
+    from daemon.explore.inheriting import Inherited
     from daemon.loop.session import Session
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from daemon.explore.check_words import NOT_RUN, duration_words, ended_words
-from daemon.model.branches import BranchMeta, CheckRun, Score
 from tools.localization import noted, t
 from tools.text.truncate import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.model.branches import BranchMeta, CheckRun, Score
 
 _UNKNOWN = noted("unknown")
 BRANCH_STATUS = {

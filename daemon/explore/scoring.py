@@ -10,19 +10,20 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.copies.base import BranchChange, WorkingCopy
 from daemon.model.branches import CheckRun, Score
 from tools.base import Diagnostics, FileChange
 from tools.diff.unified_diff import of_change
 from tools.language import CurrentProblems, Problem, Severity
-from tools.ports import Editors
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from daemon.copies.base import BranchChange, WorkingCopy
     from daemon.loop.session import Session
+    from tools.ports import Editors
 
 MAX_LOOKED_AT = 200
 """Of more changed files nobody says how many problems are new: opening them all would take minutes."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.explore.results import ResultError, StoredResult, load_result
@@ -14,6 +12,9 @@ from tools.localization import noted, t
 from tools.text.truncate import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from daemon.loop.session import Session
 
 FOREIGN = noted(

@@ -9,19 +9,23 @@ import asyncio
 import dataclasses
 import logging
 import os
-from collections.abc import Awaitable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from daemon.copies.base import WorkingCopy
 from daemon.explore.rules import branch_rules, git_folders
 from daemon.files.command_changes import CommandWatches
-from daemon.files.eyes import RootEyes
 from daemon.files.watch import FileWatch
-from daemon.loop.services import Services
 from daemon.model.permissions import Rule
 from tools.ports import NoEditors
 from tools.sandbox.confinement import Confinement, confine
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterable, Iterator
+
+    from daemon.copies.base import WorkingCopy
+    from daemon.files.eyes import RootEyes
+    from daemon.loop.services import Services
 
 log = logging.getLogger(__name__)
 

@@ -13,17 +13,14 @@ import os
 import time
 from collections import deque
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.context.check_command import find_test_command
-from daemon.copies.base import WorkingCopy
 from daemon.explore.check_output import counted, last_lines, not_run
 from daemon.explore.runner import Agreed
-from daemon.loop.services import Services
 from daemon.model.branches import CheckRun
 from daemon.permission.service import CallInfo
-from tools.base import PermissionAsk, PermissionDenied
+from tools.base import PermissionAsk, PermissionDeniedError
 from tools.localization import t
 from tools.process import programs
 from tools.process.uncancellable import finish
@@ -31,6 +28,10 @@ from tools.redaction.redactor import SECRETS
 from tools.text.terminal import LONGEST_TITLE, shown_brief
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from daemon.copies.base import WorkingCopy
+    from daemon.loop.services import Services
     from daemon.loop.session import Session
     from tools.sandbox.policy import Sandbox
 
@@ -70,7 +71,7 @@ async def agree_on_test(session: Session, call_id: str) -> Agreed:
     )
     try:
         approval = await services.permissions.ask(session, call, ask)
-    except PermissionDenied as denied:
+    except PermissionDeniedError as denied:
         words = denied.feedback or denied.reason
         session.notice("info", t("The branches are not tested: {words}", words=words), NOT_RUN, about=call_id)
         if denied.by_rule:
@@ -130,12 +131,12 @@ async def _question(session: Session, command: str) -> PermissionAsk:
 
 def _works_in(services: Services) -> bool:
     """Whether commands can run in a sandbox here. Blocking."""
-    from tools.sandbox.policy import Unavailable
+    from tools.sandbox.policy import UnavailableError
     from tools.sandbox.prepare import available
 
     try:
         available(services.workspace, services.stands_for)
-    except Unavailable:
+    except UnavailableError:
         return False
     return True
 
@@ -185,7 +186,7 @@ async def _run(
         ended = await programs.run(
             argv, cwd=root, env=env, on_output=tail.feed, timeout_s=timeout_s, merge_stderr=True
         )
-    except _NotContained as error:
+    except _NotContainedError as error:
         return CheckRun(command=command, detail=str(error))
     except OSError as error:
         return CheckRun(
@@ -222,18 +223,19 @@ def _told(command: str, ended: programs.Ended, tail: _Tail, duration: int, timeo
     )
 
 
-class _NotContained(Exception):
+class _NotContainedError(Exception):
     """The command was allowed in a sandbox, and here it would run without."""
 
 
 async def _sandboxed(session: Session | None, root: Path) -> Sandbox | None:
-    """A sandbox for the copy; None where there is none on this machine, or none is wanted. Raises _NotContained."""
+    """A sandbox for the copy; None where there is none on this machine, or none is wanted. Raises
+    _NotContainedError."""
     if session is None:
         return None
     services = session.services
     from daemon.loop.tool_context import sandbox_policy
     from daemon.permission.concealed import concealed
-    from tools.sandbox.policy import Unavailable
+    from tools.sandbox.policy import UnavailableError
     from tools.sandbox.prepare import prepare
 
     policy = sandbox_policy(session)
@@ -251,8 +253,8 @@ async def _sandboxed(session: Session | None, root: Path) -> Sandbox | None:
                 policy, root, scratch, lambda permission, name: decide.decide(permission, name).action,
                 key=decide, concealed=lambda workspace: concealed(decide, workspace), private=private,
             )  # fmt: skip
-        except Unavailable as error:
-            raise _NotContained(t("there is no sandbox for it here ({error})", error=error)) from error
+        except UnavailableError as error:
+            raise _NotContainedError(t("there is no sandbox for it here ({error})", error=error)) from error
 
     work = asyncio.ensure_future(asyncio.to_thread(make))
     if await finish(work):

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.copies.base import HEAVY, BranchChange
 from daemon.explore.results import name_problem
 from daemon.files.blobs import BlobError
 from daemon.files.git import Git
-from daemon.files.history import SessionHistory
-from daemon.files.versions import FileVersions, Version
 from tools.diff.unified_diff import shown_name
 from tools.localization import t
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from daemon.files.history import SessionHistory
+    from daemon.files.versions import FileVersions, Version
 
 MOST_FILES = 1_000
 MOST_BYTES = 64 << 20

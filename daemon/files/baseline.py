@@ -11,10 +11,12 @@ import json
 import logging
 import os
 from collections import Counter
-from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from daemon.files.blobs import BlobError, Blobs
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 log = logging.getLogger(__name__)
 

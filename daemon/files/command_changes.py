@@ -21,7 +21,7 @@ from daemon.files.meanwhile import Meanwhile, Notes
 from daemon.files.overlaps import UNKNOWN, Write
 from daemon.files.seen_changes import CommandEdit, LaterBases, in_turn, kind_of, seen_changes
 from daemon.files.state import FileDelta
-from daemon.files.tree import TooManyFiles, Tree
+from daemon.files.tree import TooManyFilesError, Tree
 from daemon.files.tree_events import TreeEvents
 from daemon.files.versions import Version
 from tools.base import CommandChange, CommandWatch, ToolError
@@ -219,7 +219,7 @@ class CommandWatches:
         try:
             self._tree.build()
             self._built = True
-        except TooManyFiles as error:
+        except TooManyFilesError as error:
             self._give_up(str(error))
         except Exception:
             log.exception("the tree cannot be watched")
@@ -234,7 +234,7 @@ class CommandWatches:
         try:
             if self._built and not self._given_up:
                 self._collect()
-        except TooManyFiles as error:
+        except TooManyFilesError as error:
             self._give_up(str(error))
         except Exception:
             log.exception("the tree cannot be watched")
@@ -293,7 +293,7 @@ class CommandWatches:
                 FileDelta(path, None, None) for path in written - seen.keys() if self._tree.lacks(path)
             ]
             return self._keep(watch, sorted(deltas, key=lambda delta: delta.path), found_by)
-        except TooManyFiles as error:
+        except TooManyFilesError as error:
             self._give_up(str(error))
         except Exception:  # a command's result must not fail because of its eyes
             log.exception("what a command changed could not be told")

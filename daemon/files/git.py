@@ -8,14 +8,17 @@ import hashlib
 import logging
 import os
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.files.breath import breathing
-from daemon.files.state import IndexEntry, UnknownIndex, entries
+from daemon.files.state import IndexEntry, UnknownIndexError, entries
 from tools.files.regular_files import read_regular
 from tools.process.programs import find_program, scrubbed_environment
 from tools.search.ripgrep import SLOW_S, endless
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +90,7 @@ class Git:
                 # What was changed in the moment in which git looked may look unchanged ("racily clean").
                 if full.startswith(prefix) and entry.mtime_ns < written_ns:
                     found[os.fsdecode(full)] = entry
-        except (OSError, UnknownIndex) as error:
+        except (OSError, UnknownIndexError) as error:
             log.info("the index of %s is not used: %s", self._top, error)
             return {}
         if attributes or self._ask("config", "--get", "core.autocrlf").strip() not in (b"", b"false"):

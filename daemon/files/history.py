@@ -14,12 +14,10 @@ import stat
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from daemon.files.blobs import Blobs
-from daemon.files.meanwhile import Meanwhile
 from daemon.files.versions import (
     Action,
     FileVersions,
@@ -39,6 +37,11 @@ from tools.localization import t
 from tools.paths import rule_target
 from tools.writing.atomic import read_or_none
 from tools.writing.proposal import propose
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from daemon.files.meanwhile import Meanwhile
 
 log = logging.getLogger(__name__)
 

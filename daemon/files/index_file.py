@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 Stat = tuple[int, int, int, int, int, int, int, int, int]
 """ctime s, ns, mtime s, ns, device, inode, uid, gid, size; each cut to 32 bits."""
@@ -15,7 +17,7 @@ FILE, LINK, GITLINK = 0o100000, 0o120000, 0o160000
 _KIND = 0o170000
 
 
-class BadIndex(Exception):
+class BadIndexError(Exception):
     """This index is damaged, or of a kind that is not understood; the message says it for the person."""
 
 
@@ -56,7 +58,7 @@ class Index(NamedTuple):
 
 
 def read(data: bytes, hash_size: int) -> Index:
-    """The index in ``data``; empty for no data. Raises BadIndex."""
+    """The index in ``data``; empty for no data. Raises BadIndexError."""
     if not data:
         return Index([], 0, [])
     found: list[IndexLine] = []
@@ -67,17 +69,17 @@ def read(data: bytes, hash_size: int) -> Index:
 
 
 def entries(data: bytes, hash_size: int) -> Iterator[tuple[IndexLine, int]]:
-    """Each entry, and where it ends in the file. Raises BadIndex."""
+    """Each entry, and where it ends in the file. Raises BadIndexError."""
     try:
         yield from _entries(data, hash_size)
     except (struct.error, IndexError, ValueError) as error:
-        raise BadIndex("The repository's index is damaged; `git status` says more.") from error
+        raise BadIndexError("The repository's index is damaged; `git status` says more.") from error
 
 
 def _entries(data: bytes, hash_size: int) -> Iterator[tuple[IndexLine, int]]:
     signature, version, count = struct.unpack_from(">4sII", data)
     if signature != b"DIRC" or version not in (2, 3, 4):
-        raise BadIndex(f"The repository's index has the unknown version {version}.")
+        raise BadIndexError(f"The repository's index has the unknown version {version}.")
     at, path = 12, b""
     for _ in range(count):
         start = at

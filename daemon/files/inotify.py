@@ -13,8 +13,10 @@ import os
 import select
 import struct
 import threading
-from collections.abc import Callable
-from typing import cast
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _HEAD = struct.Struct("iIII")
 _CLOEXEC = 0o2000000

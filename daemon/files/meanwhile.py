@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.files.blobs import BlobError, Blobs
 from daemon.files.overlaps import UNKNOWN, KnownChange, Write, gaps_between, happened, put
-from daemon.files.state import FileState
-from daemon.files.versions import FileVersions
 from tools.files.regular_files import sha256
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from daemon.files.state import FileState
+    from daemon.files.versions import FileVersions
 
 
 @dataclass(slots=True)

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from daemon.files.blobs import Blobs
-from daemon.files.state import FileState
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.files.blobs import Blobs
+    from daemon.files.state import FileState
 
 UNKNOWN = "?"
 """In place of a content's hash."""

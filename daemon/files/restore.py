@@ -9,28 +9,32 @@ from __future__ import annotations
 import difflib
 import os
 import stat
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.files.blobs import BlobError, Blobs
-from daemon.files.versions import FileVersions
 from tools.base import FileChange
-from tools.diff.merge import Clash, MergeConflict, merge, split
+from tools.diff.merge import Clash, MergeConflictError, merge, split
 from tools.diff.unified_diff import shown_name
 from tools.localization import t
 from tools.text.truncate import head
 from tools.writing.atomic import read_or_none
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from daemon.files.versions import FileVersions
+
 MAX_SHOWN = 5
 _SIDE_LINES = 12
 
 
-class RestoreRefused(Exception):
+class RestoreRefusedError(Exception):
     """It is not done, and nothing was changed; the message says why and what to do."""
 
 
-class Conflict(RestoreRefused):
+class ConflictError(RestoreRefusedError):
     """The person's edits and the change are about the same places."""
 
 
@@ -48,7 +52,7 @@ class Planner:
     display: Callable[[Path], str]
     """The name of a file as the person reads it."""
     check: Callable[[Path], None]
-    """Raises RestoreRefused for a file that must not be written."""
+    """Raises RestoreRefusedError for a file that must not be written."""
     _now: dict[Path, _Content] = field(default_factory=dict[Path, _Content])
     _disk: dict[Path, _Content] = field(default_factory=dict[Path, _Content])
     _moved: dict[Path, Path] = field(default_factory=dict[Path, Path])
@@ -62,7 +66,7 @@ class Planner:
     def apply(self, groups: Iterable[Sequence[FileVersions]]) -> None:
         """Apply groups of entries, each from its ``before`` to its ``after``; the files of a move belong together.
 
-        Raises RestoreRefused when a content is not available or a file must not be touched.
+        Raises RestoreRefusedError when a content is not available or a file must not be touched.
         """
         waiting: dict[Path, FileVersions] = {}
         for group in groups:
@@ -87,13 +91,15 @@ class Planner:
             self._change(entry)
 
     def result(self) -> list[FileChange]:
-        """What is to be written. Raises Conflict when something does not fit."""
+        """What is to be written. Raises ConflictError when something does not fit."""
         if self._problems:
             more = len(self._problems) - MAX_SHOWN
             shown = self._problems[:MAX_SHOWN] + (
                 [t("… and {more} more conflicts.", more=more)] if more > 0 else []
             )
-            raise Conflict(t("Nothing was changed, because not all of it fits.\n\n") + "\n\n".join(shown))
+            raise ConflictError(
+                t("Nothing was changed, because not all of it fits.\n\n") + "\n\n".join(shown)
+            )
         changes: list[FileChange] = []
         for path, now in self._now.items():
             disk = self._disk[path]
@@ -116,7 +122,7 @@ class Planner:
         if path in self._clashing:
             return
         if path in self._folders and base is not None and target is not None:
-            raise RestoreRefused(self._is_folder(path))
+            raise RestoreRefusedError(self._is_folder(path))
         if now.data in (base, target):
             self._now[path] = _Content(target, _mode(entry, now))
             return
@@ -155,7 +161,7 @@ class Planner:
     def _merge(self, path: Path, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
         try:
             return merge(base, ours, theirs)
-        except MergeConflict as conflict:
+        except MergeConflictError as conflict:
             if not conflict.clashes:
                 self._clash(path, t("was changed since, and {reason}.", reason=conflict.reason))
             for clash in conflict.clashes[:MAX_SHOWN]:
@@ -172,7 +178,9 @@ class Planner:
             self.check(path)
             name = shown_name(self.display(path))
             if Path(os.path.realpath(path)) != path:
-                raise RestoreRefused(t("{name} leads somewhere else now. Nothing was changed.", name=name))
+                raise RestoreRefusedError(
+                    t("{name} leads somewhere else now. Nothing was changed.", name=name)
+                )
             try:
                 data = read_or_none(path)
                 mode = None if data is None else stat.S_IMODE(path.stat().st_mode)
@@ -183,7 +191,7 @@ class Planner:
                 data, mode = None, None
                 self._blocked.add(path)
             except OSError as error:
-                raise RestoreRefused(
+                raise RestoreRefusedError(
                     t(
                         "{name} cannot be read ({strerror}). Nothing was changed.",
                         name=name,
@@ -194,14 +202,14 @@ class Planner:
         return self._now[path]
 
     def _check_room(self, path: Path) -> None:
-        """What stands where a file is to be must be gone by then. Raises RestoreRefused."""
+        """What stands where a file is to be must be gone by then. Raises RestoreRefusedError."""
         if path in self._folders:
             inside = (Path(folder) / name for folder, _, names in os.walk(path) for name in names)
             if not all(self._goes(file) for file in inside):
-                raise RestoreRefused(self._is_folder(path))
+                raise RestoreRefusedError(self._is_folder(path))
         if path in self._blocked and not any(self._goes(folder) for folder in path.parents):
             above = next((folder for folder in path.parents if folder.is_file()), path.parent)
-            raise RestoreRefused(
+            raise RestoreRefusedError(
                 t(
                     "{path} cannot be there: {above} is a file now, where a folder was. Nothing was changed: "
                     "move that file away and try again.",
@@ -226,7 +234,7 @@ class Planner:
         try:
             return self.blobs.get(digest)
         except BlobError as error:
-            raise RestoreRefused(
+            raise RestoreRefusedError(
                 t("{error} Without it nothing can be restored; nothing was changed.", error=error)
             ) from error
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.files.blobs import BlobError
 from daemon.files.history import SeenChange, SessionHistory
 from daemon.files.meanwhile import Meanwhile, Notes, content
 from daemon.files.overlaps import UNKNOWN, Gap, KnownChange, Write
 from daemon.files.state import FileDelta, FileState
-from daemon.files.tree import Tree
 from tools.base import ChangeKind, FileChange
 from tools.files.regular_files import sha256
 from tools.writing.atomic import read_or_none
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from daemon.files.tree import Tree
 
 MAX_CONTENT = 8 * 1024 * 1024
 """Bytes of a new content that is kept."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import stat
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from daemon.files import index_file
-from daemon.files.index_file import FILE, BadIndex, extensions
+from daemon.files.index_file import FILE, BadIndexError, extensions
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
 
 _STAMP = struct.Struct("<qqqQI")
 
@@ -61,7 +64,7 @@ class FileDelta:
     new_folders: tuple[str, ...] = ()
 
 
-class UnknownIndex(Exception):
+class UnknownIndexError(Exception):
     """This index is of a kind that is not understood (or damaged); nothing in it is used."""
 
 
@@ -79,7 +82,7 @@ class IndexEntry:
 def entries(data: bytes, hash_size: int = 20) -> Iterator[tuple[bytes, IndexEntry]]:
     """Path (relative to the top folder, with ``/``) and entry of each plain tracked file.
 
-    Left out are conflicts, links, submodules, and files that git was told not to look at. Raises UnknownIndex.
+    Left out are conflicts, links, submodules, and files that git was told not to look at. Raises UnknownIndexError.
     """
     end = 12
     try:
@@ -88,7 +91,7 @@ def entries(data: bytes, hash_size: int = 20) -> Iterator[tuple[bytes, IndexEntr
                 ctime, ctime_ns, mtime, mtime_ns, _, inode, _, _, size = entry.stat
                 times = mtime * 10**9 + mtime_ns, ctime * 10**9 + ctime_ns
                 yield entry.path, IndexEntry(*times, inode, size, entry.oid)
-    except BadIndex as error:
-        raise UnknownIndex(str(error)) from error
+    except BadIndexError as error:
+        raise UnknownIndexError(str(error)) from error
     if any(name == b"link" for name, _ in extensions(data, end, hash_size)):
-        raise UnknownIndex("a split index")
+        raise UnknownIndexError("a split index")

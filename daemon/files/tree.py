@@ -13,16 +13,20 @@ import os
 import stat
 import time
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.files.baseline import MAX_FILE, Baseline
 from daemon.files.breath import breathing
 from daemon.files.git import Git
 from daemon.files.state import FileDelta, FileState, IndexEntry
-from daemon.files.tree_events import TreeEvents
 from tools.search.ripgrep import EXCLUDED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from daemon.files.tree_events import TreeEvents
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +53,7 @@ _BINARY = (
 )
 
 
-class TooManyFiles(Exception):
+class TooManyFilesError(Exception):
     """There are too many files."""
 
 
@@ -84,7 +88,7 @@ class Tree:
         self._garbage: list[str] = []
 
     def build(self) -> None:
-        """Look at all files, and watch them from now on. Raises TooManyFiles."""
+        """Look at all files, and watch them from now on. Raises TooManyFilesError."""
         workspace = Path(self._workspace)
         self._git = Git.of(workspace, self._origin)
         self._ignored = self._git.ignored() if self._git is not None else set()
@@ -237,7 +241,7 @@ class Tree:
                 content.others.add(name)
 
     def _scan(self, top: str) -> Iterator[FileDelta]:
-        """A folder and all below it: each file that is not as it was. Raises TooManyFiles."""
+        """A folder and all below it: each file that is not as it was. Raises TooManyFilesError."""
         new_folders = self._new_folders(top)
         todo = deque([top])
         for folder in breathing(_drained(todo), 4):
@@ -322,7 +326,7 @@ class Tree:
             content.files[name] = new
         self._count += (new is not None) - (old is not None)
         if self._count > MAX_FILES:
-            raise TooManyFiles(f"{self._workspace} has more than {MAX_FILES} files")
+            raise TooManyFilesError(f"{self._workspace} has more than {MAX_FILES} files")
         certain = old is not None or not (
             name in content.others
             or any(path == other or path.startswith(f"{other}/") for other in self._doubtful)

@@ -7,11 +7,13 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from daemon.files.inotify import Inotify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 log = logging.getLogger(__name__)
 

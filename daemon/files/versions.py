@@ -17,13 +17,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from tools.base import ChangeKind, kind_of_change
 from tools.files.regular_files import make_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 Action = Literal["undo", "redo", "restore"]
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from watchdog.observers.api import BaseObserver
 
 log = logging.getLogger(__name__)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 from daemon.model.messages import whole_characters
 from tools.localization import t
 from tools.text.truncate import head, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 HookName = Literal[
     "session.start",
@@ -44,7 +46,7 @@ _KEYS: Mapping[HookName, frozenset[str]] = {
 """What counts of an answer. Hooks that are not in here only watch: what they print is not read."""
 
 
-class HookFailed(Exception):
+class HookError(Exception):
     """A hook did not do its part. The text continues "the hook x": "took longer than 10 s and was stopped"."""
 
     def __init__(self, kind: Failure, text: str) -> None:
@@ -88,32 +90,32 @@ def concerns(tools: str, tool: str) -> bool:
 
 
 def read_text(name: HookName, text: str) -> HookAnswer:
-    """The answer in what a program printed. Raises HookFailed."""
+    """The answer in what a program printed. Raises HookError."""
     if only_watches(name) or not text.strip():
         return NOTHING
     try:
         value: object = json.loads(text)
     except (ValueError, RecursionError):
-        raise HookFailed(
+        raise HookError(
             "answer", t("printed what is not JSON: {text}", text=one_line(head(text, 400), 80))
         ) from None
     return read_value(name, value)
 
 
 def read_value(name: HookName, value: object) -> HookAnswer:
-    """An answer that is JSON already. Raises HookFailed.
+    """An answer that is JSON already. Raises HookError.
 
     What is not known is a failure and not ignored: a refusal with a slip of the pen in it must not pass for consent.
     """
     if only_watches(name) or value is None:
         return NOTHING
     if not isinstance(value, dict):
-        raise HookFailed("answer", t("answered with {value} instead of a JSON object", value=_kind(value)))
+        raise HookError("answer", t("answered with {value} instead of a JSON object", value=_kind(value)))
     # Half characters cannot be stored; JSON can write them all the same.
     fields = cast("dict[str, Any]", json.loads(whole_characters(json.dumps(value, ensure_ascii=False))))
     if unknown := sorted(set(fields) - _KEYS[name]):
         known = ", ".join(sorted(_KEYS[name]))
-        raise HookFailed(
+        raise HookError(
             "answer",
             t(
                 "answered with {unknown}; {name} may say {known}",
@@ -124,7 +126,7 @@ def read_value(name: HookName, value: object) -> HookAnswer:
         )
     decision = fields.get("decision")
     if decision not in (None, "continue", "deny"):
-        raise HookFailed(
+        raise HookError(
             "answer",
             t(
                 "decided {decision!r}: a hook may deny, it cannot allow what rules ask about",
@@ -133,9 +135,9 @@ def read_value(name: HookName, value: object) -> HookAnswer:
         )
     reason, context, arguments = fields.get("reason"), fields.get("context"), fields.get("arguments")
     if not isinstance(reason, str | None) or not isinstance(context, str | None):
-        raise HookFailed("answer", t("answered with a reason or context that is not text"))
+        raise HookError("answer", t("answered with a reason or context that is not text"))
     if not isinstance(arguments, dict | None):
-        raise HookFailed(
+        raise HookError(
             "answer",
             t(
                 "answered with arguments that are {arguments} instead of an object",

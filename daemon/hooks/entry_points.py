@@ -7,11 +7,14 @@ install into the daemon's own environment can change the daemon itself, so these
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from daemon.hooks.answer import NAMES, HookName
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 log = logging.getLogger(__name__)
 

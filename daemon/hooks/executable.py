@@ -9,16 +9,19 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from daemon.config import Hook
-from daemon.hooks.answer import MAX_OUTPUT, HookAnswer, HookFailed, HookName, denial, may_deny, read_text
+from daemon.hooks.answer import MAX_OUTPUT, HookAnswer, HookError, HookName, denial, may_deny, read_text
 from tools.localization import t
 from tools.process.programs import find_program, run, scrubbed_environment
 from tools.text.truncate import head, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from daemon.config import Hook
 
 _DENIES = 2
 _MAX_ERRORS = 4_000
@@ -56,7 +59,7 @@ class Executable:
         return self.hook.on_failure == "deny"
 
     async def ask(self, name: HookName, payload: Mapping[str, Any]) -> HookAnswer:
-        """Run it to its end. Raises HookFailed; on cancellation nothing of it is left."""
+        """Run it to its end. Raises HookError; on cancellation nothing of it is left."""
         printed, errors = bytearray(), bytearray()
 
         def heard(fd: int, data: bytes) -> bool:
@@ -78,14 +81,14 @@ class Executable:
                 feed=lambda pipe: (pipe.write(told), pipe.close())[1],
             )
         except (OSError, ValueError) as error:
-            raise HookFailed("start", t("could not be started: {error}", error=error)) from error
+            raise HookError("start", t("could not be started: {error}", error=error)) from error
         if len(printed) > MAX_OUTPUT:
-            raise HookFailed(
+            raise HookError(
                 "output",
                 t("printed more than {max_output} KB and was stopped", max_output=MAX_OUTPUT // 1024),
             )
         if ended.timed_out:
-            raise HookFailed(
+            raise HookError(
                 "timeout",
                 t("took longer than {timeout_s:g} s and was stopped", timeout_s=self.hook.timeout_s),
             )
@@ -93,16 +96,16 @@ class Executable:
         if ended.exit_code == _DENIES and may_deny(name):
             return denial(said)
         if ended.exit_code < 0:
-            raise HookFailed("crash", t("was killed by signal {value}", value=-ended.exit_code))
+            raise HookError("crash", t("was killed by signal {value}", value=-ended.exit_code))
         if ended.exit_code:
             why = f": {one_line(said, 300)}" if said else ""
-            raise HookFailed(
+            raise HookError(
                 "exit", t("failed with exit code {exit_code}{why}", exit_code=ended.exit_code, why=why)
             )
         return read_text(name, printed.decode("utf-8", "replace"))
 
     def _program(self) -> str:
-        """The program's full path. Raises HookFailed.
+        """The program's full path. Raises HookError.
 
         A workspace could bring a program of any name along, so it is looked for elsewhere; unless the workspace is
         trusted, or the (trusted) configuration names that very file.
@@ -113,7 +116,7 @@ class Executable:
             return str(path)
         if name != path.name:  # ./x as well as x/y
             if not self.trusted:
-                raise HookFailed(
+                raise HookError(
                     "missing",
                     t("lies in a folder that is not trusted: name it by its full path, or trust the folder"),
                 )
@@ -125,16 +128,16 @@ class Executable:
             where = (
                 t("on PATH") if self.trusted else t("on PATH outside of the workspace, which is not trusted")
             )
-            raise HookFailed("missing", t("was not found {where}", where=where))
+            raise HookError("missing", t("was not found {where}", where=where))
         return found
 
     def _arguments(self) -> tuple[str, ...]:
-        """What it is called with. Raises HookFailed: ``python hook.py`` would run the workspace's own ``hook.py``."""
+        """What it is called with. Raises HookError: ``python hook.py`` would run the workspace's own ``hook.py``."""
         arguments = self.hook.command[1:]
         for argument in () if self.trusted else arguments:
             path = Path(argument)
             if not path.is_absolute() and _is_file(self.workspace / path):
-                raise HookFailed(
+                raise HookError(
                     "missing",
                     t(
                         "is called with {argument}, a file of a folder that is not trusted: name it by its full "

@@ -14,12 +14,14 @@ import queue
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from tools.localization import t
 from tools.text.truncate import head, tail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 MAX_ANSWER = 64 * 1024
 """Bytes; as daemon.hooks.answer.MAX_OUTPUT, which is not imported here."""

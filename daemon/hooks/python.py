@@ -11,18 +11,21 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from daemon.hooks.answer import MAX_OUTPUT, Failure, HookAnswer, HookFailed, HookName, read_value
-from daemon.hooks.entry_points import HookFunction
+from daemon.hooks.answer import MAX_OUTPUT, Failure, HookAnswer, HookError, HookName, read_value
 from daemon.safe_path import own_folders
 from tools.localization import t
 from tools.process.programs import Ended, run, scrubbed_environment
 from tools.process.uncancellable import finish
 from tools.text.truncate import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from daemon.hooks.entry_points import HookFunction
 
 log = logging.getLogger(__name__)
 
@@ -78,11 +81,11 @@ class PythonHost:
         """How many times a process was started."""
 
     async def call(self, entry: HookFunction, payload: Mapping[str, Any], timeout_s: float) -> object:
-        """What the function answers. Raises HookFailed; after a cancellation the process is gone."""
+        """What the function answers. Raises HookError; after a cancellation the process is gone."""
         async with self._turn:
             pause = self._pauses.get(entry)
             if pause is not None and (left := pause.until - self._clock()) > 0:
-                raise HookFailed(
+                raise HookError(
                     pause.kind,
                     t(
                         "failed {failures} times in a row and is not called for another {left:.0f} s",
@@ -92,7 +95,7 @@ class PythonHost:
                 )
             try:
                 answer = await self._call(entry, payload, timeout_s)
-            except HookFailed as failed:
+            except HookError as failed:
                 if failed.kind in ("timeout", "crash", "start", "output"):
                     self._pause(entry, failed.kind)
                 raise
@@ -128,7 +131,7 @@ class PythonHost:
         message = reply.result()
         if "error" in message:
             log.warning("hook %s failed: %s", entry.value, message.get("traceback", ""))
-            raise HookFailed("error", t("failed: {error}", error=one_line(str(message["error"]), 300)))
+            raise HookError("error", t("failed: {error}", error=one_line(str(message["error"]), 300)))
         return message.get("answer")
 
     async def _start(self) -> _Process:
@@ -157,7 +160,7 @@ class PythonHost:
             error = running.exception()
             if not isinstance(error, OSError | ValueError | None):
                 raise error
-            raise HookFailed(
+            raise HookError(
                 "start", t("could not be called: its process did not start ({error})", error=error)
             )
         return process
@@ -185,21 +188,21 @@ class PythonHost:
         if reply is not None and not reply.done() and message.get("id") == process.number:
             reply.set_result(message)
 
-    def _failure(self, process: _Process, timeout_s: float) -> HookFailed:
+    def _failure(self, process: _Process, timeout_s: float) -> HookError:
         if not process.running.done():
-            return HookFailed(
+            return HookError(
                 "timeout", t("took longer than {timeout_s:g} s and was stopped", timeout_s=timeout_s)
             )
         if process.too_much:
-            return HookFailed(
+            return HookError(
                 "output",
                 t("answered with more than {max_output} KB and was stopped", max_output=MAX_OUTPUT // 1024),
             )
         if (error := process.running.exception()) is not None:
-            return HookFailed("crash", t("ended its process: {error}", error=error))
+            return HookError("crash", t("ended its process: {error}", error=error))
         code = process.running.result().exit_code
         how = t("by signal {value}", value=-code) if code < 0 else t("with exit code {code}", code=code)
-        return HookFailed("crash", t("ended its process {how}", how=how))
+        return HookError("crash", t("ended its process {how}", how=how))
 
     def _pause(self, entry: HookFunction, kind: Failure) -> None:
         known = self._pauses.get(entry)
@@ -244,5 +247,5 @@ class PythonHook:
         return self.entry.strict
 
     async def ask(self, name: HookName, payload: Mapping[str, Any]) -> HookAnswer:
-        """Call it. Raises HookFailed."""
+        """Call it. Raises HookError."""
         return read_value(name, await self.host.call(self.entry, payload, self.timeout_s))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from daemon.hooks.answer import HookName
 from daemon.hooks.entry_points import FoundFunctions, HookFunction, discover
 from daemon.hooks.python import TIMEOUT_S, PythonHook, PythonHost, host_command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from daemon.hooks.answer import HookName
 
 
 class Hooks:

@@ -10,26 +10,27 @@ import asyncio
 import json
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from daemon.hooks.answer import NAMES, HookAnswer, HookFailed, HookName, concerns, may_deny, only_watches
+from daemon.hooks.answer import NAMES, HookAnswer, HookError, HookName, concerns, may_deny, only_watches
 from daemon.hooks.entry_points import unknown
 from daemon.hooks.executable import Executable
 from daemon.loop.features import Said
 from daemon.model.events import Event, GoalUpdated, PermissionAsked
-from daemon.model.messages import FilePart, ToolCallPart
-from daemon.model.permissions import PermissionRequest
 from daemon.model.tags import within
-from daemon.model.traces import QueuedPrompt
 from daemon.store.base import StoreError
-from tools.base import PermissionDenied, ToolResult
+from tools.base import PermissionDeniedError, ToolResult
 from tools.localization import t
 from tools.text.truncate import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+
     from daemon.hooks.service import Hooks
     from daemon.loop.session import Session
+    from daemon.model.messages import FilePart, ToolCallPart
+    from daemon.model.permissions import PermissionRequest
+    from daemon.model.traces import QueuedPrompt
 
 log = logging.getLogger(__name__)
 
@@ -232,13 +233,13 @@ class SessionHooks:
     ) -> ToolResult:
         try:
             return await run(call)
-        except (PermissionDenied, asyncio.CancelledError) as error:
+        except (PermissionDeniedError, asyncio.CancelledError) as error:
             if said.changes:
                 # There is no result that could tell it.
                 words = _in_words(said.changes)
                 self._session.notice("info", f"{call.name}: {words}", _CODE)
-                if isinstance(error, PermissionDenied) and error.by_rule:
-                    raise PermissionDenied(
+                if isinstance(error, PermissionDeniedError) and error.by_rule:
+                    raise PermissionDeniedError(
                         f"{error.reason} {words}", error.feedback, by_rule=True, metadata=error.metadata
                     ) from error
             raise
@@ -273,7 +274,7 @@ class SessionHooks:
         """None: it failed, and the person was told."""
         try:
             return await hook.ask(name, payload)
-        except HookFailed as failed:
+        except HookError as failed:
             log.warning("hook %s (%s) %s", hook.label, name, failed)
             then = "" if only_watches(name) else t(" It went on without it.")
             if hook.denies_on_failure and may_deny(name):

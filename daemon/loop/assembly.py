@@ -7,9 +7,8 @@ shows it: all three see the same.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daemon.context.check_command import find_test_command
 from daemon.context.profiles import ContextProfile, answer_tokens, profile_for
@@ -17,21 +16,25 @@ from daemon.context.project_map import project_map
 from daemon.context.prompt import Environment, Layer, mode_text, prompt_layers, system_blocks
 from daemon.context.tokens import estimate_tokens, request_tokens
 from daemon.context.window import Window, WindowCache, build_window
-from daemon.loop.budget import Budget
-from daemon.loop.features import SessionHooks
 from daemon.loop.offered import described, offered
-from daemon.loop.policy import Policy
-from daemon.loop.record import Record
-from daemon.loop.services import Services
-from daemon.model.events import Marks
 from daemon.model.messages import Usage, subtracted
 from daemon.model.meters import GoalMeter, Meter, Metered
-from daemon.permission.rules import RuleSet
 from daemon.plan.text import plan_to_prompt
-from daemon.plan.tree import PlanTree
 from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 from daemon.provider.pricing import UNKNOWN, model_info
-from tools.base import Tool
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.loop.budget import Budget
+    from daemon.loop.features import SessionHooks
+    from daemon.loop.policy import Policy
+    from daemon.loop.record import Record
+    from daemon.loop.services import Services
+    from daemon.model.events import Marks
+    from daemon.permission.rules import RuleSet
+    from daemon.plan.tree import PlanTree
+    from tools.base import Tool
 
 _LONG_PRICE_MARGIN = 0.95
 """Estimates err: stay this much below the size from which a provider charges the whole request more."""

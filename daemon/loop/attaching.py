@@ -5,24 +5,28 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.files.seen import SessionFiles
 from daemon.loop.mentions import mentioned
-from daemon.loop.session import Session
 from daemon.loop.tool_context import call_permission
 from daemon.model.messages import OPEN_FILE, FilePart, ToolCallPart
 from daemon.provider.attachable import refusal
-from tools.base import Permission, PermissionDenied, ToolError
+from tools.base import Permission, PermissionDeniedError, ToolError
 from tools.localization import noted, t
 from tools.paths import ask_read, did_you_mean, explain_os_error, resolve, rule_target
 from tools.read import MAX_IMAGE_BYTES, image_type
 from tools.redaction.redactor import SECRETS
-from tools.text.decoding import BinaryFile, decode
+from tools.text.decoding import BinaryFileError, decode
 from tools.text.terminal import shown_line
 from tools.text.truncate import short
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from daemon.loop.session import Session
 
 MOST_FILES = 20
 MAX_TEXT_BYTES = 256 * 1024
@@ -113,7 +117,7 @@ async def _read(session: Session, place: _Place, path: str) -> tuple[str, bytes]
     name = shown_line(target.rule)
     try:
         await ask_read(target, place, verb=t("Attach"))
-    except PermissionDenied as denied:
+    except PermissionDeniedError as denied:
         raise ToolError(t("{name} is not attached. {reason}", name=name, reason=denied.reason)) from denied
     editors = session.services.editors
     await editors.settle(target.path)
@@ -170,7 +174,7 @@ def _part(name: str, data: bytes) -> FilePart:
         return FilePart(name=name, media_type="application/pdf", data=_base64(data))
     try:
         text = decode(data).text
-    except BinaryFile as error:
+    except BinaryFileError as error:
         raise ToolError(
             t(
                 "{name} is a binary file and cannot be attached: models take text, images (PNG, JPEG, "

@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from daemon.loop.policy import Policy
-from daemon.loop.record import Record
 from daemon.loop.run_limits import CODE, RunLimits
-from daemon.loop.services import Services
 from daemon.model.events import SessionUpdated
 from daemon.model.messages import Usage, added
-from daemon.model.permissions import PermissionRequest
 from daemon.model.traces import BranchTrace
 from daemon.model.traces import Budget as Limits
 from daemon.permission.rules import RuleSet
 from daemon.permission.service import CallInfo, CallPermission, Settled
 from daemon.state.spending import Overspent, overspent
 from tools.access import suggestions
-from tools.base import PermissionAsk, PermissionDenied
+from tools.base import PermissionAsk, PermissionDeniedError
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from daemon.loop.policy import Policy
+    from daemon.loop.record import Record
+    from daemon.loop.services import Services
+    from daemon.model.permissions import PermissionRequest
 
 COST = "cost"
 """Code of the notice that a session has cost much."""
@@ -221,7 +224,7 @@ class Budget:
             permission = CallPermission(self._services.permissions, _BudgetAsker(record), info)
             try:
                 await permission.ask(ask)
-            except PermissionDenied as denied:
+            except PermissionDeniedError as denied:
                 said = t(" The person wrote: {feedback}", feedback=denied.feedback) if denied.feedback else ""
                 return t(
                     "Stopped at the budget: {session} has used {words}.{said}",

@@ -7,15 +7,18 @@ and who answers its questions is the business of the main line (``Record.main``)
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
-from daemon.agents.loader import AgentProfile
-from daemon.loop.services import Services
 from daemon.loop.session import Session
 from daemon.model.branches import child_id
 from daemon.model.events import SessionCreated
 from daemon.model.traces import BranchTrace, Trace
 from daemon.state.session_state import SessionState
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from daemon.agents.loader import AgentProfile
+    from daemon.loop.services import Services
 
 log = logging.getLogger(__name__)
 

@@ -6,9 +6,8 @@ Source: seed 001, "Compact执行流程" and "边界条件处理"; the fallback w
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from daemon.context import pacing
 from daemon.context.compaction import CarriedOver, History, carried_over
@@ -17,17 +16,21 @@ from daemon.context.summaries import summary_prompt
 from daemon.context.tokens import estimate_tokens
 from daemon.context.window import Window, WindowCache, build_window, keep_from, prunable
 from daemon.loop import compaction_words as words
-from daemon.loop.assembly import Assembly
-from daemon.loop.features import SessionHooks
-from daemon.loop.policy import Policy
 from daemon.loop.record import Record, new_message_id
-from daemon.loop.services import Services
 from daemon.loop.summing_up import Summary, SummingUp
 from daemon.model.events import ContextMarked
 from daemon.model.messages import CompactionPart, FilePart, Message, Part, Role, TextPart
 from daemon.provider.base import ProviderError
 from daemon.steps.history import to_history_string
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from daemon.loop.assembly import Assembly
+    from daemon.loop.features import SessionHooks
+    from daemon.loop.policy import Policy
+    from daemon.loop.services import Services
 
 Reason = Literal["threshold", "overflow", "manual"]
 _Kind = Literal["request", "summary", "carried"]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from daemon.context.compaction import CarriedOver
-from daemon.context.profiles import ContextProfile
+from typing import TYPE_CHECKING
+
 from tools.localization import n, noted, t
+
+if TYPE_CHECKING:
+    from daemon.context.compaction import CarriedOver
+    from daemon.context.profiles import ContextProfile
 
 NOTHING = noted("There is nothing to compact: all that is there are the last steps.")
 

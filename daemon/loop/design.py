@@ -7,12 +7,16 @@ taken back unasked then, for it may be wanted; the history has what was there be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from daemon.model.messages import Message
 from daemon.model.permissions import PermissionRequest, Rule
 from daemon.permission.matching import matches
 from tools.localization import noted, t
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from daemon.model.messages import Message
 
 CODE = "design"
 """Of the notice."""

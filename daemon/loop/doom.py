@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from daemon.model.goals import Goal
 from daemon.model.messages import Message, ToolCallPart, ToolResultPart
 from daemon.model.tags import within
-from daemon.plan.tree import PlanTree
 from tools.localization import noted, t
 from tools.redaction.redactor import SECRETS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from daemon.model.goals import Goal
+    from daemon.plan.tree import PlanTree
 
 REPEATS = 3
 """Equal calls in a row, after which, and after each as many more, the person is asked."""

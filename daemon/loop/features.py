@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from daemon.loop.doom import Repeat
-from daemon.loop.step import StepOutcome
-from daemon.model.events import Event
-from daemon.model.messages import FilePart, StopReason, ToolCallPart
-from daemon.model.traces import QueuedPrompt
-from daemon.plan.changes import Change
-from tools.base import ToolResult
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+
+    from daemon.loop.doom import Repeat
+    from daemon.loop.step import StepOutcome
+    from daemon.model.events import Event
+    from daemon.model.messages import FilePart, StopReason, ToolCallPart
+    from daemon.model.traces import QueuedPrompt
+    from daemon.plan.changes import Change
+    from tools.base import ToolResult
 
 
 @dataclass(frozen=True, slots=True)

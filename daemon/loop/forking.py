@@ -9,9 +9,8 @@ was allowed for the session, background jobs, the changes of files with their un
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from typing import TYPE_CHECKING
 
 from daemon.loop.budget import COST
 from daemon.model.events import (
@@ -33,7 +32,6 @@ from daemon.model.events import (
 )
 from daemon.model.goals import GoalStats
 from daemon.model.messages import Message, NotePart, ToolResultPart
-from daemon.model.permissions import Mode
 from daemon.plan.counting import Together, tools_of
 from daemon.plan.tree import Moved, PlanError, Updated
 from daemon.state.goal_events import goal_event
@@ -41,6 +39,12 @@ from daemon.state.notes import CHOICE_AWAITED, CHOICE_LEFT, JOB_ENDED, JOB_KILLE
 from daemon.state.session_state import SessionState
 from daemon.store.base import StoreError, TraceStore
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from daemon.model.permissions import Mode
 
 FORKED = "forked"
 """Code of the notice that a session is a fork; ``about`` is the id of the session it came from."""
@@ -56,7 +60,7 @@ _OF_A_PROMPT = ("title", "titled_by", "mission", "summary", "summarized_by")
 """Fields that the first prompt of a session sets."""
 
 
-class CannotFork(StoreError):
+class ForkError(StoreError):
     """The session cannot be forked there; the message says why."""
 
 
@@ -75,7 +79,7 @@ class Fork:
 def cut(events: Sequence[Event], message: str | None) -> Sequence[Event]:
     """Return the events before the prompt ``message`` (its id or its number), or all when it is None.
 
-    Raises CannotFork when there is no such prompt.
+    Raises ForkError when there is no such prompt.
     """
     if message is None:
         return events
@@ -87,7 +91,7 @@ def cut(events: Sequence[Event], message: str | None) -> Sequence[Event]:
             if not _is_prompt(event.message):
                 break
             return events[: _begins(events, at)]
-    raise CannotFork(
+    raise ForkError(
         t("There is no message {message} of the user to fork from in this session.", message=message[:100])
     )
 
@@ -111,7 +115,7 @@ def write_fork(store: TraceStore, fork: Fork, source: str, events: Sequence[Even
     """Write the record of a fork: ``events`` are those of ``source`` that it has. Blocking. Raises StoreError."""
     first = events[0] if events else None
     if not isinstance(first, SessionCreated):
-        raise CannotFork(t("The log of this session has lost its beginning: it cannot be forked."))
+        raise ForkError(t("The log of this session has lost its beginning: it cannot be forked."))
     began = first.trace.model_copy(
         update={"trace_id": fork.trace_id, "created_at": fork.time, "updated_at": fork.time}
     )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from daemon.context.profiles import CACHE_LASTS_S, PRUNE_MINIMUM
-from daemon.loop.assembly import Assembly
-from daemon.loop.record import Record
 from daemon.model.events import ContextMarked, Marks
+
+if TYPE_CHECKING:
+    from daemon.loop.assembly import Assembly
+    from daemon.loop.record import Record
 
 
 def mark_history(record: Record, assembly: Assembly, sequence: int) -> None:

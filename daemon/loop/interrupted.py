@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from daemon.loop.record import Record
 from daemon.model.branches import SubagentMeta, child_id
 from daemon.model.messages import ToolResultPart, Usage
 from daemon.model.traces import Trace, trace_status
 from daemon.provider.call_ids import goal_of_step
 from daemon.store.base import StoreError, TraceStore
 from tools.text.truncate import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from daemon.loop.record import Record
 
 log = logging.getLogger(__name__)
 

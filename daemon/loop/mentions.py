@@ -9,16 +9,20 @@ import difflib
 import json
 import re
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from daemon.agents.loader import AgentProfile, UnknownAgent
+from daemon.agents.loader import AgentProfile, UnknownAgentError
 from daemon.loop.offered import TASK
-from daemon.loop.session import Session
 from daemon.model.events import SessionUpdated
 from daemon.model.messages import AgentPart, FilePart, Message, Part, SubtaskPart, TextPart, ToolCallPart
 from tools.base import ToolError
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from daemon.loop.session import Session
 
 EXECUTED = "The following tool was executed by the user."
 """What the model is told in front of a call that it did not make."""
@@ -161,6 +165,6 @@ def attachments_of(call_id: str, prompt: str, messages: Sequence[Message]) -> tu
 def _agent(session: Session, name: str) -> AgentProfile | None:
     try:
         agent = session.services.agents.find(name, session.trust)
-    except UnknownAgent:
+    except UnknownAgentError:
         return None
     return agent if agent.serves or agent.begins else None

@@ -9,13 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from daemon.loop.budget import Budget
 from daemon.loop.naming import SUMMARY_LENGTH, TITLE_LENGTH, plain_line, summary_of
-from daemon.loop.policy import Policy
-from daemon.loop.record import Record
-from daemon.loop.services import Services
 from daemon.model.events import SessionUpdated
 from daemon.model.messages import TextPart
 from daemon.model.tags import within
@@ -23,6 +19,12 @@ from daemon.plan.forest import ENDED
 from daemon.plan.text import plan_to_prompt
 from daemon.provider.base import Complete, ModelRequest, PromptMessage, SystemBlock, answered
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from daemon.loop.budget import Budget
+    from daemon.loop.policy import Policy
+    from daemon.loop.record import Record
+    from daemon.loop.services import Services
 
 log = logging.getLogger(__name__)
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from daemon.model.messages import Message
-from daemon.model.traces import Trace
-from daemon.plan.tree import PlanTree
 from tools.localization import t
 from tools.text.truncate import head, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.model.messages import Message
+    from daemon.model.traces import Trace
+    from daemon.plan.tree import PlanTree
 
 _LABEL = re.compile(r"^(?:title|summary|\u6807\u9898|\u6458\u8981)\s*[:：]", re.IGNORECASE)
 """What a model may put before a title or a summary, in English or Chinese."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daemon.agents.loader import SHIPPED_AGENTS, AgentProfile, load_agent
-from daemon.loop.policy import Policy
-from tools.base import Tool
 from tools.localization import t
 from tools.registry import unknown_tool
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from daemon.loop.policy import Policy
+    from tools.base import Tool
 
 TASK = "task"
 GOAL, STEP = "goal", "step"

@@ -6,17 +6,21 @@ steps, or with the next prompt (``daemon.state.notes``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from daemon.loop.restoring import PERSON, Restorer, UnknownChange
-from daemon.loop.session import Session
+from daemon.loop.restoring import PERSON, Restorer, UnknownChangeError
 from daemon.model.events import GoalRemoved
-from daemon.model.goals import Goal
 from daemon.model.messages import whole_characters
-from daemon.model.permissions import FileDiff
 from daemon.plan.tree import Added, Change, PlanError
 from daemon.state.goal_events import goal_event
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.loop.session import Session
+    from daemon.model.goals import Goal
+    from daemon.model.permissions import FileDiff
 
 
 class PersonPlan:
@@ -87,7 +91,7 @@ class PersonPlan:
             try:
                 restorer = Restorer(self._session)
                 files = (await restorer.restore(goal_id=goal_id, dry_run=dry_run, by=self._by)).files
-            except UnknownChange:
+            except UnknownChangeError:
                 pass  # no file was changed for it: that is no reason to keep the goal
         if dry_run:
             return files

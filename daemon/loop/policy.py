@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from daemon.agents.loader import HANDS_OVER, NO_HAND_OVER, AgentProfile, FoundAgents, UnknownAgent
-from daemon.config import Config
+from daemon.agents.loader import HANDS_OVER, NO_HAND_OVER, AgentProfile, FoundAgents, UnknownAgentError
 from daemon.loop.design import CODE, Design, changed_words
-from daemon.loop.record import Record
-from daemon.loop.services import Services
-from daemon.model.permissions import Mode, Rule, Trust
 from daemon.permission.rules import RuleSet
 from daemon.trust import mode_in_force
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from daemon.config import Config
+    from daemon.loop.record import Record
+    from daemon.loop.services import Services
+    from daemon.model.permissions import Mode, Rule, Trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,7 @@ class Policy:
         if self.parent is None:  # a child was begun as somebody, and stays it
             try:
                 agent = self._services.agents.find(self.record.state.trace.agent, self.client.trust)
-            except UnknownAgent:
+            except UnknownAgentError:
                 return
             if agent != self.agent:
                 self.agent = agent

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from daemon.model.messages import StopReason
-from daemon.model.traces import QueuedPrompt
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.model.messages import StopReason
+    from daemon.model.traces import QueuedPrompt
 
 
 @dataclass(frozen=True, slots=True)

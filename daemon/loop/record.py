@@ -9,11 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable
-from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from daemon.loop.services import Services
 from daemon.model.branches import SubagentMeta, branch_of, root_of
 from daemon.model.events import (
     Delta,
@@ -27,18 +24,24 @@ from daemon.model.events import (
 )
 from daemon.model.goals import GoalStats, GoalTree
 from daemon.model.messages import Message, Part, Role, Usage, describe
-from daemon.model.permissions import PermissionRequest
 from daemon.model.traces import Trace, trace_status
-from daemon.permission.service import Settled
 from daemon.plan.counting import Together, tokens_of, tools_of
 from daemon.plan.explore_goals import plan_counted
-from daemon.plan.tree import Change
 from daemon.state.goal_events import goal_event
-from daemon.state.session_state import SessionState
 from daemon.state.spending import goal_of_subagent
 from daemon.store.base import StoreError
 from daemon.store.ids import sequence_of
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from daemon.loop.services import Services
+    from daemon.model.permissions import PermissionRequest
+    from daemon.permission.service import Settled
+    from daemon.plan.tree import Change
+    from daemon.state.session_state import SessionState
 
 log = logging.getLogger(__name__)
 

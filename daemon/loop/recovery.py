@@ -12,12 +12,11 @@ planned and asked about anew, for rules, files and trust may be others by now.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from daemon.collector import COLLECTOR
 from daemon.context.tokens import estimate_tokens
 from daemon.loop.interrupted import Took, answer_of, close_interrupted
-from daemon.loop.record import Record
 from daemon.loop.together import EDITS, HOW_FAR, NOT_BEGUN, TOGETHER
 from daemon.model.events import MessageAdded, MessagePartAdded, MessageTextAdded, QueueChanged, TurnEnded
 from daemon.model.messages import FinishPart, Part, TextPart, ToolCallPart, ToolResultPart
@@ -25,11 +24,16 @@ from daemon.permission.service import CANCELED
 from daemon.plan.tree import PlanTree
 from daemon.provider.call_ids import goal_of_step
 from daemon.state.session_state import SessionState
-from daemon.store.base import NewerFormat, StoreError, TraceStore, UnknownTrace
-from daemon.store.beginning import MixedUp, begun, check_id
+from daemon.store.base import NewerFormatError, StoreError, TraceStore, UnknownTraceError
+from daemon.store.beginning import MixedUpError, begun, check_id
 from daemon.store.ids import MESSAGE_ID, sequence_of
 from tools.localization import noted, t
 from tools.redaction.redactor import is_redacted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from daemon.loop.record import Record
 
 log = logging.getLogger(__name__)
 
@@ -69,9 +73,9 @@ def _read_state(store: TraceStore, trace_id: str) -> SessionState:
             if len(messages) == trace.message_count:
                 return SessionState(trace, plan, messages)
             log.warning("messages of %s are missing; rebuilding from the log", trace_id)
-    except (NewerFormat, MixedUp):
+    except (NewerFormatError, MixedUpError):
         raise
-    except UnknownTrace:
+    except UnknownTraceError:
         if store.last_event_id(trace_id) == 0:
             raise
     except StoreError as error:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.files.versions import Action
-from tools.base import Counts, FileChange
-from tools.ports import Editors
-
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
     from daemon.files.history import SessionHistory
+    from daemon.files.versions import Action
+    from tools.base import Counts, FileChange
+    from tools.ports import Editors
 
 
 class StepKeeper:

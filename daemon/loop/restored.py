@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from daemon.files.changes import FileSetChange
-from daemon.files.versions import Action
 from daemon.model.events import RestoredFile
 from daemon.model.permissions import FileDiff
 from tools.access import suggestions
@@ -15,6 +12,13 @@ from tools.base import FileChange, PermissionAsk, ProposedFile
 from tools.diff.unified_diff import limited, shown_name
 from tools.localization import t
 from tools.paths import folder_patterns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from daemon.files.changes import FileSetChange
+    from daemon.files.versions import Action
 
 _DIFF_LINES = 2_000
 _MAX_TOLD = 20

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.files.changes import FileSetChange, changes_of, next_redo, next_undo
-from daemon.files.restore import Planner, RestoreRefused
-from daemon.files.versions import Action, FileVersions, Record
+from daemon.files.restore import Planner, RestoreRefusedError
 from daemon.loop.restore_writing import StepKeeper, StepWriting, UnseenFiles, remove_empty
 from daemon.loop.restored import Outcome as Outcome
 from daemon.loop.restored import Planned, restored_files, revert_question, revert_words
-from daemon.loop.session import Session
 from daemon.model.events import FileChanged, FilesRestored
-from daemon.model.messages import Message, ToolCallPart
 from tools.base import FileChange, Permission, ProposedFile, ToolError
 from tools.change import write_approved
 from tools.diff.unified_diff import shown_name
@@ -29,6 +25,14 @@ from tools.localization import noted, t
 from tools.paths import rule_target
 from tools.text.truncate import head
 from tools.writing.proposal import propose
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Sequence
+    from pathlib import Path
+
+    from daemon.files.versions import Action, FileVersions, Record
+    from daemon.loop.session import Session
+    from daemon.model.messages import Message, ToolCallPart
 
 MAX_NAMED = 5
 _TELL_S = 5.0
@@ -44,7 +48,7 @@ _STILL_OPEN = noted("The goal is still open: abandon it without revert_files to 
 BUSY = noted("The session is at work. Cancel the turn or wait for its end, then try again.")
 
 
-class UnknownChange(Exception):
+class UnknownChangeError(Exception):
     """There is no such change, message or goal, or nothing to be done; the message says what there is."""
 
 
@@ -77,7 +81,7 @@ class Restorer:
         self._history = session.files.history
 
     async def overview(self) -> Overview:
-        """The session's changes. Raises RestoreRefused when the history cannot be read."""
+        """The session's changes. Raises RestoreRefusedError when the history cannot be read."""
         record = await self._record()
         changes = changes_of(record)
         return Overview(tuple(changes), next_undo(changes), next_redo(changes, record.steps()))
@@ -93,29 +97,29 @@ class Restorer:
         }
 
     async def undo(self, change_id: str | None = None, *, dry_run: bool = False, by: str = PERSON) -> Outcome:
-        """Take back one change, the newest by default. Raises Busy, Refused, UnknownChange."""
+        """Take back one change, the newest by default. Raises BusyError, Refused, UnknownChangeError."""
         async with self._at_rest():
             overview = await self.overview()
             change = _find(overview.changes, change_id) or overview.undo
             if change is None:
-                raise UnknownChange(
+                raise UnknownChangeError(
                     t("There is nothing to undo: no file was changed, or all of it is undone.")
                 )
             if change.undone:
-                raise RestoreRefused(
+                raise RestoreRefusedError(
                     t("The {change} is undone already. It can be redone.", change=self._name(change))
                 )
             return await self._step("undo", [change], self._name(change), dry_run, by)
 
     async def redo(self, change_id: str | None = None, *, dry_run: bool = False, by: str = PERSON) -> Outcome:
-        """Do a change again that was taken back. Raises Busy, Refused, UnknownChange."""
+        """Do a change again that was taken back. Raises BusyError, Refused, UnknownChangeError."""
         async with self._at_rest():
             overview = await self.overview()
             change = _find(overview.changes, change_id) or overview.redo
             if change is None:
-                raise UnknownChange(t("There is nothing to redo: nothing was undone."))
+                raise UnknownChangeError(t("There is nothing to redo: nothing was undone."))
             if not change.undone:
-                raise RestoreRefused(
+                raise RestoreRefusedError(
                     t("The {change} is not undone, so there is nothing to redo.", change=self._name(change))
                 )
             return await self._step("redo", [change], self._name(change), dry_run, by)
@@ -130,7 +134,7 @@ class Restorer:
     ) -> Outcome:
         """Take back all changes made since a message (it included), or for a goal and those below it.
 
-        Raises Busy, Refused, UnknownChange; ValueError unless exactly one of the two is given.
+        Raises BusyError, Refused, UnknownChangeError; ValueError unless exactly one of the two is given.
         """
         if (message_id is None) == (goal_id is None):
             raise ValueError(t("Say either a message or a goal to restore, not both."))
@@ -145,16 +149,16 @@ class Restorer:
 
         For a tool call: the turn holds ``files_lock``. ``permission`` is asked with the diffs, as for every write.
         Returns what was done, for the model. Raises ToolError when nothing was written and the goal had better stay
-        open, and PermissionDenied.
+        open, and PermissionDeniedError.
         """
         if self._session.foreign:
             raise ToolError(f"{t(FOREIGN)} {t(_STILL_OPEN)}")
         try:
             overview = await self.overview()
             changes, target = self._wanted(overview, *self._below(goal_id))
-        except UnknownChange:
+        except UnknownChangeError:
             return t("No file was changed for it (or all of it was taken back before).")
-        except RestoreRefused as error:
+        except RestoreRefusedError as error:
             raise ToolError(f"{error} {t(_STILL_OPEN)}") from error
         try:
             planned = await self._planned("restore", changes, target)
@@ -169,7 +173,7 @@ class Restorer:
                         )
                     )
             await self._carry_out(planned, by="")
-        except RestoreRefused as error:
+        except RestoreRefusedError as error:
             raise ToolError(f"{error} {t(_STILL_OPEN)}") from error
         return revert_words(planned, self._names)
 
@@ -178,7 +182,7 @@ class Restorer:
     def _wanted(
         self, overview: Overview, belongs: Callable[[Caller], bool], what: str
     ) -> tuple[list[FileSetChange], str]:
-        """The changes to restore, newest first, and what they are in words. Raises UnknownChange for none."""
+        """The changes to restore, newest first, and what they are in words. Raises UnknownChangeError for none."""
         callers = self.callers()
         found = [
             change
@@ -193,22 +197,22 @@ class Restorer:
                 if undone
                 else t("no file was changed {what}", what=what)
             )
-            raise UnknownChange(t("There is nothing to restore: {why}.", why=why))
+            raise UnknownChangeError(t("There is nothing to restore: {why}.", why=why))
         count = "1 change" if len(wanted) == 1 else f"{len(wanted)} changes"
         return wanted, f"{count} {what}"
 
     @contextlib.asynccontextmanager
     async def _at_rest(self) -> AsyncGenerator[None]:
-        from daemon.loop.session import Busy
+        from daemon.loop.session import BusyError
 
         session = self._session
         if session.foreign:
-            raise RestoreRefused(t(FOREIGN))
+            raise RestoreRefusedError(t(FOREIGN))
         if session.running:
-            raise Busy(t(BUSY))
+            raise BusyError(t(BUSY))
         async with session.files.lock:  # a turn that begins now waits for it
             if session.running:
-                raise Busy(t(BUSY))
+                raise BusyError(t(BUSY))
             session.check_sealed()  # a branch may have ended meanwhile, and what came of it is fixed
             yield
 
@@ -216,7 +220,7 @@ class Restorer:
         try:
             return await asyncio.to_thread(self._history.record)
         except OSError as error:
-            raise RestoreRefused(
+            raise RestoreRefusedError(
                 t("The file history cannot be read ({strerror}).", strerror=error.strerror or error)
             ) from error
 
@@ -232,7 +236,7 @@ class Restorer:
         groups = [change.forward() if action == "redo" else change.backward() for change in changes]
         unknown = tuple(path for change in changes for path in change.unknown)
         if not any(change.entries for change in changes):
-            raise RestoreRefused(
+            raise RestoreRefusedError(
                 t("The {target} cannot be undone: the old content is not known.", target=target)
             )
         writes, proposal = await asyncio.to_thread(self._plan, groups)
@@ -299,14 +303,14 @@ class Restorer:
                     events = self._services.store.events(self._session.session_id)
                     logged = {event.path for event in events if isinstance(event, FileChanged)}
                 if name not in logged:
-                    raise RestoreRefused(
+                    raise RestoreRefusedError(
                         t(
                             "{name} was not changed by this session. Nothing was changed.",
                             name=shown_name(name),
                         )
                     )
             if unsaved(path) is not None:
-                raise RestoreRefused(
+                raise RestoreRefusedError(
                     t(
                         "{name} has unsaved changes in the editor. Nothing was changed: save or discard them, "
                         "then try again.",
@@ -325,7 +329,7 @@ class Restorer:
             await write_approved(plan, writing)
         except ToolError as error:
             keeper.failed()
-            raise RestoreRefused(t("It was not done; try again. {error}", error=error)) from error
+            raise RestoreRefusedError(t("It was not done; try again. {error}", error=error)) from error
         except BaseException:
             if not keeper.done:
                 keeper.failed()
@@ -335,7 +339,7 @@ class Restorer:
         messages = self._session.state.messages
         message = next((m for m in messages if m.message_id == message_id), None)
         if message is None:
-            raise UnknownChange(
+            raise UnknownChangeError(
                 t("There is no message {message_id} in this session.", message_id=message_id[:100])
             )
         since = (message.sequence, 0)
@@ -348,7 +352,7 @@ class Restorer:
         plan = self._session.state.plan
         goal = plan.goals.get(goal_id)
         if goal is None:
-            raise UnknownChange(
+            raise UnknownChangeError(
                 t("There is no goal with the id {goal_id} in this session.", goal_id=goal_id[:100])
             )
 
@@ -391,7 +395,7 @@ def _find(changes: Sequence[FileSetChange], change_id: str | None) -> FileSetCha
         return None
     found = next((change for change in changes if change.change_id == change_id), None)
     if found is None:
-        raise UnknownChange(
+        raise UnknownChangeError(
             t("There is no change {change_id} in this session's history.", change_id=change_id[:100])
         )
     return found

@@ -5,27 +5,30 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from daemon.agents.loader import Agents
-from daemon.bus import Bus
-from daemon.config import Config
-from daemon.copies.base import WorkingCopies
 from daemon.files.eyes import NoEyes, OpenEyes
-from daemon.files.history import WatchCommand
-from daemon.files.meanwhile import Meanwhile
 from daemon.loop.parallel import Parallel
-from daemon.model.messages import Usage
-from daemon.model.permissions import Rule, Trust
-from daemon.permission.service import PermissionService
-from daemon.provider.base import ModelRequest, ProviderEvent
-from daemon.store.base import TraceStore
-from tools.base import Diagnostics, Tool
 from tools.language import Navigation, NoNavigation
-from tools.ports import Editors
 from tools.sandbox.confinement import Confinement
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+
+    from daemon.bus import Bus
+    from daemon.config import Config
+    from daemon.copies.base import WorkingCopies
+    from daemon.files.history import WatchCommand
+    from daemon.files.meanwhile import Meanwhile
+    from daemon.model.messages import Usage
+    from daemon.model.permissions import Rule, Trust
+    from daemon.permission.service import PermissionService
+    from daemon.provider.base import ModelRequest, ProviderEvent
+    from daemon.store.base import TraceStore
+    from tools.base import Diagnostics, Tool
+    from tools.ports import Editors
 
 
 class Models(Protocol):

@@ -11,42 +11,45 @@ import asyncio
 import contextlib
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from daemon.agents.loader import AgentProfile
-from daemon.config import Config
 from daemon.context.tokens import estimate_tokens
 from daemon.loop.assembly import Assembly
 from daemon.loop.budget import Budget
 from daemon.loop.compacting import Compacted, Compactor
 from daemon.loop.doom import CallMemory, general_command
-from daemon.loop.features import Driver, SessionHooks, TurnRuns
-from daemon.loop.interrupted import Took
 from daemon.loop.namer import Namer
 from daemon.loop.naming import names_after
 from daemon.loop.policy import Policy
 from daemon.loop.queue import PromptQueue, TurnResult, Waiting, Wish
 from daemon.loop.record import Left, Record
 from daemon.loop.recovery import LEFT_WAITING, STOPPED, UNSTORED, close_what_is_open, waits_for_answer
-from daemon.loop.services import Services
 from daemon.loop.session_commands import SessionCommands
 from daemon.loop.session_files import FileWork
-from daemon.loop.step import Received
 from daemon.loop.step_diagnostics import StepDiagnostics, kind_of
 from daemon.model.events import Event, Notice, QueueChanged, SessionUpdated, TurnEnded, TurnStarted
 from daemon.model.messages import FilePart, StopReason, TextPart, whole_characters
-from daemon.model.permissions import Mode, PermissionRequest, Trust
 from daemon.model.traces import PromptPlanner, QueuedPrompt, SessionStatus
-from daemon.permission.rules import RuleSet
 from daemon.permission.service import CANCELED, CallPermission, Settled
-from daemon.state.session_state import SessionState
 from daemon.store.base import StoreError
-from tools.base import Permission
 from tools.localization import noted, t
 from tools.paths import reading
-from tools.ports import Explorer, HandOver, Subagents
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from daemon.agents.loader import AgentProfile
+    from daemon.config import Config
+    from daemon.loop.features import Driver, SessionHooks, TurnRuns
+    from daemon.loop.interrupted import Took
+    from daemon.loop.services import Services
+    from daemon.loop.step import Received
+    from daemon.model.permissions import Mode, PermissionRequest, Trust
+    from daemon.permission.rules import RuleSet
+    from daemon.state.session_state import SessionState
+    from tools.base import Permission
+    from tools.ports import Explorer, HandOver, Subagents
 
 log = logging.getLogger(__name__)
 
@@ -57,11 +60,11 @@ NOT_TRUSTED = noted(
 )
 
 
-class Busy(Exception):
+class BusyError(Exception):
     """A turn is running and the client asked not to wait."""
 
 
-class Sealed(Exception):
+class SealedError(Exception):
     """The session is the record of a branch or a sub-agent: prompts go to the session that started it."""
 
 
@@ -281,14 +284,14 @@ class Session:
     ) -> TurnResult:
         """Work on a prompt; returns when the turn that did has ended. ``planner``: see QueuedPrompt.
 
-        Raises Busy when a turn is running and ``when_busy`` is ``refuse``, and Sealed for the record of a child that
-        has ended. Cancelling the caller does not cancel the turn: a window may close while the agent works.
+        Raises BusyError when a turn is running and ``when_busy`` is ``refuse``, and SealedError for the record of a
+        child that has ended. Cancelling the caller does not cancel the turn: a window may close while the agent works.
         """
         self.check_sealed()
         if self._closing:
             return TurnResult(prompt_id or "", "canceled", t("Goalwright was stopped."))
         if self.running and when_busy == "refuse":
-            raise Busy(
+            raise BusyError(
                 t(
                     "The session is busy with another prompt. Wait for it, cancel it, or send the prompt "
                     "with whenBusy: queue."
@@ -317,10 +320,10 @@ class Session:
         return await asyncio.shield(waiting.result)
 
     async def compact(self, instructions: str = "") -> Compacted:
-        """Compact the context at the person's wish. Raises Busy while a turn runs; ``cancel`` ends it."""
+        """Compact the context at the person's wish. Raises BusyError while a turn runs; ``cancel`` ends it."""
         self.check_sealed()
         if self.running or waits_for_answer(self.state):
-            raise Busy(t("The session is at work. Cancel the turn or wait for its end, then compact."))
+            raise BusyError(t("The session is at work. Cancel the turn or wait for its end, then compact."))
         await self.assembly.prepare()
         async with self.files.lock:  # a prompt that comes now waits
             self.check_sealed()  # it may have ended meanwhile
@@ -405,9 +408,9 @@ class Session:
         self.sealed = why
 
     def check_sealed(self) -> None:
-        """Raises Sealed when nothing of the session may be changed any more."""
+        """Raises SealedError when nothing of the session may be changed any more."""
         if self.sealed:
-            raise Sealed(self.sealed)
+            raise SealedError(self.sealed)
 
     async def seal(self, why: str) -> None:
         """Work on all that waits, then take nothing more, in one go: no prompt is accepted whose work would be lost."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from daemon.jobs import SessionJobs, StoppableCalls
-from daemon.loop.record import Record
-from daemon.loop.services import Services
 from daemon.model.events import Delta, Event, MessageAdded
 from daemon.state.notes import JOB_ENDED, JOB_KILLED, job_lost, job_notice
-from tools.ports import Job
 from tools.redaction.redactor import SECRETS
+
+if TYPE_CHECKING:
+    from daemon.loop.record import Record
+    from daemon.loop.services import Services
+    from tools.ports import Job
 
 _LIVE_OUTPUT = 20_000
 """Characters of live output that are kept for each command; clients keep as many."""

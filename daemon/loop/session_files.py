@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from daemon.files.history import LineHistory, SessionHistory
-from daemon.files.versions import Version
-from daemon.loop.policy import Policy
-from daemon.loop.record import Record
-from daemon.loop.services import Services
 from daemon.model.events import FileChanged
 from daemon.store.base import StoreError
 from tools.paths import rule_target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.files.versions import Version
+    from daemon.loop.policy import Policy
+    from daemon.loop.record import Record
+    from daemon.loop.services import Services
 
 log = logging.getLogger(__name__)
 

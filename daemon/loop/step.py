@@ -6,10 +6,9 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from daemon.loop.doom import Repeat
-from daemon.loop.step_diagnostics import StepDiagnostics
 from daemon.loop.together import HOW_FAR, NOT_BEGUN, TOGETHER, InOrder, edits, run_together, together
 from daemon.model.messages import (
     FilePart,
@@ -23,7 +22,6 @@ from daemon.model.messages import (
     Usage,
     whole_characters,
 )
-from daemon.permission.service import CallPlace
 from daemon.provider.base import (
     Complete,
     PartStop,
@@ -36,9 +34,13 @@ from daemon.provider.base import (
     ToolCallStart,
 )
 from tools.access import suggestions
-from tools.base import Approval, PermissionAsk, PermissionDenied, ToolContext, ToolResult
+from tools.base import Approval, PermissionAsk, PermissionDeniedError, ToolContext, ToolResult
 from tools.localization import n, t
 from tools.text.truncate import cut_text
+
+if TYPE_CHECKING:
+    from daemon.loop.step_diagnostics import StepDiagnostics
+    from daemon.permission.service import CallPlace
 
 log = logging.getLogger(__name__)
 
@@ -260,7 +262,7 @@ async def run_calls(host: StepHost, calls: list[ToolCallPart]) -> StepOutcome:
             for rest in calls[position:]:
                 host.add_result(_refused(rest, _NOT_RUN))
             raise
-        except PermissionDenied as denied:
+        except PermissionDeniedError as denied:
             return await _denied(host, calls[position - 1 :], denied)
         host.add_result(result)
     return StepOutcome("tool_use")
@@ -272,7 +274,7 @@ async def _run_group(
     """Run calls at the same time; ``rest`` follow in the message, and are answered when they cannot run any more."""
     stops: dict[str, StopReason | None] = {}
 
-    def refused(call: ToolCallPart, no: PermissionDenied) -> ToolResultPart:
+    def refused(call: ToolCallPart, no: PermissionDeniedError) -> ToolResultPart:
         stops[call.id] = _stop(no)
         return _refused(call, _denial(no), {"denied": True, **no.metadata})
 
@@ -304,7 +306,7 @@ class _Edit:
     calls: Sequence[ToolCallPart]
     position: int
     order: InOrder
-    noes: Mapping[str, PermissionDenied]
+    noes: Mapping[str, PermissionDeniedError]
     """What the user rejected among the calls before."""
 
     async def asking(self) -> None:
@@ -313,7 +315,7 @@ class _Edit:
     async def allowed(self, approval: Approval) -> None:
         await self.turn()
         if self.noes and not approval.asked:
-            raise PermissionDenied(_AFTER_REFUSAL, metadata=_AFTER)
+            raise PermissionDeniedError(_AFTER_REFUSAL, metadata=_AFTER)
 
     async def turn(self) -> None:
         """Wait for the calls before, and let the diagnostics know that this one is next."""
@@ -328,7 +330,7 @@ async def _run_edits(
     """Ask about edits of different files together, and write them in order; ``rest`` as for ``_run_group``."""
     order = InOrder(len(group))
     calls = [*group, *rest]
-    noes: dict[str, PermissionDenied] = {}
+    noes: dict[str, PermissionDeniedError] = {}
 
     async def run(at: int, again: bool) -> ToolResultPart:
         call = group[at]
@@ -336,7 +338,7 @@ async def _run_edits(
         try:
             try:
                 result = await _permitted(host, call, again=again, place=place)
-            except PermissionDenied as denied:
+            except PermissionDeniedError as denied:
                 after = denied.reason == _AFTER_REFUSAL
                 if not after:
                     noes[call.id] = denied
@@ -383,17 +385,17 @@ async def _run_edits(
 
 
 async def _answer(host: StepHost, call: ToolCallPart, *, again: bool = False) -> ToolResultPart:
-    """Run one call and judge what it wrote. Raises PermissionDenied as ``_permitted`` does."""
+    """Run one call and judge what it wrote. Raises PermissionDeniedError as ``_permitted`` does."""
     return await host.eyes.after(await _permitted(host, call, again=again))
 
 
 async def _permitted(
     host: StepHost, call: ToolCallPart, *, again: bool, place: CallPlace | None = None
 ) -> ToolResultPart:
-    """Run one call. Raises PermissionDenied when the user said no; a rule's no is a result like others."""
+    """Run one call. Raises PermissionDeniedError when the user said no; a rule's no is a result like others."""
     try:
         return await _run_one(host, call, again=again, place=place)
-    except PermissionDenied as denied:
+    except PermissionDeniedError as denied:
         if not denied.by_rule:
             raise
         metadata = {"denied": True, "rule": True, **denied.metadata}
@@ -442,7 +444,7 @@ def _repeated(call: ToolCallPart) -> str:
     return cut_text(command if isinstance(command, str) else call.input, 20_000)
 
 
-async def _denied(host: StepHost, calls: list[ToolCallPart], denied: PermissionDenied) -> StepOutcome:
+async def _denied(host: StepHost, calls: list[ToolCallPart], denied: PermissionDeniedError) -> StepOutcome:
     """The person said no: this and the later calls of the step are answered; feedback lets the loop go on."""
     first, *rest = calls
     answers = [_refused(first, _denial(denied), {"denied": True, **denied.metadata})]
@@ -459,18 +461,18 @@ async def _denied(host: StepHost, calls: list[ToolCallPart], denied: PermissionD
     return _outcome(denied)
 
 
-def _denial(denied: PermissionDenied) -> str:
+def _denial(denied: PermissionDeniedError) -> str:
     if denied.feedback:
         return f"Permission denied. The user rejected this call and wrote: {denied.feedback}"
     return "Permission denied. The user rejected this call."
 
 
-def _stop(denied: PermissionDenied) -> StopReason | None:
+def _stop(denied: PermissionDeniedError) -> StopReason | None:
     """Return the reason that ends the turn; None where feedback lets it go on."""
     return None if denied.feedback else "permission_denied"
 
 
-def _outcome(denied: PermissionDenied) -> StepOutcome:
+def _outcome(denied: PermissionDeniedError) -> StepOutcome:
     return StepOutcome(stop, denied.reason) if (stop := _stop(denied)) else StepOutcome("tool_use")
 
 

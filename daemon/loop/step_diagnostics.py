@@ -11,14 +11,17 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from daemon.model.messages import ToolCallPart, ToolResultPart
-from tools.access import Action
 from tools.diagnostics_text import describe, problems_metadata
 from tools.language import CurrentProblems, Diagnostics, DiagnosticsReport, DiagnosticsRun, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from daemon.model.messages import ToolCallPart, ToolResultPart
+    from tools.access import Action
 
 CallKind = Literal["writes", "looks", "other"]
 """What a tool means for a batch: ``looks`` wants to see the workspace as it is, so nothing may be put off over it."""

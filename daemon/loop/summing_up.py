@@ -7,12 +7,11 @@ used is asked for once more, then the step history of seed 003 stands in for it.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from daemon.agents.loader import COMPACTION, load_agent
 from daemon.context.compaction import cut_middle, person_said, shortened
-from daemon.context.profiles import ContextProfile
 from daemon.context.summaries import (
     MAX_SUMMARY_TOKENS,
     SummaryProblem,
@@ -22,10 +21,6 @@ from daemon.context.summaries import (
 )
 from daemon.context.tokens import estimate_tokens
 from daemon.context.windowing.notes import GO_ON
-from daemon.loop.assembly import Assembly
-from daemon.loop.policy import Policy
-from daemon.loop.record import Record
-from daemon.loop.services import Services
 from daemon.model.events import ModelRetry
 from daemon.model.messages import NotePart, ReasoningPart, TextPart, Usage, added
 from daemon.provider.base import (
@@ -39,6 +34,15 @@ from daemon.provider.base import (
 )
 from daemon.steps.history import to_history_string
 from tools.localization import t, written_for_models
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.context.profiles import ContextProfile
+    from daemon.loop.assembly import Assembly
+    from daemon.loop.policy import Policy
+    from daemon.loop.record import Record
+    from daemon.loop.services import Services
 
 _SHOWN_AGAIN = 8_000
 """Characters of an answer that cannot be used which the model sees again."""

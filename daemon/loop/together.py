@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import os.path
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from daemon.loop.doom import same_call
-from daemon.model.messages import ToolCallPart, ToolResultPart
-from tools.base import PermissionDenied
+from tools.base import PermissionDeniedError
 from tools.process.uncancellable import finish
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from daemon.model.messages import ToolCallPart, ToolResultPart
 
 TOGETHER = "task"
 EDITS = ("edit", "write")
@@ -89,9 +93,9 @@ async def run_together(
     run: Callable[[int, bool], Awaitable[ToolResultPart]],
     add: Callable[[ToolResultPart], None],
     *,
-    refused: Callable[[ToolCallPart, PermissionDenied], ToolResultPart],
+    refused: Callable[[ToolCallPart, PermissionDeniedError], ToolResultPart],
     canceled: Callable[[ToolCallPart], ToolResultPart],
-) -> PermissionDenied | None:
+) -> PermissionDeniedError | None:
     """Run all of them and store the results; returns the first refusal by the person, if there was one.
 
     ``run`` gets a call's index and whether an equal one runs beside it: that is no running in circles. On
@@ -102,13 +106,13 @@ async def run_together(
         asyncio.ensure_future(run(at, any(same_call(call, other) for other in calls[:at])))
         for at, call in enumerate(calls)
     ]
-    first: PermissionDenied | None = None
+    first: PermissionDeniedError | None = None
     stored = 0
     try:
         for call, task in zip(calls, tasks, strict=True):
             await asyncio.wait({task})
             error = task.exception()
-            if isinstance(error, PermissionDenied):
+            if isinstance(error, PermissionDeniedError):
                 first = first or error
                 add(refused(call, error))
             else:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from daemon.context.tokens import estimate_tokens, part_tokens, request_tokens
-from daemon.loop.assembly import Assembly
 from daemon.model.messages import FilePart, Message
 from daemon.provider.base import ModelRequest
-from daemon.state.session_state import SessionState
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from daemon.loop.assembly import Assembly
+    from daemon.state.session_state import SessionState
 
 _INSTRUCTIONS = ("instructions ", "untrusted instructions ")
 _MUCH = 0.15

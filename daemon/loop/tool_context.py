@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.files.seen import SessionFiles
-from daemon.loop.session import Session
-from daemon.model.messages import ToolCallPart
 from daemon.permission.service import CallInfo, CallPermission
 from daemon.provider.call_ids import goal_of_step
 from tools.base import Plan, ToolContext
 from tools.redaction.redactor import SECRETS
-from tools.sandbox.policy import SandboxPolicy
+
+if TYPE_CHECKING:
+    from daemon.loop.session import Session
+    from daemon.model.messages import ToolCallPart
+    from tools.sandbox.policy import SandboxPolicy
 
 
 def call_permission(session: Session, call: ToolCallPart) -> CallPermission:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from daemon.context.instructions import NestedInstructions, files_at_work, with_instructions
 from daemon.context.prompt import UNTRUSTED, Layer
@@ -19,9 +19,7 @@ from daemon.loop.mentions import EXECUTED, NOT_DONE, calls_of, prompt_parts
 from daemon.loop.offered import belongs, depth, not_there, tell_of_agents
 from daemon.loop.record import new_message_id
 from daemon.loop.restoring import Restorer
-from daemon.loop.session import Session
 from daemon.loop.step import Received, StepOutcome, run_calls, run_step
-from daemon.loop.step_diagnostics import StepDiagnostics
 from daemon.loop.too_long import what_fills
 from daemon.loop.tool_context import call_permission, tool_context
 from daemon.loop.unfinished import UnfinishedText
@@ -33,7 +31,6 @@ from daemon.model.events import (
     ModelRetry,
     ToolStarted,
 )
-from daemon.model.goals import Goal
 from daemon.model.messages import (
     FilePart,
     FinishPart,
@@ -47,11 +44,8 @@ from daemon.model.messages import (
     ToolResultPart,
     Usage,
 )
-from daemon.model.traces import PromptPlanner
 from daemon.permission.rules import rule_words
-from daemon.permission.service import CallPermission, CallPlace
 from daemon.plan.port import SessionPlan
-from daemon.plan.tree import PlanTree
 from daemon.provider.base import (
     ProviderError,
     ProviderEvent,
@@ -66,7 +60,17 @@ from daemon.state.notes import LATE_DIAGNOSTICS, notes_text
 from tools.base import ToolContext, ToolResult
 from tools.diagnostics_text import describe_late
 from tools.localization import t
-from tools.registry import AnyTool
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Sequence
+
+    from daemon.loop.session import Session
+    from daemon.loop.step_diagnostics import StepDiagnostics
+    from daemon.model.goals import Goal
+    from daemon.model.traces import PromptPlanner
+    from daemon.permission.service import CallPermission, CallPlace
+    from daemon.plan.tree import PlanTree
+    from tools.registry import AnyTool
 
 _NOT_RUN = "Not run: a plan was asked for. Answer with it as JSON in your text; the work comes after."
 _CIRCLE = "Not run: the same calls come again and again. A new plan is made first."

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from daemon.deltas import Deltas
-from daemon.model.events import Delta, Event
 from daemon.store.base import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from daemon.model.events import Delta, Event
 
 log = logging.getLogger(__name__)
 

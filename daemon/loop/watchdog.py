@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.base import ToolResult
 from tools.localization import noted, t
 from tools.process.uncancellable import finish
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
 LIMIT_S = 180.0
 """How long a call may make no progress. Everything that tools wait for has a shorter limit of its own."""

@@ -12,12 +12,15 @@ import contextlib
 import functools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from daemon.provider.base import ToolSpec
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from daemon.provider.base import ToolSpec
 
 _NAMES = ("name", "tool", "tool_name", "function_name", "function", "action", "recipient_name")
 _ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input", "action_input", "kwargs", "params")

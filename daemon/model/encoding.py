@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from daemon.model.messages import whole_characters
 from tools.redaction.redactor import SECRETS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def json_text(value: object, indent: int | None = None) -> str:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from datetime import datetime
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, Field
 
 from daemon.model.base import Cost, Count, Model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Role = Literal["user", "assistant", "tool"]
 StopReason = Literal["end_turn", "max_tokens", "tool_use", "canceled", "error", "permission_denied"]

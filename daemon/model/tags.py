@@ -7,7 +7,10 @@ called could open or close one, and so put words into the person's mouth.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 OURS = (
     "said",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from daemon.model.permissions import (
     Grant,
@@ -15,10 +15,14 @@ from daemon.model.permissions import (
     Rule,
     Scope,
 )
-from daemon.permission.rules import Verdict
 from tools.base import PermissionAsk, ToolError
 from tools.localization import t
 from tools.text.truncate import short
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from daemon.permission.rules import Verdict
 
 MOST_GRANTS = 20
 """Of one answer."""

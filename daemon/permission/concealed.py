@@ -7,11 +7,15 @@ hides files of the workspace only: the whole disk cannot be searched before each
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.permission.matching import fold, matches
-from daemon.permission.rules import RuleSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from daemon.permission.rules import RuleSet
 
 MAX_ENTRIES = 20_000
 """Entries that are looked at for one pattern. A folder with more is hidden as a whole."""

@@ -10,7 +10,7 @@ from tools.access import Access
 from tools.base import PermissionAsk, ToolError
 from tools.localization import t
 from tools.paths import rule_target
-from tools.sandbox.policy import SandboxPolicy, Unavailable, no_sandbox
+from tools.sandbox.policy import SandboxPolicy, UnavailableError, no_sandbox
 from tools.sandbox.prepare import available
 
 LONGEST = 20_000
@@ -58,7 +58,7 @@ def sandbox_words(policy: SandboxPolicy, workspace: Path) -> tuple[str, str]:
         return "", ""
     try:
         available(workspace)
-    except Unavailable as error:
+    except UnavailableError as error:
         return "", no_sandbox(error)
     return policy.words, ""
 

@@ -11,11 +11,8 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import ValidationError
 
@@ -25,6 +22,11 @@ from daemon.runtime import write_private
 from daemon.store.base import StoreError
 from tools.json_access import mapping
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Generator, Sequence
+    from datetime import datetime
+    from pathlib import Path
 
 FORMAT = 1
 MOST = 1_000
@@ -39,7 +41,7 @@ Stamp = tuple[int, int, int]
 _UNREAD: Stamp = (-1, -1, -1)
 
 
-class GrantsNotStored(StoreError):
+class GrantsNotStoredError(StoreError):
     """The grants could not be changed and are as they were; the message says why and what to do."""
 
 
@@ -76,7 +78,7 @@ class _GrantFile:
 
     @contextlib.contextmanager
     def changed(self) -> Generator[list[StoredGrant]]:
-        """The grants as a list to change; written when the block ends well. Raises GrantsNotStored."""
+        """The grants as a list to change; written when the block ends well. Raises GrantsNotStoredError."""
         import filelock
 
         try:
@@ -86,20 +88,20 @@ class _GrantFile:
                 self._stamp = _UNREAD  # what another daemon wrote just now must not be lost
                 content = self.read()
                 if content.newer:
-                    raise GrantsNotStored(content.problem)
+                    raise GrantsNotStoredError(content.problem)
                 grants = list(content.grants)
                 yield grants
                 if grants != list(content.grants):
                     self._write(grants, keep_old=bool(content.problem))
         except filelock.Timeout:
-            raise GrantsNotStored(
+            raise GrantsNotStoredError(
                 t(
                     "{path} is being changed by another Goalwright for too long: try again in a moment.",
                     path=self.path,
                 )
             ) from None
         except OSError as error:
-            raise GrantsNotStored(
+            raise GrantsNotStoredError(
                 t(
                     "{path} cannot be written ({strerror}): free the way to it, or allow it for this session "
                     "only.",
@@ -216,7 +218,7 @@ class GrantStore:
     ) -> tuple[StoredGrant, ...]:
         """Remember grants for good; returns those that are new, in their order.
 
-        ``scope``: workspace or user. Raises GrantsNotStored: then none of them is kept.
+        ``scope``: workspace or user. Raises GrantsNotStoredError: then none of them is kept.
         """
         if scope == "session":
             raise ValueError(t("what holds for a session is kept in its log"))
@@ -229,7 +231,7 @@ class GrantStore:
                     known.add(key)
                     added.append(self._stored(grant, scope, by, title))
             if len(stored) + len(added) > MOST:
-                raise GrantsNotStored(
+                raise GrantsNotStoredError(
                     t(
                         "{path} has {count} grants already, and {most} are the limit: take some back "
                         "(`goalwright permissions`) or allow something more general.",
@@ -242,7 +244,7 @@ class GrantStore:
         return tuple(added)
 
     def forget(self, ids: Collection[str]) -> tuple[StoredGrant, ...]:
-        """Take grants back; returns those that were there. Raises GrantsNotStored."""
+        """Take grants back; returns those that were there. Raises GrantsNotStoredError."""
         gone: list[StoredGrant] = []
         for file in self._files.values():
             if not any(grant.grant_id in ids for grant in file.read().grants):

@@ -7,16 +7,20 @@ imply is asked about only where a rule names it. Whatever then would pass must n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from daemon.model.permissions import Action, Rule
 from daemon.permission import matching
 from daemon.permission.layers import ALIASES, PATHS, STRICTNESS, UNMATCHED, Layers, PatternRoots
 from daemon.permission.modes import DEVICE, SANDBOX, Circumstances, is_device
 from daemon.permission.protected import Kind, is_specific, may_protect, protected
-from tools.access import Access
 from tools.localization import noted, t
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tools.access import Access
 
 _GRANTED = frozenset({"granted", "session"})
 _WILD = re.compile(r"[*?]")

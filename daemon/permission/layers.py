@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from daemon.model.permissions import Action, Rule
 from daemon.permission import matching
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
 PATHS = frozenset({"read", "edit", "ls", "external_directory"})
 """Permissions whose targets are paths."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from daemon.model.permissions import Reason, Rule
+from typing import TYPE_CHECKING
+
 from daemon.permission.layers import UNMATCHED
 from daemon.permission.matching import home
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from daemon.model.permissions import Reason, Rule
 
 _WHOSE = {
     "shipped": "the shipped rule",

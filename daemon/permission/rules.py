@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from daemon.model.permissions import Action, Mode, Reason, Rule, Trust
 from daemon.permission import matching
@@ -26,6 +25,9 @@ from daemon.permission.rule_text import told
 from daemon.permission.rules_file import rules_from_config as rules_from_config
 from tools.access import Access, Suggestion
 from tools.base import PermissionAsk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
     "SHIPPED",

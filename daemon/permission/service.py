@@ -12,9 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from daemon.model.branches import branch_of, is_within, root_of
 from daemon.model.permissions import (
@@ -33,7 +31,6 @@ from daemon.model.permissions import (
 )
 from daemon.permission.answers import check_answers, denial, remembered, subjects
 from daemon.permission.judging import reviewed
-from daemon.permission.rules import RuleSet
 from daemon.store.base import StoreError
 from tools.access import Suggestion
 from tools.base import (
@@ -42,7 +39,7 @@ from tools.base import (
     Approval,
     FileChange,
     PermissionAsk,
-    PermissionDenied,
+    PermissionDeniedError,
     ProposedFile,
     ToolError,
 )
@@ -52,6 +49,12 @@ from tools.localization import t
 from tools.text.terminal import shown_line
 from tools.text.truncate import cut_text
 from tools.writing.proposal import hunk_count, propose, with_hunks, with_text
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+
+    from daemon.permission.rules import RuleSet
 
 log = logging.getLogger(__name__)
 
@@ -189,15 +192,15 @@ class PermissionService:
     async def ask(self, asker: Asker, call: CallInfo, ask: PermissionAsk) -> Approval:
         """Return when allowed, with what the person left of the proposal.
 
-        Raises PermissionDenied: by a rule or because nobody answered in time (``by_rule``, the model is told), or by
-        the person.
+        Raises PermissionDeniedError: by a rule or because nobody answered in time (``by_rule``, the model is told), or
+        by the person.
         """
         verdict = asker.rules.judge(ask)
         review = call.review or bool(ask.questions)
         if verdict.action == "allow" and not review:
             return Approval()
         if verdict.action == "deny":
-            raise PermissionDenied(denial(ask, verdict), by_rule=True)
+            raise PermissionDeniedError(denial(ask, verdict), by_rule=True)
         request = PermissionRequest(
             request_id=f"perm_{uuid.uuid4().hex[:12]}",
             trace_id=root_of(asker.session_id),
@@ -246,13 +249,13 @@ class PermissionService:
             said = tuple(Answered(one.chosen, one.text) for one in pending.answers)
             return Approval(left, asked=True, answers=said)
         if pending.by == TIMEOUT:
-            raise PermissionDenied(
+            raise PermissionDeniedError(
                 f"Nobody answered the question within {call.timeout_s:g} s, so it was refused: {ask.title}. Go on "
                 "without it; say at the end what could not be done.",
                 by_rule=True,
                 metadata=_rejected(request, pending.by),
             )
-        raise PermissionDenied(
+        raise PermissionDeniedError(
             _rejection(request, pending.by), feedback, metadata=_rejected(request, pending.by, feedback)
         )
 
@@ -414,7 +417,8 @@ class CallPlace(Protocol):
         ...
 
     async def allowed(self, approval: Approval) -> None:
-        """Wait until the calls before this one have ended. Raises PermissionDenied when it must not run any more."""
+        """Wait until the calls before this one have ended. Raises PermissionDeniedError when it must not run any
+        more."""
         ...
 
 

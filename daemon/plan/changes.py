@@ -5,13 +5,16 @@ from __future__ import annotations
 import enum
 import re
 import unicodedata
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from daemon.model.events import AffectedGoal
-from daemon.model.goals import Goal
 from daemon.model.messages import whole_characters
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from daemon.model.events import AffectedGoal
+    from daemon.model.goals import Goal
 
 MAX_GOALS_AT_ONCE = 50
 MAX_DESCRIPTION = 500

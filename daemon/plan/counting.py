@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from daemon.model.goals import GoalStats
 from daemon.model.messages import Message, ToolResultPart
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
 
 _PREVIEW_SEGMENTS = 8
 _PREVIEW_NAME = 40

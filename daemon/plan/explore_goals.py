@@ -6,7 +6,7 @@ their own; here are only the goal that stands for all of them and the one that c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from daemon.model.events import AffectedGoal
 from daemon.model.goals import Goal, GoalStats
@@ -15,6 +15,9 @@ from daemon.plan.forest import ENDED
 from daemon.plan.tree import MAX_SUMMARY, Added, Change, PlanError, PlanTree, Updated
 from tools.localization import noted, t
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MERGE_DESCRIPTION = noted("Choose among the explored approaches")
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import ValidationError
 
@@ -21,6 +20,9 @@ from daemon.plan.changes import Added, Change, Moved, PlanError, Removed, Update
 from daemon.plan.counting import counted
 from tools.localization import t
 from tools.text.truncate import short
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 ENDED = ("completed", "abandoned")
 

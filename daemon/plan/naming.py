@@ -5,13 +5,17 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from daemon.model.goals import Goal
 from daemon.plan.changes import PlanError, one_line
-from daemon.plan.tree import PlanTree
 from tools.goal_lines import without_marks
 from tools.text.truncate import short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from daemon.model.goals import Goal
+    from daemon.plan.tree import PlanTree
 
 HERE = re.compile(r"\s*(?:\(g\d+\)\s*(?:← current)?|← current)\s*$")
 """What the plan shows behind a description: the id, and which goal has the focus."""

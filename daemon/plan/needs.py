@@ -7,8 +7,12 @@ A log may be damaged: needs that name unknown goals count as met.
 
 from __future__ import annotations
 
-from daemon.model.goals import Goal
+from typing import TYPE_CHECKING
+
 from daemon.plan.forest import ENDED, GoalForest
+
+if TYPE_CHECKING:
+    from daemon.model.goals import Goal
 
 
 def needed(tree: GoalForest, goal: Goal) -> list[Goal]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from daemon.model.goals import Goal, PlanFront
 from daemon.plan.forest import ENDED
 from daemon.plan.stepping import MARKS, StepCall
 from daemon.plan.text import plan_to_prompt, progress_text, todo_text
@@ -14,6 +14,9 @@ from tools.base import PlanChange, PlanOperation, ToolError
 from tools.localization import english
 from tools.text.truncate import short
 
+if TYPE_CHECKING:
+    from daemon.model.goals import Goal, PlanFront
+
 Operation = Callable[[PlanTree], list[Change]]
 _NAMED = 5
 """Goals that are named in an answer; of more only the number is told."""
@@ -21,7 +24,7 @@ _RENUMBERED = 12
 """Goals with another number that an answer names."""
 
 
-class StaleNumber(PlanError):
+class StaleNumberError(PlanError):
     """A display number that names another goal than when the model saw the plan."""
 
 
@@ -62,7 +65,7 @@ class SessionPlan:
     """``record`` stores a change as an event and applies it to ``tree``.
 
     ``revert`` takes back what was changed in files for a goal, after approval, and returns words for the model. It
-    raises ToolError or PermissionDenied: then nothing of the plan is changed. ``front``: how progress is told.
+    raises ToolError or PermissionDeniedError: then nothing of the plan is changed. ``front``: how progress is told.
     ``seen``: the plan when the model was asked last; a number that has another meaning since is refused.
     """
 
@@ -178,7 +181,7 @@ class SessionPlan:
             return None
         try:
             target = self._find(edit.focus)
-        except StaleNumber:
+        except StaleNumberError:
             raise
         except PlanError:
             if not edit.add:
@@ -204,7 +207,7 @@ class SessionPlan:
         now = "names no goal" if found is None else f"is {tree.title(found.id)} (g{found.id})"
         there = tree.number_of(meant.id)
         where = f"now number {there}" if there is not None else "no longer in the plan"
-        raise StaleNumber(
+        raise StaleNumberError(
             f"{short(text.strip(), 80)} {now} since the plan changed. Before, it was "
             f"{short(meant.description, 100)!r} (g{meant.id}), {where}: name the goal that you mean by its id."
         )

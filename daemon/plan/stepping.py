@@ -10,13 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from daemon.model.goals import Goal
 from daemon.plan.changes import Added, Change, PlanError
 from daemon.plan.forest import ENDED
 from daemon.plan.naming import HERE, LONGEST, NAMED, levels, listed, named, spelling
-from daemon.plan.tree import PlanTree
 from tools.goal_lines import without_marks
+
+if TYPE_CHECKING:
+    from daemon.model.goals import Goal
+    from daemon.plan.tree import PlanTree
 
 _COPIED = re.compile(r"[✓→✗]\s*\]")
 """Marks with which the plan is shown, and nobody writes a list."""

@@ -9,16 +9,20 @@ shown, and the siblings of that.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from daemon.model.goals import Goal
 from daemon.model.tags import plain
 from daemon.plan.changes import MAX_DESCRIPTION
 from daemon.plan.forest import ENDED
 from daemon.plan.needs import needed
-from daemon.plan.tree import PlanTree
 from tools.text.truncate import short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from daemon.plan.tree import PlanTree
 
 MAX_PLAN = 6_000
 """Characters of the plan in a request."""

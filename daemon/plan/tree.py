@@ -8,8 +8,8 @@ What always holds: above an open goal all goals are open, and the focus is an op
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from daemon.model.events import AffectedGoal
 from daemon.model.goals import Goal
@@ -34,6 +34,9 @@ from daemon.plan.forest import ENDED, GoalForest
 from daemon.plan.needs import misplaced
 from tools.localization import noted, t
 from tools.text.truncate import short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
 
 __all__ = [
     "MAX_DEPTH", "MAX_DESCRIPTION", "MAX_GOALS_AT_ONCE", "MAX_SUMMARY", "Added", "Change", "Focus", "Moved",

@@ -6,17 +6,20 @@ again from the tree when a daemon was killed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from daemon.model.goals import Goal
-from daemon.model.messages import StopReason
-from daemon.model.traces import PromptPlanner
 from daemon.plan.forest import ENDED
 from daemon.plan.needs import waits_for
-from daemon.plan.tree import PlanTree
 from tools.localization import joined, t
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from daemon.model.goals import Goal
+    from daemon.model.messages import StopReason
+    from daemon.model.traces import PromptPlanner
+    from daemon.plan.tree import PlanTree
 
 MAX_REPLANS = 3
 """How often a turn makes its plan anew by itself; what the person asks for does not count."""

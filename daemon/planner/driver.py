@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from daemon.loop.doom import Repeat
-from daemon.loop.features import TurnRuns
-from daemon.model.messages import StopReason
-from daemon.model.traces import PromptPlanner
 from daemon.plan.changes import Change, Updated
 from daemon.plan.tree import PlanError
 from daemon.planner.core import (
@@ -38,19 +33,25 @@ from daemon.planner.planning_notes import (
     where_it_stands,
     work_text,
 )
-from daemon.planner.reading import MAX_LAYERED, MAX_SIGNPOSTS, BadPlan, read_plan
+from daemon.planner.reading import MAX_LAYERED, MAX_SIGNPOSTS, BadPlanError, read_plan
 from daemon.planner.revising import revised
 from daemon.planner.together import can_share, step_calls, steps_in
-from tools.base import ToolResult
 from tools.localization import t, written_for_models
 from tools.text.truncate import short
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.loop.doom import Repeat
+    from daemon.loop.features import TurnRuns
     from daemon.loop.session import Session
+    from daemon.model.messages import StopReason
+    from daemon.model.traces import PromptPlanner
+    from tools.base import ToolResult
 import asyncio
 
 from daemon.loop.queue import TurnResult, Wish
-from daemon.loop.session import Sealed, Session
+from daemon.loop.session import SealedError, Session
 
 _WHY = 600
 """Characters of why a sub-agent did not reach its goal."""
@@ -285,13 +286,13 @@ class Driver:
                 return NotPlanned(outcome.detail, outcome.stop)
             try:
                 return self._planned(ask, light=light, any_list=once_more)
-            except (BadPlan, PlanError) as error:
+            except (BadPlanError, PlanError) as error:
                 problem = error.args[0]
                 text = again_text(problem)
         return NotPlanned(written_for_models(problem, t("The model's answer could not be used as a plan.")))
 
     def _planned(self, ask: AskForPlan, *, light: bool, any_list: bool) -> PlanMade:
-        """The answer as goals of the tree. Raises BadPlan and PlanError, with the tree unchanged."""
+        """The answer as goals of the tree. Raises BadPlanError and PlanError, with the tree unchanged."""
         messages = self._session.state.messages
         answer = next(m for m in reversed(messages) if m.role == "assistant" and m.compaction() is None)
         most = MAX_SIGNPOSTS if light else MAX_LAYERED
@@ -315,10 +316,10 @@ async def replan(session: Session, instructions: str = "") -> TurnResult:
     At rest a turn of its own asks for the plan and ends. While a turn runs the plan is made between two steps of it,
     and the work goes on by it; a later wish replaces one that still waits. Returns when the plan was made: ``detail``
     says it, or why there is none. Cancelling the caller withdraws a wish that still waits; a turn that was begun for
-    it goes on, as turns do. Raises Sealed for the record of a child.
+    it goes on, as turns do. Raises SealedError for the record of a child.
     """
     if session.sealed:
-        raise Sealed(session.sealed)
+        raise SealedError(session.sealed)
     instructions = instructions.strip()
     at_rest = not session.running
     wish = Wish("" if at_rest else instructions, asyncio.get_running_loop().create_future())

@@ -7,13 +7,16 @@ the same thing does, and so does a word of the person.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from daemon.loop.doom import key_of
 from daemon.model.messages import FilePart, Message, TextPart, ToolCallPart, ToolResultPart
 from tools.localization import t
 from tools.text.truncate import short
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 FAILURES = 3
 """Failures of a row, after which a new plan is asked for."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from daemon.model.goals import Goal
 from daemon.plan.changes import PlanError
 from daemon.plan.needs import needed
-from daemon.plan.tree import PlanTree
-from daemon.planner.reading import BadPlan, PlanStep
+from daemon.planner.reading import BadPlanError, PlanStep
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from daemon.plan.tree import PlanTree
 
 _PLACE = re.compile(r"(?:step\s*|#)?(\d+(?:\.\d+)?)\.?", re.IGNORECASE)
 
@@ -23,7 +27,7 @@ def linked(
 
     ``id`` of each is its place in the answer then (``2``, ``2.1``), and ``needs`` are such ids. Where any step says
     what it needs, one that says nothing needs nothing. ``kept``: the open goal of the tree that a step keeps.
-    Raises BadPlan for unknown steps, circles, and what cannot be parallel.
+    Raises BadPlanError for unknown steps, circles, and what cannot be parallel.
     """
     return _Answer(tree).linked(steps, kept)
 
@@ -46,9 +50,9 @@ class _Answer:
             if (goal := kept(step)) is not None:
                 self.goals[place] = goal
             if (name := step.id.casefold()) and self.named.setdefault(name, place) != place:
-                raise BadPlan(f'Two steps have the id "{head(step.id, 60)}": give each one of its own.')
+                raise BadPlanError(f'Two steps have the id "{head(step.id, 60)}": give each one of its own.')
             if step.parallel and step.steps:
-                raise BadPlan(
+                raise BadPlanError(
                     f'{self._name(place)} is parallel and has steps below it: say "parallel" of those instead.'
                 )
         given = any(step.needs is not None for step in self.steps.values())
@@ -102,31 +106,31 @@ class _Answer:
             return meant[0]
         if meant:
             what = " or ".join(self._name(other) for other in meant)
-            raise BadPlan(
+            raise BadPlanError(
                 f'{self._name(place)} needs "{head(name, 60)}", which may be {what}: give steps an "id", and name that.'
             )
         if goal is None:
             known = ", ".join(step.id or other for other, step in self.steps.items())
-            raise BadPlan(
+            raise BadPlanError(
                 f'{self._name(place)} needs "{head(name, 60)}", and no step has that id. Ids: {known}.'
             )
         if goal.status == "completed":
             return None
-        raise BadPlan(
+        raise BadPlanError(
             f"{self._name(place)} needs goal {self.tree.title(goal.id)}, which the plan does not have: "
             "keep it, too, or leave it out of the needs."
         )
 
     def _check(self, place: str, need: str) -> None:
         if need == place:
-            raise BadPlan(f"{self._name(place)} needs itself: leave that out.")
+            raise BadPlanError(f"{self._name(place)} needs itself: leave that out.")
         above = place.rpartition(".")[0]
         if need == above or need.rpartition(".")[0] == place:
-            raise BadPlan(
+            raise BadPlanError(
                 f"{self._name(place)} needs {self._name(need)}, but one stands below the other: leave that out."
             )
         if "." in need and need.rpartition(".")[0] != above:
-            raise BadPlan(
+            raise BadPlanError(
                 f"{self._name(place)} needs {self._name(need)}, which stands below another step: "
                 "name that step as a whole."
             )
@@ -143,7 +147,7 @@ class _Answer:
         while left:
             ready = next((place for place in left if all(need in done for need in waits[place])), None)
             if ready is None:
-                raise BadPlan(f"These steps need each other in a circle: {self._circle(left, waits)}.")
+                raise BadPlanError(f"These steps need each other in a circle: {self._circle(left, waits)}.")
             done.append(ready)
             left.remove(ready)
         return done

@@ -6,17 +6,20 @@ words, and are part of the conversation like everything else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from daemon.model.goals import PlanFront
 from daemon.model.messages import Message, NotePart
 from daemon.model.tags import within
-from daemon.plan.tree import PlanTree
-from daemon.planner.core import AskForPlan, Work
 from daemon.planner.reading import MAX_LAYERED, MAX_SIGNPOSTS
 from tools.localization import english, n, t
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from daemon.model.goals import PlanFront
+    from daemon.plan.tree import PlanTree
+    from daemon.planner.core import AskForPlan, Work
 
 TAG = "planning"
 _STEP, _NUDGE, _TOGETHER = "Work on goal ", "Goal ", "Sub-agents work on goals "

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from daemon.model.messages import ToolCallPart
 from daemon.plan.changes import MAX_DESCRIPTION, one_line
 from daemon.planner.listing import listed, plain
 from tools.json_access import mapping
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from daemon.model.messages import ToolCallPart
 
 MAX_LAYERED = 12
 MAX_SIGNPOSTS = 5
@@ -42,7 +45,7 @@ _NUMBERED = re.compile(r"\D{0,10}(\d{1,3})\D{0,2}")
 """A field that stands for a step: ``1``, ``step_1``."""
 
 
-class BadPlan(Exception):
+class BadPlanError(Exception):
     """The answer is no plan that can be worked by; the message tells the model what was wrong."""
 
 
@@ -77,7 +80,7 @@ def read_plan(
     nested: bool = True,
     any_list: bool = False,
 ) -> tuple[PlanStep, ...]:
-    """The steps of an answer; none when the model says that none are needed. Raises BadPlan.
+    """The steps of an answer; none when the model says that none are needed. Raises BadPlanError.
 
     ``most``: steps at most, those with steps below them not counted. ``nested``: whether steps may stand below steps.
     ``any_list``: the model was told that its first answer was no plan, so a list in this one is meant as one. Else a
@@ -86,12 +89,14 @@ def read_plan(
     steps = _read(head(text, _MAX_ANSWER), calls, any_list=any_list)
     leaves = sum(len(step.steps) or 1 for step in steps)
     if leaves > most:
-        raise BadPlan(f"There were {leaves} steps; at most {most} are allowed: make them coarser.")
+        raise BadPlanError(f"There were {leaves} steps; at most {most} are allowed: make them coarser.")
     for step in steps:
         if step.steps and not nested:
-            raise BadPlan(f"{_named(step)} had steps below it; only one plain list of steps is wanted here.")
+            raise BadPlanError(
+                f"{_named(step)} had steps below it; only one plain list of steps is wanted here."
+            )
         if any(below.steps for below in step.steps):
-            raise BadPlan(f"The steps below {_named(step)} were nested again; one level is allowed.")
+            raise BadPlanError(f"The steps below {_named(step)} were nested again; one level is allowed.")
     return steps
 
 
@@ -113,7 +118,7 @@ def _read(text: str, calls: Sequence[ToolCallPart], *, any_list: bool) -> tuple[
         )
     if goals := _added(calls):
         return tuple(_step(goal) for goal in goals)
-    raise BadPlan(problem or 'There was no plan in the answer: answer with JSON, {"steps": [...]}.')
+    raise BadPlanError(problem or 'There was no plan in the answer: answer with JSON, {"steps": [...]}.')
 
 
 def _json_values(text: str) -> Iterator[object]:
@@ -199,7 +204,7 @@ def _step(item: object) -> PlanStep:
     if isinstance(item, str):
         return _checked(PlanStep(plain(item)))
     if not isinstance(item, dict):
-        raise BadPlan(f"A step was {head(str(item), 80)!r}; each must be an object with a goal.")
+        raise BadPlanError(f"A step was {head(str(item), 80)!r}; each must be an object with a goal.")
     fields = cast("dict[str, object]", item)
     below: list[object] = []
     for name in _BELOW:
@@ -226,7 +231,7 @@ def _needs(fields: dict[str, object]) -> tuple[str, ...] | None:
         return None
     items = cast("list[object]", value) if isinstance(value, list) else str(_plain_number(value)).split(",")
     if not all(isinstance(item, str | int | float) for item in items):
-        raise BadPlan('"needs" had something else than ids in it: give a list of ids, {"needs": ["a"]}.')
+        raise BadPlanError('"needs" had something else than ids in it: give a list of ids, {"needs": ["a"]}.')
     return tuple(dict.fromkeys(text for item in items if (text := str(_plain_number(item)).strip())))
 
 
@@ -236,7 +241,7 @@ def _plain_number(value: object) -> object:
 
 def _steps_below(items: list[object], depth: int = 1) -> tuple[PlanStep, ...]:
     if depth > 3:
-        raise BadPlan("The steps were nested too deeply; one level below a step is allowed.")
+        raise BadPlanError("The steps were nested too deeply; one level below a step is allowed.")
     found: list[PlanStep] = []
     for item in items:
         fields = mapping(item)
@@ -252,9 +257,9 @@ def _steps_below(items: list[object], depth: int = 1) -> tuple[PlanStep, ...]:
 def _checked(step: PlanStep) -> PlanStep:
     goal = one_line(step.goal)
     if not goal and not step.keep:
-        raise BadPlan('A step had no goal: each needs one, {"goal": "what will be achieved"}.')
+        raise BadPlanError('A step had no goal: each needs one, {"goal": "what will be achieved"}.')
     if len(goal) > MAX_DESCRIPTION:
-        raise BadPlan(
+        raise BadPlanError(
             f"The goal {head(goal, 60)!r}… has {len(goal)} characters; "
             f"at most {MAX_DESCRIPTION}: put the rest into reason."
         )

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from daemon.model.goals import Goal
 from daemon.plan.forest import ENDED
 from daemon.plan.needs import misplaced, stand_in, waits_for
 from daemon.plan.tree import MAX_SUMMARY, Added, Change, PlanError, PlanTree, Updated
 from daemon.planner.linking import linked
-from daemon.planner.reading import BadPlan, PlanStep
+from daemon.planner.reading import BadPlanError, PlanStep
 from tools.localization import noted, t
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.model.goals import Goal
 
 REPLACED = noted("Abandoned: the new plan does not have it.")
 
@@ -36,7 +40,7 @@ def revised(
     A step that names an open goal, by number or by its description, keeps it. ``revise``: open goals that no step
     names are given up, ``why`` says the reason; otherwise they stay as they are, and aside. New steps stand at the top
     level, those before the first goal that is kept where ``failed`` stands (the id of the goal that failed).
-    Raises BadPlan and PlanError; ``tree`` is not changed.
+    Raises BadPlanError and PlanError; ``tree`` is not changed.
     """
     work = _Work(tree.copy())
     steps = linked(steps, tree, lambda step: _kept(tree, step))
@@ -108,10 +112,10 @@ def _kept(tree: PlanTree, step: PlanStep) -> Goal | None:
         try:
             goal = tree.find(step.keep)
         except PlanError as error:
-            raise BadPlan(f'A step keeps "{head(step.keep, 60)}". {error}') from error
+            raise BadPlanError(f'A step keeps "{head(step.keep, 60)}". {error}') from error
         if tree.ended_root(goal.id) is None:
             return goal
-        raise BadPlan(f"Goal {tree.title(goal.id)} has ended: what is still to do there is a new step.")
+        raise BadPlanError(f"Goal {tree.title(goal.id)} has ended: what is still to do there is a new step.")
     wanted = " ".join(step.goal.split()).casefold()
     same = [goal for goal in _open_goals(tree) if goal.description.casefold() == wanted]
     return same[0] if len(same) == 1 else None
@@ -121,7 +125,7 @@ def _check_once(tree: PlanTree, rows: Sequence[_Row]) -> None:
     seen: set[str] = set()
     for row in rows:
         if row.goal is not None and row.goal.id in seen:
-            raise BadPlan(f"Two steps keep goal {tree.title(row.goal.id)}: each goal stands once.")
+            raise BadPlanError(f"Two steps keep goal {tree.title(row.goal.id)}: each goal stands once.")
         if row.goal is not None:
             seen.add(row.goal.id)
 
@@ -213,17 +217,17 @@ def _unlink(work: _Work, left_out: Sequence[Goal]) -> None:
 
 
 def _check_needs(work: _Work, aside: frozenset[str]) -> None:
-    """Refuse a plan in which a goal waits for one behind it, or for one that has no turn. Raises BadPlan."""
+    """Refuse a plan in which a goal waits for one behind it, or for one that has no turn. Raises BadPlanError."""
     tree = work.tree
     for goal_id, need_id in sorted(misplaced(tree)):
         if goal_id not in aside:
-            raise BadPlan(
+            raise BadPlanError(
                 f"Goal {tree.title(goal_id)} needs goal {tree.title(need_id)}, which does not stand before it: "
                 "change the order, or what it needs."
             )
     for goal_id in work.ids.values():
         if left := [need for need in waits_for(tree, tree.goals[goal_id]) if need.id in aside]:
-            raise BadPlan(
+            raise BadPlanError(
                 f"Goal {tree.title(goal_id)} needs goal {tree.title(left[0].id)}, which the plan does not have: "
                 "keep it, too, or say what is needed instead."
             )

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from daemon.context.compaction import person_said
 from daemon.loop.offered import TASK, offered, serving
-from daemon.model.branches import SubagentMeta
-from daemon.model.goals import Goal
 from daemon.model.messages import Message, ToolCallPart
 from daemon.plan.forest import ENDED
-from daemon.plan.tree import PlanTree
 from daemon.provider.call_ids import goal_of_step, step_call_id
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from daemon.loop.session import Session
+    from daemon.model.branches import SubagentMeta
+    from daemon.model.goals import Goal
+    from daemon.plan.tree import PlanTree
 
 WORKER = "general"
 """The agent that does a step."""

@@ -8,9 +8,8 @@ redirect is followed and before the body is read.
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urljoin, urlsplit
 
 from daemon.model.messages import Part, ReasoningPart, StopReason, TextPart, ToolCallPart, Usage
@@ -28,6 +27,9 @@ from daemon.provider.base import (
 )
 from tools.localization import t
 
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+
 MAX_BYTES = 64_000_000
 """Of one answer on the wire. Each token of an answer comes in an event of its own, of 100 to 400 bytes."""
 MAX_EVENT_BYTES = 8_000_000
@@ -40,30 +42,30 @@ _LEAST_LETTERS = 16_000
 _PORTS = {"http": 80, "https": 443}
 
 
-class AnswerRefused(Exception):
+class AnswerRefusedError(Exception):
     """The answer of a server is not used; the text says why, without secrets."""
 
 
-class RedirectRefused(AnswerRefused):
+class RedirectRefusedError(AnswerRefusedError):
     """A server points to another origin."""
 
 
-class AnswerTooLong(AnswerRefused):
+class AnswerTooLongError(AnswerRefusedError):
     """An answer has more than MAX_BYTES, or an event of it more than MAX_EVENT_BYTES."""
 
 
-def refusal_in(error: BaseException | None) -> AnswerRefused | None:
+def refusal_in(error: BaseException | None) -> AnswerRefusedError | None:
     """The refusal that ``error`` is or was caused by: SDKs wrap what hooks raise."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
-        if isinstance(error, AnswerRefused):
+        if isinstance(error, AnswerRefusedError):
             return error
         seen.add(id(error))
         error = error.__cause__ or error.__context__
     return None
 
 
-def provider_error(refusal: AnswerRefused) -> ProviderError:
+def provider_error(refusal: AnswerRefusedError) -> ProviderError:
     """The same for the user. Trying again would end the same way."""
     return ProviderError("bad_request", str(refusal))
 
@@ -76,7 +78,7 @@ def origin_of(url: str) -> tuple[str, str, int | None]:
 
 
 def check_redirect(url: str, location: str | None) -> None:
-    """Raise RedirectRefused when the answer of ``url`` points to another origin."""
+    """Raise RedirectRefusedError when the answer of ``url`` points to another origin."""
     if location is None:
         return
     target = urljoin(url, location)
@@ -87,7 +89,7 @@ def check_redirect(url: str, location: str | None) -> None:
     if not same:
         parts = urlsplit(target)
         here, there = urlsplit(url).netloc.rpartition("@")[2], parts.netloc.rpartition("@")[2]
-        raise RedirectRefused(
+        raise RedirectRefusedError(
             t(
                 "{here} redirects to another server ({scheme}://{there}). The redirect was not followed, "
                 "because that server would get your key and the conversation. If you trust it, set its "
@@ -158,10 +160,10 @@ class Allowance:
         self._last = b""
 
     def take(self, piece: bytes) -> bytes:
-        """Count ``piece`` and return it. Raises AnswerTooLong."""
+        """Count ``piece`` and return it. Raises AnswerTooLongError."""
         self._left -= len(piece)
         if self._left < 0:
-            raise AnswerTooLong(
+            raise AnswerTooLongError(
                 t(
                     "The answer of the model server was cut off: it has more than {max_bytes} MB. Nothing of "
                     "it was run. Choose another model, or check the server.",
@@ -172,7 +174,7 @@ class Allowance:
         ended = max(found + len(end) if (found := text.rfind(end)) >= 0 else -1 for end in self._ends)
         self._event = self._event + len(piece) if ended < 0 else len(text) - ended
         if self._event > MAX_EVENT_BYTES:
-            raise AnswerTooLong(
+            raise AnswerTooLongError(
                 t(
                     "The answer of the model server was cut off: a single event in it has more than {max_bytes} MB. "
                     "Nothing of it was run. Choose another model, or check the server.",

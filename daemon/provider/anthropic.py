@@ -11,12 +11,11 @@ import asyncio
 import contextlib
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from daemon.provider import anthropic_wire, errors, http
-from daemon.provider.answer_guard import AnswerRefused, provider_error
+from daemon.provider.answer_guard import AnswerRefusedError, provider_error
 from daemon.provider.anthropic_sign_in import BASE_URL, Credential, SignIn
 from daemon.provider.anthropic_stream import MessageBuilder
 from daemon.provider.base import ModelRequest, ProviderError, ProviderEvent
@@ -26,6 +25,8 @@ from tools.json_access import mapping
 from tools.localization import t
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+
     import aiohttp
 
 _END_S = 0.2
@@ -85,7 +86,7 @@ class AnthropicProvider:
                         yield event
         except ProviderError:
             raise
-        except AnswerRefused as refusal:
+        except AnswerRefusedError as refusal:
             raise provider_error(refusal) from refusal
         except Exception as error:
             raise _error(error, access, request) from error

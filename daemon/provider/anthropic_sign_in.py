@@ -7,7 +7,6 @@ renews its tokens. Only profiles import the SDK, because that takes more than a 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,8 @@ from tools.localization import t
 from tools.redaction.redactor import SECRETS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from anthropic.lib.credentials import CredentialsFile, TokenCache
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"

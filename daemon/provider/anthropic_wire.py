@@ -9,12 +9,15 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from daemon.model.messages import OPEN_FILE, FilePart, Part, ReasoningPart, ToolCallPart, ToolResultPart
-from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 from daemon.provider.memo import Memo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 
 MAX_BREAKPOINTS = 4
 MIN_THINKING = 1024

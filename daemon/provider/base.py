@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from daemon.model.messages import Part, StopReason, Usage
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from daemon.model.messages import Part, StopReason, Usage
 
 ErrorKind = Literal[
     "no_key", "auth", "rate_limit", "overloaded", "server", "network", "malformed", "overflow", "bad_request"

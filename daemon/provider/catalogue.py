@@ -6,9 +6,8 @@ import asyncio
 import difflib
 import re
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from daemon.model.messages import TextPart
 from daemon.provider import pricing
@@ -24,10 +23,13 @@ from daemon.provider.choose import (
 from daemon.provider.errors import checked_url, host_of
 from daemon.provider.litellm import CUSTOM_BASE, LM_STUDIO_URL, OPENAI_URL
 from daemon.provider.retry import with_retry
-from daemon.provider.side_questions import NotAnswered, json_from
+from daemon.provider.side_questions import NotAnsweredError, json_from
 from daemon.provider.windows import base_url_of, headers_of, window_in
 from tools.json_access import mapping
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _LIST_TIMEOUT_S = 8.0
 _LOCAL_TIMEOUT_S = 1.0
@@ -125,7 +127,7 @@ async def _asked(provider: Provided, env: Mapping[str, str]) -> Provided:
             answer = await json_from(question.url, headers=question.headers)
     except ProviderError as error:
         return replace(found, error=str(error), error_kind=error.kind)
-    except (NotAnswered, TimeoutError) as error:
+    except (NotAnsweredError, TimeoutError) as error:
         return found if local else _unanswered(found, error, _base_url(provider, env))
     models = _models(provider.id, answer)
     return replace(found, connected=True, models=models, default=_default(provider.id, models))

@@ -15,7 +15,7 @@ from daemon.provider.base import Provider, ProviderError
 from daemon.provider.errors import shown_url
 from daemon.provider.litellm import LiteLLMProvider, ollama_url
 from daemon.provider.scripted import ScriptedProvider
-from daemon.provider.side_questions import NotAnswered, json_from
+from daemon.provider.side_questions import NotAnsweredError, json_from
 from daemon.provider.variables import is_provider_variable as is_provider_variable
 from tools.localization import noted, t
 
@@ -110,7 +110,7 @@ async def ollama_models(env: Mapping[str, str]) -> list[str] | None:
             body = await json_from(f"{ollama_url(env)}/api/tags")
         listed = cast("list[dict[str, Any]]", body["models"])
         return [str(model["name"]) for model in listed]
-    except (NotAnswered, KeyError, TypeError, TimeoutError):
+    except (NotAnsweredError, KeyError, TypeError, TimeoutError):
         return None  # nothing there, or something else than Ollama
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from daemon.model.tags import within
 from daemon.provider.base import ProviderError
@@ -11,6 +11,9 @@ from daemon.provider.catalogue import answer_of
 from tools.localization import t
 from tools.redaction.redactor import SECRETS
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 MAX_CHANGES = 60_000
 """Characters of the changes that the model sees."""

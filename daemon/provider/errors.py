@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from daemon.provider.base import ErrorKind, ProviderError
 from tools.localization import t
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 _OVERFLOW = re.compile(
     r"prompt( is)? too long|input is too long|too many (input )?tokens|context[ _]length|context window"

@@ -10,16 +10,17 @@ import asyncio
 import functools
 import os
 import ssl
-from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from daemon.provider.answer_guard import Allowance, RedirectRefused, check_redirect
+from daemon.provider.answer_guard import Allowance, RedirectRefusedError, check_redirect
 from tools.localization import t
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+
     import aiohttp
 
 CONNECT_S = 10.0
@@ -57,7 +58,7 @@ class Http:
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
         """Send a request and yield its answer. Leaving the context before the whole answer is read cancels the request.
 
-        Raises RedirectRefused, ``aiohttp.ClientError``, or TimeoutError.
+        Raises RedirectRefusedError, ``aiohttp.ClientError``, or TimeoutError.
         """
         response = await self._answer(url, headers, body)
         try:
@@ -78,7 +79,7 @@ class Http:
             response.close()
             check_redirect(url, location)
             if left == 0 or response.status not in (307, 308):  # the others would make a GET of it
-                raise RedirectRefused(
+                raise RedirectRefusedError(
                     t(
                         "{url} redirects to {url2} (status {status}), which a request to a model cannot follow. "
                         "Set the base URL to where the server really is.",
@@ -106,7 +107,7 @@ class Http:
 
 
 async def pieces(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
-    """Yield the body as it arrives. Raises AnswerTooLong, ``aiohttp.ClientError``, or TimeoutError."""
+    """Yield the body as it arrives. Raises AnswerTooLongError, ``aiohttp.ClientError``, or TimeoutError."""
     allowance = Allowance(events=True)
     async for piece in response.content.iter_any():
         yield allowance.take(piece)

@@ -17,16 +17,18 @@ import sys
 import threading
 import types
 import warnings
-from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from daemon.provider import answer_guard, errors, openai_wire
 from daemon.provider.base import ModelRequest, ProviderError, ProviderEvent
 from daemon.provider.openai_stream import AnswerBuilder
 from daemon.provider.pricing import OLLAMA_WINDOW
 from tools.localization import noted, t
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Mapping
 
 OPENAI_URL = "https://api.openai.com/v1"
 OLLAMA_URL = "http://127.0.0.1:11434"

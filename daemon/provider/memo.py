@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from daemon.model.messages import Usage
 from daemon.provider import choose, pricing
 from daemon.provider.answer_guard import cut_at_limit
 from daemon.provider.base import ModelRequest, ProviderError, ProviderEvent
 from daemon.provider.choose import ModelChoice, default_model, provider_for
 from daemon.provider.retry import with_retry
 from daemon.provider.windows import Windows
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+
+    from daemon.model.messages import Usage
 
 _WARM_AFTER_S = 0.5
 _CHOICE_LASTS_S = 5.0

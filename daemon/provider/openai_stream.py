@@ -6,9 +6,8 @@ Servers differ: some send tool calls in pieces by index, some whole, some all at
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daemon.model.messages import Part, ReasoningPart, StopReason, TextPart, ToolCallPart, Usage
 from daemon.provider import errors
@@ -22,6 +21,9 @@ from daemon.provider.base import (
     ToolCallStart,
 )
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _STOPS: dict[str, StopReason] = {
     "length": "max_tokens",

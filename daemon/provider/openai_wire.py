@@ -6,14 +6,17 @@ Source: the chat completions API, and what servers that imitate it are known to 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daemon.model.messages import FilePart, Part, TextPart, ToolResultPart
 from daemon.provider.anthropic_wire import NO_OUTPUT, file_text, path_text, safe_input
-from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 from daemon.provider.memo import Memo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 
 Json = dict[str, Any]
 """A message as JSON. Its shape is the API's, so ``Any`` is what it is."""

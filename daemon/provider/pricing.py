@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from daemon.model.messages import Usage
+if TYPE_CHECKING:
+    from daemon.model.messages import Usage
 
 MILLION = 1_000_000
 

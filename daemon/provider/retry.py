@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from daemon.provider.base import ErrorKind, ModelRequest, Provider, ProviderError, ProviderEvent, Retry
 from tools.localization import noted, t
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
 FIRST_DELAY_S = 1.0
 MAX_DELAY_S = 30.0

@@ -34,9 +34,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -63,6 +62,9 @@ from daemon.provider.base import (
     ToolCallDelta,
     ToolCallStart,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 
 WORKSPACE = "GOALWRIGHT_WORKSPACE"
 BRANCH = "GOALWRIGHT_BRANCH"

@@ -6,15 +6,17 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MAX_ANSWER = 4_000_000
 """Bytes. A list of all models of a large provider has about one million."""
 
 
-class NotAnswered(Exception):
+class NotAnsweredError(Exception):
     """Nobody there, or no answer of the kind that was asked for. ``status``: the HTTP status when it was not 200."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
@@ -22,7 +24,7 @@ class NotAnswered(Exception):
         self.status = status
 
 
-class _Refused(ValueError):
+class _RefusedError(ValueError):
     """An answer with another status than 200."""
 
     def __init__(self, line: str, status: int | None) -> None:
@@ -33,15 +35,15 @@ class _Refused(ValueError):
 async def json_from(
     url: str, *, headers: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
 ) -> Any:
-    """The JSON that answers a GET, or a POST of ``body``. Raises NotAnswered. Callers set the timeout.
+    """The JSON that answers a GET, or a POST of ``body``. Raises NotAnsweredError. Callers set the timeout.
 
     Any: it is what a server sends, so callers must check it.
     """
     try:
         return json.loads(await _fetch(url, headers or {}, body))
     except (OSError, ValueError, RecursionError, EOFError, asyncio.LimitOverrunError) as error:
-        status = error.status if isinstance(error, _Refused) else None
-        raise NotAnswered(f"no answer from {urlsplit(url).hostname}: {error}", status) from error
+        status = error.status if isinstance(error, _RefusedError) else None
+        raise NotAnsweredError(f"no answer from {urlsplit(url).hostname}: {error}", status) from error
 
 
 async def _fetch(url: str, headers: Mapping[str, str], body: Mapping[str, Any] | None) -> bytes:
@@ -64,7 +66,9 @@ async def _fetch(url: str, headers: Mapping[str, str], body: Mapping[str, Any] |
         head = await reader.readuntil(b"\r\n\r\n")
         if not re.match(rb"HTTP/1\.\d 200\b", head):
             status = re.match(rb"HTTP/1\.\d (\d{3})\b", head)
-            raise _Refused(head.partition(b"\r\n")[0].decode("latin-1"), int(status[1]) if status else None)
+            raise _RefusedError(
+                head.partition(b"\r\n")[0].decode("latin-1"), int(status[1]) if status else None
+            )
         length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
         if length and int(length[1]) > MAX_ANSWER:
             raise ValueError("the answer is too long")

@@ -7,7 +7,10 @@ environment of a process. Clients hand them over in ``initialize`` instead.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _KNOWN = frozenset(
     [

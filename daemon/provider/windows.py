@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daemon.provider.anthropic_sign_in import DEFAULT_BASE_URL
 from daemon.provider.litellm import ollama_url
 from daemon.provider.pricing import OLLAMA_WINDOW, model_info
-from daemon.provider.side_questions import NotAnswered, json_from
+from daemon.provider.side_questions import NotAnsweredError, json_from
 from tools.json_access import array, mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +84,7 @@ class Windows:
         try:
             async with asyncio.timeout(_ASK_TIMEOUT_S):
                 found = await asked(server.model, server.base_url, env)
-        except (NotAnswered, TimeoutError) as error:
+        except (NotAnsweredError, TimeoutError) as error:
             log.debug("the window of %s is not known: %s", server.model, error)
             return
         if found is not None:
@@ -109,7 +111,7 @@ def base_url_of(model: str, env: Mapping[str, str]) -> str:
 
 
 async def asked(model: str, base_url: str, env: Mapping[str, str]) -> int | None:
-    """Ask one server; None when its answer does not tell. Raises NotAnswered."""
+    """Ask one server; None when its answer does not tell. Raises NotAnsweredError."""
     family, _, name = model.partition("/")
     if family == "ollama":
         return shown_window(await json_from(f"{base_url}/api/show", body={"model": name}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from daemon.model.branches import BranchMeta, Choice, SubagentMeta
 from daemon.model.events import (
@@ -20,9 +21,11 @@ from daemon.model.events import (
     SubagentStarted,
 )
 from daemon.model.messages import Usage, added
-from daemon.model.traces import Carried
 from daemon.plan.counting import with_message
 from daemon.state.notes import CHOICE_AWAITED, CHOICE_LEFT
+
+if TYPE_CHECKING:
+    from daemon.model.traces import Carried
 
 Spent = tuple[Usage, float]
 """Tokens and US dollars."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from typing import TYPE_CHECKING
 
 from daemon.model.branches import branch_of
 from daemon.model.events import AffectedGoal, GoalAdded, GoalMoved, GoalRemoved, GoalUpdated
 from daemon.model.goals import GoalStats
-from daemon.plan.forest import GoalForest
 from daemon.plan.tree import Added, Change, Moved, Updated
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from daemon.plan.forest import GoalForest
 
 GoalEvent = GoalAdded | GoalUpdated | GoalMoved | GoalRemoved
 

@@ -6,6 +6,8 @@ state it is about: the names in it are those of the moment.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from daemon.model.events import (
     FilesRestored,
     GoalAdded,
@@ -16,11 +18,13 @@ from daemon.model.events import (
     RestoredFile,
 )
 from daemon.model.tags import plain
-from daemon.plan.tree import PlanTree
 from daemon.state.goal_events import GoalEvent
 from tools.localization import t
-from tools.ports import Job
 from tools.text.truncate import one_line
+
+if TYPE_CHECKING:
+    from daemon.plan.tree import PlanTree
+    from tools.ports import Job
 
 MAX_NOTES = 20
 """Older ones are left out: the files and the plan say how they read."""

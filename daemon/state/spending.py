@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from daemon.model.branches import SubagentMeta
 from daemon.model.events import BranchCompleted, BranchMessageAdded, Event, SubagentCompleted
 from daemon.model.messages import Message, Usage, added
-from daemon.model.traces import Budget
-from daemon.plan.tree import PlanTree
 from daemon.provider.call_ids import goal_of_step
-from daemon.state.children import Children, Spent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.model.branches import SubagentMeta
+    from daemon.model.traces import Budget
+    from daemon.plan.tree import PlanTree
+    from daemon.state.children import Children, Spent
 
 
 @dataclass(slots=True)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daemon.model.encoding import json_text
-from daemon.model.steps import Step
-from daemon.steps.head import TraceHead
 from daemon.steps.shortened import one_line, shown, without_image_data
 from daemon.steps.texts import ICONS
 from daemon.steps.tree import StepTree
 from tools.redaction.redactor import SECRETS
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from daemon.model.steps import Step
+    from daemon.steps.head import TraceHead
 
 _RULE = "=" * 60
 _ID = 8

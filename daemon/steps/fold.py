@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from daemon.model.branches import root_of
 from daemon.model.events import (
@@ -37,7 +35,6 @@ from daemon.model.events import (
     TurnEnded,
     TurnStarted,
 )
-from daemon.model.goals import Goal
 from daemon.model.messages import Message, ToolCallPart, ToolResultPart
 from daemon.model.steps import Step, StepStatus, StepType
 from daemon.model.traces import BranchTrace
@@ -61,6 +58,12 @@ from daemon.steps.inference import (
 from daemon.steps.shortened import cut_texts, one_line
 from daemon.steps.spent import NOTHING, Spent
 from daemon.steps.tree import StepTree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from daemon.model.goals import Goal
 
 __all__ = ["StepAdded", "StepChange", "StepFold", "StepUpdated"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from typing import TYPE_CHECKING
 
 from daemon.context.prompt_record import PromptHistory
 from daemon.model.branches import BranchMeta, branch_of
@@ -19,11 +19,15 @@ from daemon.model.events import (
     TurnEnded,
     TurnStarted,
 )
-from daemon.model.messages import StopReason
 from daemon.model.traces import Trace, TraceStatus, trace_status
 from daemon.state.children import Children
 from daemon.steps.spent import NOTHING, Spent
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from daemon.model.messages import StopReason
 
 _TOLD = ("title", "agent", "model")
 

@@ -6,21 +6,24 @@ when no model can be asked. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daemon.context.compaction import cut_middle, person_said
 from daemon.context.tokens import estimate_tokens
-from daemon.model.goals import Goal
 from daemon.model.messages import Message, ToolCallPart, ToolResultPart
 from daemon.model.steps import Step, StepStatus, StepType
 from daemon.plan.counting import TOOLS_OF_THE_PLAN
-from daemon.plan.tree import PlanTree
 from daemon.steps import texts
 from daemon.steps.inference import action_data, action_label, goal_status, result_description
 from daemon.steps.tree import StepTree
 from tools.text.truncate import head, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from daemon.model.goals import Goal
+    from daemon.plan.tree import PlanTree
 
 _GOAL = "goal"
 _HEAD = 160

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from daemon.model.events import ModelRetry, SessionUpdated
-from daemon.model.goals import Goal
 from daemon.model.messages import Message, ReasoningPart, ToolCallPart, ToolResultPart, Usage
-from daemon.model.steps import StepStatus, StepType
 from daemon.steps.shortened import first_sentence, one_line
 from daemon.steps.spent import Spent
 from tools.text.truncate import cut_text, head
+
+if TYPE_CHECKING:
+    from daemon.model.events import ModelRetry, SessionUpdated
+    from daemon.model.goals import Goal
+    from daemon.model.steps import StepStatus, StepType
 
 PLAN_TOOLS = frozenset({"goal", "step"})
 """Their calls become goals and evaluations, unless they fail."""

@@ -13,18 +13,22 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from typing import TYPE_CHECKING
 
-from daemon.bus import Bus
 from daemon.model.branches import branch_of, child_id
 from daemon.model.events import BranchStarted, Delta, Event, SubagentStarted
 from daemon.model.meters import Metered
 from daemon.steps.dumps import dump_json, dump_markdown, dump_tree
 from daemon.steps.fold import StepFold
 from daemon.store.base import StoreError
-from daemon.store.files import FileTraceStore
 from daemon.store.writing import write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from daemon.bus import Bus
+    from daemon.store.files import FileTraceStore
 
 log = logging.getLogger(__name__)
 

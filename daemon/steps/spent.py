@@ -7,11 +7,13 @@ One unit everywhere: tokens are those that went to the model and came back, as i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from daemon.model.messages import Message
-from daemon.model.steps import Step
 from daemon.plan.counting import worked_ms
+
+if TYPE_CHECKING:
+    from daemon.model.messages import Message
+    from daemon.model.steps import Step
 
 _CENTS = 12
 """Digits of an amount behind the point: more are what adding floats leaves."""

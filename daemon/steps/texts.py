@@ -6,14 +6,17 @@ Goals below a goal are indented; the labels are in the user's language. Pure.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from daemon.model.steps import Step
 from daemon.plan.counting import TOOLS_OF_THE_PLAN
 from daemon.steps.inference import brief_output
 from daemon.steps.shortened import one_line
-from daemon.steps.tree import StepTree
 from tools.localization import noted, t
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from daemon.model.steps import Step
+    from daemon.steps.tree import StepTree
 
 ICONS = {"completed": "✓", "in_progress": "→", "planned": " ", "failed": "✗", "skipped": "-"}
 LABELS = {

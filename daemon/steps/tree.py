@@ -5,9 +5,12 @@ The order of children is that of the plan for goals, and that of time for all el
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from daemon.model.steps import Step, StepType
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from daemon.model.steps import Step, StepType
 
 
 class StepTree:

@@ -21,18 +21,21 @@ import re
 import stat
 import tarfile
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from daemon.model.encoding import json_bytes
 from daemon.model.traces import FORMAT, Carried
 from daemon.store.base import StoreError
-from daemon.store.files import FileTraceStore
 from tools.files.regular_files import sha256
 from tools.localization import t
 from tools.redaction.redactor import SECRETS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from daemon.store.files import FileTraceStore
 
 KIND = "goalwright-trace"
 ARCHIVE_FORMAT = 1
@@ -114,7 +117,7 @@ def with_hashes(data: bytes, renamed: dict[bytes, bytes]) -> bytes:
 def export_trace(store: FileTraceStore, trace_id: str, target: Path, *, replace: bool = False) -> Exported:
     """Write the archive of a main line. Blocking; reads only, also beside a daemon that works on it.
 
-    Raises UnknownTrace, and StoreError when it cannot be read, ``target`` is there (unless ``replace``), or cannot
+    Raises UnknownTraceError, and StoreError when it cannot be read, ``target`` is there (unless ``replace``), or cannot
     be written.
     """
     folder = store.folder(trace_id)
@@ -125,7 +128,9 @@ def export_trace(store: FileTraceStore, trace_id: str, target: Path, *, replace:
                 trace_id=trace_id,
             )
         )
-    trace = store.trace(trace_id)  # UnknownTrace, NewerFormat: what we do not understand, we cannot vouch for
+    trace = store.trace(
+        trace_id
+    )  # UnknownTraceError, NewerFormatError: what we do not understand, we cannot vouch for
     if target.exists() and not replace:
         raise StoreError(
             t("{target} exists already. Name another file, or replace it by --force.", target=target)

@@ -21,11 +21,9 @@ import stat
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from daemon.model.encoding import json_bytes
 from daemon.model.traces import FORMAT
@@ -37,6 +35,10 @@ from daemon.store.pruning import IMPORTED, MB
 from daemon.store.rebuild import Rebuilt, rebuild
 from tools.localization import noted, t
 from tools.redaction.redactor import SECRETS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
 
 MAX_MB = 1024.0
 """Unpacked, unless somebody says otherwise."""

@@ -13,7 +13,7 @@ models, and nothing here speaks of files. What all of it asks, besides what the 
 - Texts may hold halves of characters (lone surrogates, which models send), which UTF-8 cannot and pydantic's own JSON
   refuses. ``json_bytes`` mends them; what is read then may differ from what was written in these characters alone.
 - Ids: ``ids.TRACE_ID`` of a main line, ``model.branches.BRANCH_ID`` of a child; ``ids.folder_names`` raises
-  UnknownTrace for what is neither. They come from clients and from logs that anybody may have written: letters are
+  UnknownTraceError for what is neither. They come from clients and from logs that anybody may have written: letters are
   told apart by case, and no id may lead anywhere else, name two sessions, or be a pattern.
 - Methods are called from several threads at once: readers while one writes. A reader sees each event, message and
   snapshot whole or not at all, and of events a beginning: never one without those before it.
@@ -27,14 +27,17 @@ models, and nothing here speaks of files. What all of it asks, besides what the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from daemon.model.events import Event
-from daemon.model.goals import GoalTree
-from daemon.model.messages import Message, Role
 from daemon.model.traces import FORMAT, Trace
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from daemon.model.goals import GoalTree
+    from daemon.model.messages import Message, Role
 
 EventT = TypeVar("EventT", bound=Event)
 
@@ -43,18 +46,18 @@ class StoreError(Exception):
     """The store cannot do it; the message says why and what to do."""
 
 
-class UnknownTrace(StoreError):
+class UnknownTraceError(StoreError):
     """There is no trace with this id."""
 
 
-class NewerFormat(StoreError):
+class NewerFormatError(StoreError):
     """A newer Goalwright wrote this trace: this one could only damage it."""
 
 
 def refuse_newer(trace_id: str, written: object, current: int = FORMAT) -> None:
-    """Raises NewerFormat when a record of format ``written`` is none that this version understands."""
+    """Raises NewerFormatError when a record of format ``written`` is none that this version understands."""
     if isinstance(written, int) and written > current:
-        raise NewerFormat(
+        raise NewerFormatError(
             t(
                 "Session {trace_id} was written by a newer Goalwright (format {written}, this one reads "
                 "up to {current}): update Goalwright to open it.",
@@ -69,7 +72,7 @@ class TraceStore(Protocol):
     """Events first; then messages, goals and metadata as snapshots.
 
     Every method that takes a ``trace_id`` also takes the id of a child (``{trace_id}:{branch_id}``), and raises
-    UnknownTrace for what is no id or not there.
+    UnknownTraceError for what is no id or not there.
     """
 
     # -- writing: one process at a time --
@@ -116,7 +119,7 @@ class TraceStore(Protocol):
     # -- reading: anybody, at any time; in a thread --
 
     def trace(self, trace_id: str) -> Trace:
-        """Metadata. Raises UnknownTrace, NewerFormat, and StoreError when it is damaged."""
+        """Metadata. Raises UnknownTraceError, NewerFormatError, and StoreError when it is damaged."""
         ...
 
     def goal_tree(self, trace_id: str) -> GoalTree:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
-from daemon.model.events import Event
 from daemon.model.traces import Trace
-from daemon.store.base import NewerFormat, StoreError, TraceStore, refuse_newer
+from daemon.store.base import NewerFormatError, StoreError, TraceStore, refuse_newer
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from daemon.model.events import Event
 
 log = logging.getLogger(__name__)
 
@@ -17,14 +20,14 @@ _FROM_EVENTS = (
 """Fields of the metadata that the log goes on to say: they begin from nothing."""
 
 
-class MixedUp(StoreError):
+class MixedUpError(StoreError):
     """The files of a session name another one. Ids become paths, and a trace that came along may have any."""
 
 
 def check_id(found: str, expected: str) -> None:
-    """Raises MixedUp."""
+    """Raises MixedUpError."""
     if found != expected:
-        raise MixedUp(
+        raise MixedUpError(
             t(
                 "The files of session {expected} belong to another one: it cannot be opened.",
                 expected=expected,
@@ -53,7 +56,7 @@ def remembered_beginning(store: TraceStore, trace_id: str) -> Trace:
     try:
         trace = store.trace(trace_id)
         check_id(trace.trace_id, trace_id)
-    except (NewerFormat, MixedUp):
+    except (NewerFormatError, MixedUpError):
         raise
     except StoreError as error:
         raise StoreError(

@@ -11,10 +11,12 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
 from tools.json_access import mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
 
 MAX_LINE = 64 * 1024 * 1024
 """Bytes of an event. A longer one is refused when it is written, and skipped when it is read."""

@@ -19,17 +19,12 @@ import os
 import shutil
 import stat
 import threading
-from collections.abc import Callable, Collection, Sequence
-from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from daemon.model.branches import BRANCH_ID, branch_of, child_id, is_within, root_of, session_of
 from daemon.model.encoding import json_bytes
-from daemon.model.events import Event
 from daemon.model.goals import Goal, GoalTree
-from daemon.model.messages import Message, Role
-from daemon.model.traces import Trace
-from daemon.store.base import EventT, NewerFormat, StoreError, UnknownTrace
+from daemon.store.base import EventT, NewerFormatError, StoreError, UnknownTraceError
 from daemon.store.event_log import MAX_ID, MAX_LINE, LogReader
 from daemon.store.ids import MESSAGE_ID, TRACE_ID, folder_names, kind_of, order_of_children
 from daemon.store.listed import ListedTraces
@@ -38,6 +33,14 @@ from daemon.store.reading import FileReader
 from daemon.store.writing import put_aside, remove_folder, size_of, write_atomically, write_file
 from tools.files.regular_files import TRACES, make_folder, open_regular, read_regular
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from pathlib import Path
+
+    from daemon.model.events import Event
+    from daemon.model.messages import Message, Role
+    from daemon.model.traces import Trace
 
 log = logging.getLogger(__name__)
 
@@ -236,7 +239,7 @@ class FileTraceStore:
         folder = self._folder(trace_id)
         try:
             self.trace(trace_id)
-        except NewerFormat:
+        except NewerFormatError:
             raise  # nothing of it is touched
         except StoreError as error:
             log.warning("%s", error)
@@ -363,7 +366,7 @@ class FileTraceStore:
         return size_of(self._folder(trace_id))
 
     def folder(self, trace_id: str) -> Path:
-        """Where a session is kept, there or not; a child in the folder of its parent. Raises UnknownTrace."""
+        """Where a session is kept, there or not; a child in the folder of its parent. Raises UnknownTraceError."""
         names = folder_names(trace_id)
         also = self._also
         if also is None or os.path.lexists(self.root / names[0]) or not (also / names[0]).is_dir():
@@ -373,7 +376,7 @@ class FileTraceStore:
     def _folder(self, trace_id: str) -> Path:
         folder = self.folder(trace_id)
         if self._is_linked(folder) or not folder.is_dir():
-            raise UnknownTrace(t("There is no session {trace_id}.", trace_id=trace_id))
+            raise UnknownTraceError(t("There is no session {trace_id}.", trace_id=trace_id))
         return folder
 
     def _is_linked(self, folder: Path) -> bool:

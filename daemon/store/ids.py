@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from daemon.model.branches import BRANCH_ID, branch_of, root_of
-from daemon.store.base import UnknownTrace
+from daemon.store.base import UnknownTraceError
 from tools.localization import t
 
 TRACE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
@@ -33,14 +33,14 @@ def order_of_children(session_id: str) -> tuple[bool, int, str]:
 
 
 def folder_names(session_id: str) -> tuple[str, ...]:
-    """The folders from the store's root down to a session (seed 000 "存储结构"). Raises UnknownTrace."""
+    """The folders from the store's root down to a session (seed 000 "存储结构"). Raises UnknownTraceError."""
     root, child = root_of(session_id), branch_of(session_id)
     if not TRACE_ID.fullmatch(root) or (child is None) != (root == session_id):
-        raise UnknownTrace(t("{session_id!a} is not the id of a session.", session_id=session_id[:100]))
+        raise UnknownTraceError(t("{session_id!a} is not the id of a session.", session_id=session_id[:100]))
     if child is None:
         return (root,)
     if not BRANCH_ID.fullmatch(child):
-        raise UnknownTrace(t("{session_id!a} is not the id of a session.", session_id=session_id[:100]))
+        raise UnknownTraceError(t("{session_id!a} is not the id of a session.", session_id=session_id[:100]))
     return (root, *(part for name in child.split(".") for part in (kind_of(name), name)))
 
 

@@ -5,12 +5,16 @@ Whoever goes on with "the newest" must know of the first: else another conversat
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from daemon.model.events import Notice, PermissionAsked, PermissionReplied, SessionCreated, SessionUpdated
-from daemon.model.traces import Trace
-from daemon.store.base import StoreError, TraceStore, UnknownTrace
+from daemon.store.base import StoreError, TraceStore, UnknownTraceError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from daemon.model.traces import Trace
 
 _MOST = 50
 """Sessions that are looked at; the newest ones count."""
@@ -38,7 +42,7 @@ def left_out(
     for trace_id in sorted(set(between) - set(listed), reverse=True)[:_MOST]:
         try:
             store.trace(trace_id)
-        except UnknownTrace:
+        except UnknownTraceError:
             pass  # deleted, or it never began
         except StoreError as error:
             found.append(Unreadable(trace_id, str(error)))
@@ -51,7 +55,7 @@ def last_used(store: TraceStore, by_use: Sequence[str]) -> tuple[str, Unreadable
         try:
             if never_begun(store, store.trace(trace_id)):
                 continue
-        except UnknownTrace:
+        except UnknownTraceError:
             continue  # deleted by hand, or it never began
         except StoreError as error:
             return trace_id, Unreadable(trace_id, str(error))

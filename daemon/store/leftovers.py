@@ -6,11 +6,14 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Collection
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.store.ids import TRACE_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 STAGING = ".import-"
 """How folders begin in which archives are unpacked."""

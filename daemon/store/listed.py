@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterator
-from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daemon.model.events import SessionCreated, SessionUpdated
-from daemon.model.traces import Trace
-from daemon.store.base import NewerFormat, StoreError, UnknownTrace
+from daemon.store.base import NewerFormatError, StoreError, UnknownTraceError
 from daemon.store.event_log import LogLine, LogReader
 from daemon.store.reading import LOG, FileReader, Stamp, opened, stamp_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from daemon.model.traces import Trace
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +41,7 @@ class ListedTraces:
         snapshot: Trace | None = None
         try:
             snapshot = self._reader.trace(folder, trace_id)
-        except (UnknownTrace, NewerFormat) as error:
+        except (UnknownTraceError, NewerFormatError) as error:
             log.warning("left out of the list of sessions: %s", error)
             return None
         except StoreError as error:

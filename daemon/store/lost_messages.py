@@ -11,14 +11,18 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from daemon.model.events import Event
-from daemon.model.messages import Message
 from daemon.store.event_log import MAX_ID, LogLine, LogReader, fitting
 from daemon.store.ids import sequence_of
 from daemon.store.message_index import OURS, IndexedMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from daemon.model.events import Event
+    from daemon.model.messages import Message
 
 _NAME = re.compile(rb'"message_id":"([A-Za-z0-9_]{1,100})"')
 _SHAPE = b',"sequence":'

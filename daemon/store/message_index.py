@@ -12,15 +12,17 @@ import os
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from daemon.model.events import kinds
 from daemon.store.event_log import LogLine, LogReader, fitting
 from tools.files.regular_files import open_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 _KEPT = 8
 """Traces whose index is remembered."""

@@ -11,14 +11,16 @@ a default, needs neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from daemon.model.traces import FORMAT
 from daemon.store.base import refuse_newer
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 Kind = Literal["trace", "goal_tree", "message", "event"]
 Record = dict[str, Any]
@@ -54,7 +56,7 @@ class Formats:
     steps: Mapping[int, Migration] = field(default_factory=lambda: STEPS)
 
     def read(self, kind: Kind, record: Record, trace_id: str) -> Record:
-        """A record as the current format has it. Raises NewerFormat, and ValueError for what has no format."""
+        """A record as the current format has it. Raises NewerFormatError, and ValueError for what has no format."""
         written = record.get("format", 1)
         if type(written) is not int or written < 1:
             raise ValueError(t("{written!r} is no format", written=written))

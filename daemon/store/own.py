@@ -7,14 +7,17 @@ grants and queue somebody else wrote. The list of our own sessions is kept where
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.model.branches import root_of
 from daemon.runtime import write_private
 from daemon.store.base import StoreError
 from daemon.workspace_key import workspace_key
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
 _MOST_REPEATED = 200
 """Lines of ids that stand further down, too, before the list is written anew."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from daemon.model.events import (
     Event,
@@ -17,7 +18,9 @@ from daemon.model.events import (
     PermissionReplied,
     TurnEnded,
 )
-from daemon.store.base import TraceStore
+
+if TYPE_CHECKING:
+    from daemon.store.base import TraceStore
 
 _PAGE = 500
 

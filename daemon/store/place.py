@@ -8,13 +8,16 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
 from daemon.store.own import OwnSessions
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 log = logging.getLogger(__name__)
 

@@ -12,17 +12,20 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daemon.store.base import StoreError
-from daemon.store.files import FileTraceStore
 from daemon.store.leftovers import holds_trace
 from tools.json_access import mapping
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+    from pathlib import Path
+
+    from daemon.store.files import FileTraceStore
 
 MB = 1_000_000
 IMPORTED = "imported.json"

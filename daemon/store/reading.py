@@ -7,11 +7,9 @@ import json
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Generator
 from functools import cache
-from pathlib import Path
 from threading import Lock
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -20,14 +18,19 @@ from daemon.model.events import Event, MessageAdded
 from daemon.model.goals import GoalTree
 from daemon.model.messages import Message, Role
 from daemon.model.traces import BranchTrace, Trace
-from daemon.store.base import NewerFormat, StoreError, UnknownTrace
+from daemon.store.base import NewerFormatError, StoreError, UnknownTraceError
 from daemon.store.event_log import LogLine, LogReader, fitting
 from daemon.store.ids import MESSAGE_ID, sequence_of
 from daemon.store.lost_messages import lost_messages
 from daemon.store.message_index import IndexedMessage, MessageIndexes, in_order
-from daemon.store.migrations import Formats, Kind, Record
 from tools.files.regular_files import open_regular, read_regular
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Generator
+    from pathlib import Path
+
+    from daemon.store.migrations import Formats, Kind, Record
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +86,7 @@ class FileReader:
                 raise ValueError(t("it names another session"))
         except FileNotFoundError as error:
             if self.last_event_id(folder) == 0:
-                raise UnknownTrace(t("There is no session {trace_id}.", trace_id=trace_id)) from error
+                raise UnknownTraceError(t("There is no session {trace_id}.", trace_id=trace_id)) from error
             raise self._damaged(folder, path, error) from error
         except (ValueError, OSError, RecursionError) as error:
             raise self._damaged(folder, path, error) from error
@@ -440,7 +443,7 @@ class MessageFiles:
         """What the file of that very message has; None when there is none, or a damaged one."""
         try:
             found = self.message(name, None)
-        except NewerFormat:
+        except NewerFormatError:
             raise
         except StoreError:
             return None

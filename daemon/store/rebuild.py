@@ -7,14 +7,17 @@ block: call them in a thread. Nobody may be writing the trace meanwhile.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from daemon.context.tokens import stored_calibration
-from daemon.model.goals import GoalTree
-from daemon.model.traces import Trace
 from daemon.state.session_state import SessionState
-from daemon.store.base import NewerFormat, StoreError, TraceStore
+from daemon.store.base import NewerFormatError, StoreError, TraceStore
 from daemon.store.beginning import beginning_lost, begun
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from daemon.model.goals import GoalTree
+    from daemon.model.traces import Trace
 
 _NAMED = 5
 _PAGE = 500
@@ -51,7 +54,8 @@ class Rebuilt:
 
 
 def rebuild(store: TraceStore, trace_id: str) -> Rebuilt:
-    """Rebuild a trace and its children, each by its own log. Raises UnknownTrace; see ``RebuiltSession.failed``."""
+    """Rebuild a trace and its children, each by its own log. Raises UnknownTraceError; see
+    ``RebuiltSession.failed``."""
     waiting, sessions = [trace_id], list[RebuildOutcome]()
     while waiting:
         session_id = waiting.pop(0)
@@ -106,19 +110,19 @@ def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) ->
 
 
 def _derived(store: TraceStore, session_id: str) -> tuple[Trace | None, GoalTree | None, list[str]]:
-    """Metadata and plan as they are stored, and what is wrong with them. Raises NewerFormat."""
+    """Metadata and plan as they are stored, and what is wrong with them. Raises NewerFormatError."""
     wrong: list[str] = []
     trace: Trace | None = None
     tree: GoalTree | None = None
     try:
         trace = store.trace(session_id)
-    except NewerFormat:
+    except NewerFormatError:
         raise
     except StoreError:
         wrong.append(t("the metadata was missing or damaged"))
     try:
         tree = store.goal_tree(session_id)
-    except NewerFormat:
+    except NewerFormatError:
         raise
     except StoreError:
         wrong.append(t("the plan was missing or damaged"))

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.model.messages import Message, TextPart
 from daemon.store.base import StoreError
-from daemon.store.files import FileTraceStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from daemon.store.files import FileTraceStore
 
 MOST_SESSIONS = 1_000
 MAX_LOG_BYTES = 64 * 1024 * 1024

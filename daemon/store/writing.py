@@ -7,11 +7,14 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.store.base import StoreError
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _DELETED = ".deleted-"
 """Begins the name of a folder that is being removed."""

@@ -7,14 +7,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from daemon.loop.mentions import become
 from daemon.loop.restoring import PERSON
-from daemon.model.goals import Goal
-from daemon.model.permissions import PermissionRequest, Rule
 from daemon.permission.rules import RuleSet
 from daemon.permission.service import CallPermission, Settled
 from daemon.plan.text import progress_text
@@ -26,7 +23,11 @@ from tools.ports import WorkOutcome
 from tools.text.truncate import cut_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from daemon.loop.session import Session
+    from daemon.model.goals import Goal
+    from daemon.model.permissions import PermissionRequest, Rule
 
 BUILD = "build"
 PERMISSION = "hand_over"
@@ -46,7 +47,7 @@ class SessionHandOver:
     permission: CallPermission
 
     async def hand_over(self, report: str, success_rate: float | None) -> WorkOutcome:
-        """See HandOver. PermissionDenied passes through: the person said no to the plan."""
+        """See HandOver. PermissionDeniedError passes through: the person said no to the plan."""
         name = self.session.agent.name
         if name == "plan":
             return await self._plan(report)
@@ -106,16 +107,18 @@ async def hand_over_plan(session: Session, by: str) -> str:
     """Have the plan of a session at rest carried out, as the user at the client ``by`` says.
 
     The agent ``plan`` becomes ``build``, and mode plan is lifted. Returns the prompt with which the building begins
-    (``BUILD_PROMPT``); the caller sends it. Raises Busy while a turn runs or waits, PlanError when there is nothing to
-    build or the session is no planning one, and Sealed, StoreError.
+    (``BUILD_PROMPT``); the caller sends it. Raises BusyError while a turn runs or waits, PlanError when there is
+    nothing to build or the session is no planning one, and SealedError, StoreError.
     """
     from daemon.loop.recovery import waits_for_answer
-    from daemon.loop.session import Busy, Sealed
+    from daemon.loop.session import BusyError, SealedError
 
     if session.sealed or session.parent is not None:
-        raise Sealed(session.sealed or "It works for another session: hand over there.")
+        raise SealedError(session.sealed or "It works for another session: hand over there.")
     if session.running or waits_for_answer(session.state):
-        raise Busy(t("The session is at work. Answer what it asks, cancel the turn or wait for its end."))
+        raise BusyError(
+            t("The session is at work. Answer what it asks, cancel the turn or wait for its end.")
+        )
     planning = session.agent.name == "plan"
     if not planning and session.mode != "plan":
         raise PlanError(

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from daemon.agents.loader import UnknownAgent
+from daemon.agents.loader import UnknownAgentError
 from daemon.context.compaction import open_goals
 from daemon.context.handover import Giving, changed_paths, handover_text, last_report
 from daemon.loop.children import close_child, open_child
@@ -22,8 +21,6 @@ from daemon.loop.recovery import read_state
 from daemon.model.branches import SubagentMeta, child_id
 from daemon.model.events import SessionUpdated, SubagentStarted
 from daemon.model.messages import Message, NotePart, StopReason
-from daemon.permission.service import CallPermission
-from daemon.state.session_state import SessionState
 from daemon.store.base import StoreError
 from daemon.subagents.shared_history import SharedHistory
 from tools.base import PermissionAsk, ToolError
@@ -33,7 +30,11 @@ from tools.process.uncancellable import finish
 from tools.text.truncate import cut_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from daemon.loop.session import Session
+    from daemon.permission.service import CallPermission
+    from daemon.state.session_state import SessionState
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +86,8 @@ def reported(messages: Sequence[Message]) -> Reported:
 async def report_back(
     session: Session, permission: CallPermission, report: str, success_rate: float | None
 ) -> WorkOutcome:
-    """The execute agent has done what it could: its turn ends with this step. Raises ToolError, PermissionDenied."""
+    """The execute agent has done what it could: its turn ends with this step. Raises ToolError,
+    PermissionDeniedError."""
     if not session.policy.handed_over:
         raise ToolError(
             "No init agent waits for this report: end with it, as your answer. (The person can hand the session over "
@@ -106,7 +108,7 @@ async def report_back(
 
 
 async def iterate(session: Session, permission: CallPermission, report: str) -> WorkOutcome:
-    """Have the design carried out once, and return what came of it. Raises ToolError, PermissionDenied."""
+    """Have the design carried out once, and return what came of it. Raises ToolError, PermissionDeniedError."""
     if session.foreign:
         raise ToolError(
             "This session came with the folder, so its words may be anybody's: nothing is handed over from it. Tell "
@@ -156,7 +158,7 @@ async def iterate(session: Session, permission: CallPermission, report: str) -> 
             done, child, detail = await _carried_out(
                 session, permission.call.tool_call_id, number, report, text
             )
-    except (StoreError, UnknownAgent) as error:
+    except (StoreError, UnknownAgentError) as error:
         raise ToolError(
             f"The execute agent could not begin, or its end could not be stored: {error}"
         ) from error

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from daemon.loop.interrupted import Took
 from daemon.model.branches import branch_of, child_id
 from daemon.model.traces import BranchTrace
-from daemon.store.base import StoreError, TraceStore, UnknownTrace
+from daemon.store.base import StoreError, TraceStore, UnknownTraceError
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Mapping
+
     from daemon.loop.services import Services
     from daemon.loop.session import Session
     from daemon.state.session_state import SessionState
@@ -75,7 +76,7 @@ class LeftChildren:
             if child.state.trace.running or child.running:
                 return None
             child.record.snapshot()
-        except UnknownTrace:
+        except UnknownTraceError:
             return None  # it had not begun
         except StoreError as error:
             log.warning("the record of %s stays as it is: %s", session_id, error)
@@ -98,7 +99,7 @@ def _unfinished(store: TraceStore, session_id: str) -> list[str]:
         open_still = trace.running or (isinstance(trace, BranchTrace) and trace.status == "exploring")
         if open_still or trace.last_event_id != store.last_event_id(session_id):
             return [session_id]  # opening it closes those below
-    except UnknownTrace:
+    except UnknownTraceError:
         return []
     except StoreError:
         return [session_id] if branch_of(session_id) else []

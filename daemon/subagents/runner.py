@@ -9,12 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.agents.loader import AgentProfile, UnknownAgent
+from daemon.agents.loader import AgentProfile, UnknownAgentError
 from daemon.loop.budget import spent
 from daemon.loop.children import close_child, open_child
 from daemon.loop.interrupted import NOTHING_SAID, metadata_of, task_words, title_of
@@ -22,7 +20,6 @@ from daemon.loop.mentions import attachments_of
 from daemon.loop.offered import depth, serving
 from daemon.model.branches import SubagentMeta
 from daemon.model.events import SessionUpdated, SubagentStarted
-from daemon.model.messages import Message, StopReason
 from daemon.provider.call_ids import goal_of_step
 from daemon.store.base import StoreError
 from daemon.subagents.shared_history import SharedHistory
@@ -36,7 +33,11 @@ from tools.redaction.redactor import SECRETS
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
     from daemon.loop.session import Session
+    from daemon.model.messages import Message, StopReason
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +82,7 @@ class SessionSubagents:
             if profile.serves:
                 return profile
             why = t("{name} is not an agent for tasks.", name=name)
-        except UnknownAgent as error:
+        except UnknownAgentError as error:
             why = str(error).partition(";")[0] + "."
         raise ToolError(
             t(

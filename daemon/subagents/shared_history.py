@@ -5,12 +5,15 @@ So undo, redo and "what was changed" of the main line cover what its sub-agents 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from daemon.files.history import LineHistory, Place, SessionHistory
-from tools.base import CommandWatch, Counts, FileChange
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from daemon.files.history import LineHistory, Place, SessionHistory
+    from tools.base import CommandWatch, Counts, FileChange
 
 
 @dataclass(frozen=True, slots=True)

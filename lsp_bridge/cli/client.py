@@ -7,13 +7,16 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from daemon.runtime import Address
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, preamble
 from tools.json_access import mapping
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from daemon.runtime import Address
 
 NotificationHandler = Callable[[str, dict[str, Any]], None]
 """Called with method and params, in the order of arrival and before any later response is delivered."""
@@ -24,11 +27,11 @@ MAX_BODY = 512 * 1024 * 1024
 _METHOD_NOT_FOUND = -32601
 
 
-class ConnectionLost(Exception):
+class ConnectionLostError(Exception):
     """There is no daemon at the other end (any more). Requests under way fail with it."""
 
 
-class RequestTimeout(Exception):
+class RequestTimeoutError(Exception):
     """No answer in time."""
 
 
@@ -57,7 +60,7 @@ class Client:
     async def connect(cls, address: Address, *, timeout: float | None = 5.0) -> Client:
         """Open a connection and send its first line.
 
-        Raises ConnectionLost when nothing listens there. A wrong token shows in the first request, as an
+        Raises ConnectionLostError when nothing listens there. A wrong token shows in the first request, as an
         RpcError with code ``UNAUTHORIZED``. ``timeout`` is in seconds.
         """
         try:
@@ -68,7 +71,7 @@ class Client:
                     reader, writer = await asyncio.open_connection("127.0.0.1", address.port)
         except (OSError, TimeoutError) as error:
             where = address.socket or t("port {port}", port=address.port)
-            raise ConnectionLost(
+            raise ConnectionLostError(
                 t("No daemon answers at {where}: {error}", where=where, error=error or t("timed out"))
             ) from error
         writer.write(preamble(address.token))
@@ -123,7 +126,7 @@ class Client:
     ) -> dict[str, Any]:
         """Send a request and return its result (``{}`` for null).
 
-        Raises RpcError, ConnectionLost, or RequestTimeout after ``timeout`` seconds. When it times out or the
+        Raises RpcError, ConnectionLostError, or RequestTimeoutError after ``timeout`` seconds. When it times out or the
         waiting task is cancelled, the daemon is told with ``$/cancelRequest``.
         """
         if self._lost is not None:
@@ -138,7 +141,7 @@ class Client:
                 result = await future
         except TimeoutError:
             await self._give_up(number)
-            raise RequestTimeout(
+            raise RequestTimeoutError(
                 t("The daemon did not answer {method} within {timeout:g} s.", method=method, timeout=timeout)
             ) from None
         except asyncio.CancelledError:
@@ -151,7 +154,7 @@ class Client:
         return mapping(result)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Send a notification. Raises ConnectionLost."""
+        """Send a notification. Raises ConnectionLostError."""
         await self._send({"method": method, "params": dict(params or {})})
 
     async def wait_closed(self) -> None:
@@ -159,17 +162,17 @@ class Client:
         await asyncio.wait([self._reading])
 
     async def close(self) -> None:
-        """End the connection. Requests under way fail with ConnectionLost."""
+        """End the connection. Requests under way fail with ConnectionLostError."""
         self._reading.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._reading
-        self._fail(ConnectionLost(t("The connection to the daemon was closed.")))
+        self._fail(ConnectionLostError(t("The connection to the daemon was closed.")))
         self._writer.close()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
 
     async def _give_up(self, number: int) -> None:
-        with contextlib.suppress(ConnectionLost):
+        with contextlib.suppress(ConnectionLostError):
             await self.notify("$/cancelRequest", {"id": number})
 
     async def _send(self, message: dict[str, Any]) -> None:
@@ -257,8 +260,8 @@ def _frame(message: dict[str, Any]) -> bytes:
     return b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
 
 
-def _gone(detail: str = "") -> ConnectionLost:
-    return ConnectionLost(
+def _gone(detail: str = "") -> ConnectionLostError:
+    return ConnectionLostError(
         t("The connection to the daemon broke off")
         + (f": {detail}" if detail else "")
         + t(". What it did so far is stored; try again.")

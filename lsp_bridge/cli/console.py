@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from lsp_bridge.cli.text import Style
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
 
 
 @dataclass(slots=True)

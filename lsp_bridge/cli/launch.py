@@ -12,20 +12,22 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from daemon import lock
 from daemon.runtime import Address, RuntimeFolderError, RuntimePaths, state_dir
 from daemon.safe_path import own_folders
-from lsp_bridge.cli.client import Client, ConnectionLost, RequestTimeout, RpcError
+from lsp_bridge.cli.client import Client, ConnectionLostError, RequestTimeoutError, RpcError
 from lsp_bridge.protocol.handshake import INCOMPATIBLE, PROTOCOL_VERSION, UNAUTHORIZED
 from tools.files.regular_files import read_regular
 from tools.localization import t
 from tools.process.environment import daemon_environment
 from tools.text.truncate import tail
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
 EXIT_ALREADY_RUNNING = 3
 """Exit code of ``serve`` when another daemon has the lock."""
@@ -149,7 +151,7 @@ class Launcher:
             return None
         try:
             client = await Client.connect(address, timeout=wait_s)
-        except ConnectionLost:
+        except ConnectionLostError:
             return None
         if address.protocol_version != PROTOCOL_VERSION:
             await client.close()
@@ -171,12 +173,12 @@ class Launcher:
                 unattended=greeting.unattended,
                 timeout=wait_s,
             )
-        except ConnectionLost:
+        except ConnectionLostError:
             await client.close()
             return None  # it was just going away
         except BaseException as error:
             await client.close()
-            if isinstance(error, RequestTimeout):
+            if isinstance(error, RequestTimeoutError):
                 raise _unresponsive(address) from error
             if isinstance(error, RpcError):
                 if error.code == UNAUTHORIZED and paths.read_address() != address:

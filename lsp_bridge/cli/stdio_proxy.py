@@ -9,12 +9,15 @@ import re
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from daemon.provider.variables import provider_env
-from daemon.runtime import Address
 from lsp_bridge.protocol.handshake import preamble
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from daemon.runtime import Address
 
 _CHUNK = 64 * 1024
 _FRAME = re.compile(

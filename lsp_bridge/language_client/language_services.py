@@ -7,19 +7,19 @@ its files are what is on disk.
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lsp_bridge.language_client.pool.server_choice import Chooser, ServerChoice
 from lsp_bridge.language_client.pool.slots import Room
 
 if TYPE_CHECKING:
+    import logging
+    from collections.abc import Callable
+    from pathlib import Path
+
     from lsp_bridge.language_client.diagnostics.service import ServerDiagnostics
     from lsp_bridge.language_client.pool.server_pool import LanguageServers
-    from tools.language import Navigation
-from tools.language import DefinitionKind, Navigation, Places, Position, RenamedText, Symbols
+    from tools.language import DefinitionKind, Navigation, Places, Position, RenamedText, Symbols
 
 MAX_ALIVE = 6
 """Servers of all copies together, beside those of the workspace."""

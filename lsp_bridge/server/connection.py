@@ -10,13 +10,10 @@ import asyncio
 import functools
 import logging
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import cattrs
 from lsprotocol import converters, types
 from pydantic import ValidationError
 from pygls.exceptions import JsonRpcException
@@ -24,10 +21,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import lsp_method
 from pygls.protocol.json_rpc import JsonRPCNotification, JsonRPCRequestMessage, JsonRPCResponseMessage
 
-from daemon.api.door import ApiDoor
 from daemon.collector import COLLECTOR
-from daemon.core import Daemon
-from daemon.loop.session import Session
 from daemon.model.events import Delta, Event
 from daemon.model.meters import Metered
 from daemon.provider.variables import is_cloud_variable, is_provider_variable, provider_env
@@ -42,6 +36,16 @@ from lsp_bridge.server.requests.activity import Activity
 from lsp_bridge.server.requests.client_state import ClientState
 from lsp_bridge.server.requests.router import ModelChooser, Requests
 from tools.localization import set_language, t
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+    from pathlib import Path
+
+    import cattrs
+
+    from daemon.api.door import ApiDoor
+    from daemon.core import Daemon
+    from daemon.loop.session import Session
 
 log = logging.getLogger(__name__)
 

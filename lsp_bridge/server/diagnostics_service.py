@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Collection, Coroutine, Sequence
-from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lsp_bridge.language_client.diagnostics.merging import in_order, merge_reports, without_doubles
 from lsp_bridge.language_client.diagnostics.verdict import bounded
@@ -23,6 +21,10 @@ from tools.language import (
     DiagnosticsRun,
     Severity,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Coroutine, Sequence
+    from pathlib import Path
 
 
 class Servers(Diagnostics, Protocol):

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 
 @contextlib.contextmanager

@@ -11,14 +11,18 @@ import contextlib
 import json
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from daemon.api.door import ApiDoor
-from daemon.core import Daemon
 from lsp_bridge.protocol.handshake import PREAMBLE, UNAUTHORIZED
 from lsp_bridge.server.connection import Bridge, ClientServer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+    from pathlib import Path
+
+    from daemon.api.door import ApiDoor
+    from daemon.core import Daemon
 
 log = logging.getLogger(__name__)
 
@@ -155,7 +159,7 @@ async def _messages(reader: asyncio.StreamReader) -> AsyncGenerator[object]:
     while True:
         try:
             length = await _content_length(reader)
-        except _BadHeader as error:
+        except _BadHeaderError as error:
             # Nobody knows where the next message begins.
             yield _Unreadable(f"{error} The connection is closed.")
             return
@@ -171,19 +175,19 @@ async def _messages(reader: asyncio.StreamReader) -> AsyncGenerator[object]:
         yield message
 
 
-class _BadHeader(Exception):
+class _BadHeaderError(Exception):
     """What was sent is no message; the text says why."""
 
 
 async def _content_length(reader: asyncio.StreamReader) -> int | None:
-    """The length of the next message, None at the end. Raises _BadHeader."""
+    """The length of the next message, None at the end. Raises _BadHeaderError."""
     length: int | None = None
     begun = False
     while True:
         try:
             line = await reader.readline()
         except ValueError as error:
-            raise _BadHeader(f"A header line must not be longer than {_MAX_HEADER} bytes.") from error
+            raise _BadHeaderError(f"A header line must not be longer than {_MAX_HEADER} bytes.") from error
         if not line:
             return None
         text = line.strip()
@@ -191,7 +195,7 @@ async def _content_length(reader: asyncio.StreamReader) -> int | None:
             if length is not None:
                 return length
             if begun:
-                raise _BadHeader("The header of a message must have a Content-Length.")
+                raise _BadHeaderError("The header of a message must have a Content-Length.")
             continue
         begun = True
         name, _, value = text.partition(b":")
@@ -199,6 +203,6 @@ async def _content_length(reader: asyncio.StreamReader) -> int | None:
             try:
                 length = int(value)
             except ValueError as error:
-                raise _BadHeader("Content-Length must be a number.") from error
+                raise _BadHeaderError("Content-Length must be a number.") from error
             if not 0 <= length <= _MAX_BODY:
-                raise _BadHeader(f"A message must have between 0 and {_MAX_BODY} bytes, not {length}.")
+                raise _BadHeaderError(f"A message must have between 0 and {_MAX_BODY} bytes, not {length}.")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from daemon.loop.restoring import Restorer
-from daemon.loop.session import Sealed
+from daemon.loop.session import SealedError
 from daemon.store.files import FileTraceStore
 from tests.examples import in_full
 from tests.fakes import subagents_child
@@ -99,7 +99,7 @@ async def reopened(folder: Path) -> int:
                 assert child.state.turn is None
                 assert all(meta.status != "running" for meta in child.state.children.subagents.values())
                 check_record(bench.core.store, child_id, child.state)
-                with pytest.raises(Sealed):
+                with pytest.raises(SealedError):
                     await child.prompt("more")
         # What was written can be taken back in the main line, whoever wrote it.
         while (await Restorer(session).overview()).undo is not None:

@@ -20,7 +20,7 @@ from daemon.permission.service import (
 from daemon.store.base import StoreError
 from tests.fakes.waiting import until
 from tools.access import Access, Suggestion
-from tools.base import Approval, PermissionAsk, PermissionDenied
+from tools.base import Approval, PermissionAsk, PermissionDeniedError
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 
@@ -96,6 +96,6 @@ class Inbox:
         try:
             async with asyncio.timeout(20):
                 await self.tasks[number]
-        except PermissionDenied as denied:
+        except PermissionDeniedError as denied:
             return f"denied: {denied.feedback}"
         return "allowed"

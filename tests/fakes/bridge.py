@@ -22,7 +22,7 @@ TOKEN = "token-of-the-test"
 DEADLINE_S = 20.0
 
 
-class Closed(Exception):
+class ClosedError(Exception):
     """The daemon hung up."""
 
 
@@ -62,7 +62,7 @@ class Raw:
         return self._last_id
 
     async def receive(self) -> dict[str, Any]:
-        """The next message. Raises Closed."""
+        """The next message. Raises ClosedError."""
         async with asyncio.timeout(DEADLINE_S):
             try:
                 length = 0
@@ -72,7 +72,7 @@ class Raw:
                         length = int(value)
                 message: dict[str, Any] = json.loads(await self._reader.readexactly(length))
             except (asyncio.IncompleteReadError, ConnectionError) as error:
-                raise Closed from error
+                raise ClosedError from error
         self.seen.append(message)
         return message
 
@@ -139,7 +139,7 @@ class Raw:
         try:
             while True:
                 await self.receive()
-        except Closed:
+        except ClosedError:
             pass
 
     async def close(self) -> None:

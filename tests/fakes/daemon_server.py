@@ -23,14 +23,14 @@ ROOT = Path(__file__).resolve().parents[2]
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
-from daemon.runtime import Address, AlreadyRunning, RuntimePaths, new_token  # noqa: E402
+from daemon.runtime import Address, AlreadyRunningError, RuntimePaths, new_token  # noqa: E402
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, UNAUTHORIZED, preamble  # noqa: E402
 
 Handler = Callable[["Connection", dict[str, Any]], Awaitable[Any]]
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-class Refuse(Exception):
+class RefuseError(Exception):
     """Answer a request with a JSON-RPC error."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -234,9 +234,9 @@ class FakeDaemon:
             return
         try:
             if method not in self.handlers:
-                raise Refuse(-32601, f"no such method: {method}")
+                raise RefuseError(-32601, f"no such method: {method}")
             connection.send({"id": message["id"], "result": await self.handlers[method](connection, params)})
-        except Refuse as error:
+        except RefuseError as error:
             connection.send({"id": message["id"], "error": {"code": error.code, "message": str(error)}})
 
     async def _initialize(self, connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
@@ -275,7 +275,7 @@ class FakeDaemon:
     async def _load(self, connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
         found = [s for s in self.sessions if s["trace"]["traceId"] == params["sessionId"]]
         if not found:
-            raise Refuse(-32011, f"There is no session {params['sessionId']}.")
+            raise RefuseError(-32011, f"There is no session {params['sessionId']}.")
         return {
             "session": found[0],
             "messages": [],
@@ -305,7 +305,7 @@ class FakeDaemon:
     async def _reply(self, connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
         future = self.requests_pending.get(params["requestId"])
         if future is None:
-            raise Refuse(-32012, "no such request")
+            raise RefuseError(-32012, "no such request")
         if future.done():
             return {"accepted": False, "by": future.result().get("by", "")}
         future.set_result({**params, "by": connection.name})
@@ -320,7 +320,7 @@ async def _serve(workspace: Path) -> int:
         async with fake:
             await fake.stop.wait()
             await asyncio.sleep(0)  # let the answer to `stop` out
-    except AlreadyRunning as error:
+    except AlreadyRunningError as error:
         print(error, file=sys.stderr)
         return 3
     return 0

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.request import url2pathname
 
 from lsp_bridge.server.documents.writer import EDITOR_SAVE
-from tests.fakes.bridge import Closed, Door, Raw
+from tests.fakes.bridge import ClosedError, Door, Raw
 
 CAPABILITIES = {
     "workspace": {
@@ -75,7 +75,7 @@ class Editor:
 
     async def serve(self) -> None:
         """Answer the daemon's requests until the connection ends."""
-        with suppress(Closed):
+        with suppress(ClosedError):
             while True:
                 message = await self.client.receive()
                 if "method" in message and "id" in message:

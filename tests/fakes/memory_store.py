@@ -12,7 +12,7 @@ from daemon.model.events import Event, MessageAdded
 from daemon.model.goals import GoalTree
 from daemon.model.messages import Message, Role
 from daemon.model.traces import Trace
-from daemon.store.base import EventT, StoreError, TraceStore, UnknownTrace, refuse_newer
+from daemon.store.base import EventT, StoreError, TraceStore, UnknownTraceError, refuse_newer
 from daemon.store.ids import folder_names, order_of_children, parent_of
 from tools.localization import t
 
@@ -174,5 +174,5 @@ class MemoryTraceStore(TraceStore):
 
     def _known(self, trace_id: str) -> str:
         if trace_id not in self._traces:
-            raise UnknownTrace(t("There is no session {trace_id!a}.", trace_id=trace_id[:100]))
+            raise UnknownTraceError(t("There is no session {trace_id!a}.", trace_id=trace_id[:100]))
         return trace_id

@@ -18,7 +18,7 @@ _OWN = re.compile(
 """What Goalwright itself puts into user messages: it is no prompt."""
 
 
-class Rejected(Exception):
+class RejectedError(Exception):
     """The request is wrong; the message is what the real server would say, as far as it is known."""
 
 
@@ -78,38 +78,38 @@ def _text(content: str | list[Json]) -> str:
 
 
 def check_anthropic(request: Json, version: str) -> None:
-    """Raise Rejected where the Messages API is known to answer 400."""
+    """Raise RejectedError where the Messages API is known to answer 400."""
     for name in ("model", "max_tokens", "messages"):
         if name not in request:
-            raise Rejected(f"{name}: Field required")
+            raise RejectedError(f"{name}: Field required")
     if version > "2023-06-01" and (found := {"temperature", "top_p", "top_k"} & request.keys()):
-        raise Rejected(f"{found.pop()}: Extra inputs are not permitted")
+        raise RejectedError(f"{found.pop()}: Extra inputs are not permitted")
     messages = request["messages"]
     if not messages:
-        raise Rejected("messages: at least one message is required")
+        raise RejectedError("messages: at least one message is required")
     marks = sum("cache_control" in block for block in _all_blocks(request))
     if marks > 4:
-        raise Rejected(f"A maximum of 4 blocks with cache_control may be provided. Found {marks}.")
+        raise RejectedError(f"A maximum of 4 blocks with cache_control may be provided. Found {marks}.")
     _check_thinking(request)
     names = [tool["name"] for tool in request.get("tools", ())]
     if len(set(names)) != len(names):
-        raise Rejected("tools: Tool names must be unique.")
+        raise RejectedError("tools: Tool names must be unique.")
     for block in request.get("system") or ():
         _check_text(block, "system")
     if messages[0]["role"] != "user" or messages[-1]["role"] != "user":
-        raise Rejected("messages: the conversation must begin and end with a user message")
+        raise RejectedError("messages: the conversation must begin and end with a user message")
     open_calls: list[str] = []
     for index, message in enumerate(messages):
         where = f"messages.{index}"
         if index and message["role"] == messages[index - 1]["role"]:
-            raise Rejected('messages: roles must alternate between "user" and "assistant"')
+            raise RejectedError('messages: roles must alternate between "user" and "assistant"')
         open_calls = _check_blocks(message, where, open_calls)
 
 
 def _check_blocks(message: Json, where: str, open_calls: list[str]) -> list[str]:
     blocks = _content(message)
     if not blocks:
-        raise Rejected(f"{where}: content must not be empty")
+        raise RejectedError(f"{where}: content must not be empty")
     calls: list[str] = []
     results: list[str] = []
     seen_other = False
@@ -124,23 +124,23 @@ def _check_blocks(message: Json, where: str, open_calls: list[str]) -> list[str]
                 calls.append(block["id"])
             case "tool_result" if message["role"] == "user":
                 if seen_other:
-                    raise Rejected(f"{place}: `tool_result` blocks must come first in the message")
+                    raise RejectedError(f"{place}: `tool_result` blocks must come first in the message")
                 _check_result(block, place, open_calls)
                 results.append(block["tool_use_id"])
             case "thinking" if message["role"] == "assistant":
                 if not block.get("signature"):
-                    raise Rejected(f"{place}.thinking.signature: Field required")
+                    raise RejectedError(f"{place}.thinking.signature: Field required")
             case "redacted_thinking" if message["role"] == "assistant":
                 pass
             case "image" | "document" if message["role"] == "user":
                 seen_other = True
             case kind:
-                raise Rejected(f"{place}: Input tag '{kind}' found using 'type' is not expected here")
+                raise RejectedError(f"{place}: Input tag '{kind}' found using 'type' is not expected here")
     if blocks[-1]["type"] in ("thinking", "redacted_thinking"):
-        raise Rejected(f"{where}: the final block in an assistant message cannot be `thinking`")
+        raise RejectedError(f"{where}: the final block in an assistant message cannot be `thinking`")
     missing = [call for call in open_calls if call not in results]
     if missing:
-        raise Rejected(
+        raise RejectedError(
             f"{where}: `tool_use` ids were found without `tool_result` blocks immediately after: "
             f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in "
             "the next message."
@@ -150,16 +150,16 @@ def _check_blocks(message: Json, where: str, open_calls: list[str]) -> list[str]
 
 def _check_call(block: Json, place: str, calls: list[str]) -> None:
     if not isinstance(block["input"], dict):
-        raise Rejected(f"{place}.tool_use.input: Input should be a valid dictionary")
+        raise RejectedError(f"{place}.tool_use.input: Input should be a valid dictionary")
     if not re.fullmatch(r"[a-zA-Z0-9_-]+", block["id"]):
-        raise Rejected(f"{place}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'")
+        raise RejectedError(f"{place}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'")
     if block["id"] in calls:
-        raise Rejected("messages: `tool_use` ids must be unique")
+        raise RejectedError("messages: `tool_use` ids must be unique")
 
 
 def _check_result(block: Json, place: str, open_calls: list[str]) -> None:
     if block["tool_use_id"] not in open_calls:
-        raise Rejected(
+        raise RejectedError(
             f"{place}: unexpected `tool_use_id` found in `tool_result` blocks: {block['tool_use_id']}. "
             "Each `tool_result` block must have a corresponding `tool_use` block in the previous message."
         )
@@ -169,18 +169,20 @@ def _check_result(block: Json, place: str, open_calls: list[str]) -> None:
 
 def _check_text(block: Json, where: str) -> None:
     if block["type"] == "text" and not block["text"].strip():
-        raise Rejected(f"{where}: text content blocks must be non-empty")
+        raise RejectedError(f"{where}: text content blocks must be non-empty")
 
 
 def _check_thinking(request: Json) -> None:
     thinking: Json = request.get("thinking") or {"type": "disabled"}
     if thinking.get("type") == "enabled":
         if thinking["budget_tokens"] < 1024:
-            raise Rejected("thinking.enabled.budget_tokens: Input should be greater than or equal to 1024")
+            raise RejectedError(
+                "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024"
+            )
         if thinking["budget_tokens"] >= request["max_tokens"]:
-            raise Rejected("`max_tokens` must be greater than `thinking.budget_tokens`.")
+            raise RejectedError("`max_tokens` must be greater than `thinking.budget_tokens`.")
     elif "budget_tokens" in thinking:
-        raise Rejected(f"thinking.{thinking['type']}.budget_tokens: Extra inputs are not permitted")
+        raise RejectedError(f"thinking.{thinking['type']}.budget_tokens: Extra inputs are not permitted")
 
 
 def _all_blocks(request: Json) -> Iterator[Json]:
@@ -223,28 +225,30 @@ class PromptCache:
 
 
 def check_openai(request: Json) -> None:
-    """Raise Rejected where the chat completions API is known to answer 400."""
+    """Raise RejectedError where the chat completions API is known to answer 400."""
     open_calls: set[str] = set()
     for index, message in enumerate(request["messages"]):
         if message["role"] == "tool":
             if message["tool_call_id"] not in open_calls:
-                raise Rejected(
+                raise RejectedError(
                     "Invalid parameter: messages with role 'tool' must be a response to a preceding message "
                     "with 'tool_calls'."
                 )
             open_calls.discard(message["tool_call_id"])
             continue
         if open_calls:
-            raise Rejected(
+            raise RejectedError(
                 "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
                 "'tool_call_id'. The following tool_call_ids did not have response messages: "
                 f"{', '.join(sorted(open_calls))}"
             )
         calls = message.get("tool_calls") or ()
         if message["role"] == "assistant" and not calls and not message.get("content"):
-            raise Rejected(f"Invalid value for 'content': expected a string, got null. (messages[{index}])")
+            raise RejectedError(
+                f"Invalid value for 'content': expected a string, got null. (messages[{index}])"
+            )
         for call in calls:
             json.loads(call["function"]["arguments"])
             open_calls.add(call["id"])
     if open_calls:
-        raise Rejected("An assistant message with 'tool_calls' must be followed by tool messages")
+        raise RejectedError("An assistant message with 'tool_calls' must be followed by tool messages")

@@ -245,7 +245,7 @@ class ModelServer:
                 messages.check_anthropic(record.json, record.headers.get("anthropic-version", ""))
             elif wire == "openai":
                 messages.check_openai(record.json)
-        except (messages.Rejected, KeyError, ValueError) as error:
+        except (messages.RejectedError, KeyError, ValueError) as error:
             self.rejected.append(str(error))
             return Reply(status=400, error_type="invalid_request_error", error_message=str(error))
         if self._local is not None and (refused := self._local.refusal(record.json)) is not None:

@@ -28,7 +28,7 @@ USAGE = Usage(input=100, output=10, cache_read=1000, cache_write=50)
 """What every step costs unless it says otherwise."""
 
 
-class ScriptExhausted(AssertionError):
+class ScriptExhaustedError(AssertionError):
     """The session made more model calls than the test planned."""
 
 
@@ -115,12 +115,12 @@ class FakeModels:
         """See Models. There is no server."""
 
     async def stream(self, model: str, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
-        """See Models. Raises ScriptExhausted when no step is left."""
+        """See Models. Raises ScriptExhaustedError when no step is left."""
         self.requests.append(request)
         self.models.append(model)
         if not self._steps:
             self.exhausted = True
-            raise ScriptExhausted("the session called the model once more than the test says")
+            raise ScriptExhaustedError("the session called the model once more than the test says")
         self.open += 1
         try:
             async for event in self._play(self._steps.pop(0)):

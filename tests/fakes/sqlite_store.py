@@ -18,7 +18,7 @@ from daemon.model.events import Event, MessageAdded
 from daemon.model.goals import GoalTree
 from daemon.model.messages import Message, Role
 from daemon.model.traces import BranchTrace, Trace
-from daemon.store.base import EventT, StoreError, TraceStore, UnknownTrace
+from daemon.store.base import EventT, StoreError, TraceStore, UnknownTraceError
 from daemon.store.ids import folder_names, order_of_children, parent_of
 
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
@@ -179,9 +179,9 @@ class SqliteTraceStore(TraceStore):
     def _known(self, trace_id: str) -> str:
         try:
             if not self._run("SELECT 1 FROM traces WHERE id=?", trace_id):
-                raise UnknownTrace(f"There is no session {trace_id[:100]!a}.")
+                raise UnknownTraceError(f"There is no session {trace_id[:100]!a}.")
         except UnicodeEncodeError as error:
-            raise UnknownTrace("That is no id.") from error
+            raise UnknownTraceError("That is no id.") from error
         return trace_id
 
     def _run(self, statement: str, *values: Any) -> list[Any]:

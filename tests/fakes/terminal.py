@@ -8,7 +8,7 @@ from typing import Any
 
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
-from tests.fakes.daemon_server import Connection, FakeDaemon, Refuse
+from tests.fakes.daemon_server import Connection, FakeDaemon, RefuseError
 
 
 class Terminal:
@@ -27,7 +27,7 @@ class Terminal:
 
     def refuse(self, method: str, code: int, words: str) -> None:
         async def handler(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
-            raise Refuse(code, words)
+            raise RefuseError(code, words)
 
         self.fake.handlers[method] = handler
 

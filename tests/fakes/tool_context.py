@@ -16,19 +16,19 @@ from tools.base import (
     DiagnosticsReport,
     FileChange,
     PermissionAsk,
-    PermissionDenied,
+    PermissionDeniedError,
     PlanChange,
     ToolContext,
     ToolError,
 )
 from tools.files.regular_files import sha256
 from tools.language import CurrentProblems, Severity
-from tools.ports import EditorGone, NotSaved, NotTaken, OpenFile
+from tools.ports import EditorGoneError, NotSavedError, NotTakenError, OpenFile
 
 
 @dataclass
 class FakePermission:
-    """Records every ask. ``on_ask`` runs inside of it: look at the disk there, wait, or raise PermissionDenied."""
+    """Records every ask. ``on_ask`` runs inside of it: look at the disk there, wait, or raise PermissionDeniedError."""
 
     asks: list[PermissionAsk] = field(default_factory=list[PermissionAsk])
     on_ask: Callable[[PermissionAsk], Awaitable[None]] | None = None
@@ -48,9 +48,9 @@ class FakePermission:
         if self.on_ask is not None:
             await self.on_ask(ask)
         if ask.leaves and not self.outside:
-            raise PermissionDenied("to leave the sandbox was refused")
+            raise PermissionDeniedError("to leave the sandbox was refused")
         if ask.permission in self.refuse:
-            raise PermissionDenied(f"{ask.permission} was refused")
+            raise PermissionDeniedError(f"{ask.permission} was refused")
         if ask.changes and self.leave is not None:
             return Approval(self.leave(ask.changes))
         return Approval(asked=self.answered)
@@ -118,7 +118,7 @@ class FakeFiles:
 
     async def move(self, source: Path, target: Path) -> None:
         if source in self.gone:
-            raise EditorGone(f"{source.name} is open no more.")
+            raise EditorGoneError(f"{source.name} is open no more.")
         if source in self.deaf:
             raise ToolError(f"{source.name}: the editor refused the move.")
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -135,10 +135,10 @@ class FakeFiles:
 
     async def apply(self, path: Path, before: str, after: str) -> FakeEdit:
         if path in self.gone:
-            raise EditorGone(f"{path.name} is open no more.")
+            raise EditorGoneError(f"{path.name} is open no more.")
         current = self.buffers.get(path, path.read_bytes().decode())
         if path in self.deaf or current != before:
-            raise NotTaken(f"{path.name}: the editor refused the change.", "Nothing was written.")
+            raise NotTakenError(f"{path.name}: the editor refused the change.", "Nothing was written.")
         self.buffers[path] = after
         return FakeEdit(self, path, before, after)
 
@@ -158,7 +158,7 @@ class FakeEdit:
 
     async def save(self) -> None:
         if self.path in self.files.unwilling:
-            raise NotSaved(f"The editor could not save {self.path.name}.")
+            raise NotSavedError(f"The editor could not save {self.path.name}.")
         text = self.files.buffers.pop(self.path)
         self.files.clean.add(self.path)
         self.files.written.append(self.path)

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 from daemon.model.events import Event, MessageAdded, Notice
 from daemon.runtime import Address, RuntimePaths
 from daemon.store.files import FileTraceStore
-from lsp_bridge.cli.client import Client, ConnectionLost
+from lsp_bridge.cli.client import Client, ConnectionLostError
 from tests.fakes.forker import Forker, shared_forker
 from tests.fakes.waiting import until
 
@@ -189,7 +189,7 @@ async def killed_run(
                 os.kill(pid, signal.SIGKILL)
 
     client.on_notification(strike)
-    with contextlib.suppress(ConnectionLost):
+    with contextlib.suppress(ConnectionLostError):
         await client.request(
             "goalwright/session/prompt", {"sessionId": session_id, "text": _FIRST}, DEADLINE_S
         )

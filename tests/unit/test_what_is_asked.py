@@ -21,7 +21,7 @@ from lsp_bridge.cli.trace.step_lines import StepLines
 from lsp_bridge.server.editor.questions import question_text
 from tests.fakes.asker import NOW, FakeAsker
 from tests.fakes.waiting import until
-from tools.base import PermissionDenied
+from tools.base import PermissionDeniedError
 from tools.shell.question import CommandPlace, question
 from tools.text.terminal import shown, shown_line
 
@@ -167,5 +167,5 @@ async def test_a_refused_command_is_named_to_the_model_by_what_it_is() -> None:
     task = asyncio.create_task(port.ask(ask))
     await until(lambda: bool(asker.asked_for), "the question")
     service.reply(asker.asked_for[0].request_id, "reject", None, "Ann")
-    with pytest.raises(PermissionDenied, match=r"Rejected in Ann: Run git push --force\."):
+    with pytest.raises(PermissionDeniedError, match=r"Rejected in Ann: Run git push --force\."):
         await task

@@ -8,12 +8,15 @@ their own ends, and bytes that nobody changed stay as they are.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tools.base import ToolError
 from tools.diff.unified_diff import opcodes
 from tools.text.decoding import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 _WIDE = frozenset(("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"))
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
@@ -29,7 +32,7 @@ class Clash:
     theirs: str
 
 
-class MergeConflict(Exception):
+class MergeConflictError(Exception):
     """Both sides changed the same place, or the file cannot be merged by lines (``clashes`` is then empty)."""
 
     def __init__(self, reason: str, clashes: Sequence[Clash] = ()) -> None:
@@ -63,7 +66,7 @@ class _Region:
 
 
 def merge(base: bytes, ours: bytes, theirs: bytes, *, close: bool = False) -> bytes:
-    """The base with the changes of both sides. Raises MergeConflict; never guesses.
+    """The base with the changes of both sides. Raises MergeConflictError; never guesses.
 
     ``close``: lines that one side adds right beside lines that the other changes are no conflict. So a change is taken
     back a moment after it was made, beside which somebody types.
@@ -78,7 +81,7 @@ def merge(base: bytes, ours: bytes, theirs: bytes, *, close: bool = False) -> by
 
 
 def merge_texts(base: str, ours: str, theirs: str, *, close: bool = False) -> str:
-    """The same of texts. Raises MergeConflict."""
+    """The same of texts. Raises MergeConflictError."""
     if ours in (base, theirs):
         return theirs
     return ours if theirs == base else _merged(base, ours, theirs, str, close)
@@ -104,7 +107,7 @@ def _merged(base: str, ours: str, theirs: str, readable: Callable[[str], str], c
             clashes.append(Clash(lo + shift + 1, *texts))
         shift += len(sides[0]) - (hi - lo)
     if clashes:
-        raise MergeConflict("both sides changed the same lines", clashes)
+        raise MergeConflictError("both sides changed the same lines", clashes)
     merged += old[at:]
     return "".join(merged)
 
@@ -117,13 +120,13 @@ def split(text: str) -> list[str]:
 def _common_codec(*contents: bytes) -> str:
     """What to read all of them with, so that their lines can be told apart and nothing is lost.
 
-    Raises MergeConflict when they are not text, or not in the same encoding: their bytes must not be mixed.
+    Raises MergeConflictError when they are not text, or not in the same encoding: their bytes must not be mixed.
     """
     kinds = {_encoding(data) for data in contents if data}
     if not any(kind in _WIDE for kind in kinds):
         kinds.discard("ascii")  # reads the same in all the others
     if len(kinds) > 1:
-        raise MergeConflict("its encoding was changed, so the two cannot be put together")
+        raise MergeConflictError("its encoding was changed, so the two cannot be put together")
     kind = next(iter(kinds), "")
     # Line ends are the same bytes in all others, and every byte is a character of Latin-1: nothing to guess.
     return kind if kind in _WIDE else "latin-1"
@@ -134,7 +137,7 @@ def _encoding(data: bytes) -> str:
     try:
         codec = decode(data).codec
     except ToolError as error:
-        raise MergeConflict("it is not text, so changes of it cannot be told apart") from error
+        raise MergeConflictError("it is not text, so changes of it cannot be told apart") from error
     if codec in _WIDE:
         return codec
     if data.isascii():

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tools.base import Diff, FileChange, ToolError
 from tools.text.decoding import Line, decode, line_number, split_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
 
 CONTEXT = 3
 """Lines of context around a change, as ``diff -u`` and git have it."""

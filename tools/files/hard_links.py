@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 MAX_ENTRIES = 5000
 MAX_S = 0.1

@@ -6,10 +6,12 @@ import errno
 import hashlib
 import os
 import stat
-from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MAX_FILE = 64 * 1024 * 1024
 """Bytes of a snapshot or a message: a larger one was not written here, and would fill the memory."""

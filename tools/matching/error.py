@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tools.base import ToolError
 from tools.localization import noted, t
 from tools.matching.nearest import nearest_region
 from tools.text.decoding import to_lf
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MatchProblem = Literal["identical", "empty", "ambiguous", "absent", "already_applied", "unclear"]
 _UNFIT = noted("The edit does not fit the file.")

@@ -11,13 +11,16 @@ import functools
 import itertools
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tools.matching.adapt import Reindent, indents_of, may_be_shifted, reindents
 from tools.matching.ambiguity import begins_inside_indentation
 from tools.matching.typography import LOOK_ALIKES
 from tools.text.decoding import Line, split_lines, to_lf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
 
 BLANKS = " \t"
 _FANCY = re.compile(f"[{''.join(map(chr, LOOK_ALIKES))}]")

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tools.matching import ambiguity
 from tools.matching.adapt import transfer, written_for_the_file
@@ -40,6 +39,9 @@ from tools.matching.forms import (
 )
 from tools.matching.variants import Variant, variants, with_real_line_ends
 from tools.text.decoding import line_number, to_lf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 __all__ = ["Edit", "MatchError", "Rung", "Span", "find_edit"]
 

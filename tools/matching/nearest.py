@@ -7,10 +7,13 @@ import difflib
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _TOKEN = re.compile(r"\w+")
 _MAX_SHOWN = 24

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 _SINGLE = "\u2018\u2019\u201a\u201b\u2032\u02bc\uff07"
 _DOUBLE = "\u201c\u201d\u201e\u201f\u2033\uff02"

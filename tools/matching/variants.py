@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _NUMBERED = re.compile(r"[ \t]*(\d{1,7})(→|\t| ?[|│]|:)")
 _BARE_NUMBER = re.compile(r"[ \t]*(\d{1,7})[ \t]*$")

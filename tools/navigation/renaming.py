@@ -9,22 +9,26 @@ from __future__ import annotations
 import asyncio
 import re
 import stat
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.base import FileChange, Files, ToolContext, ToolError, ToolResult
 from tools.change import apply_changes
 from tools.diff.unified_diff import hunk_spans, limited, shown_name, without_head
 from tools.files.regular_files import sha256
-from tools.language import Position, RenamedText
 from tools.paths import explain_os_error, may_read, rule_target
-from tools.ports import Editors
 from tools.search import ripgrep
 from tools.search.unsaved import overlaid
 from tools.text.decoding import decode, splice_bytes
 from tools.writing import atomic, buffers
 from tools.writing.proposal import propose
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from tools.language import Position, RenamedText
+    from tools.ports import Editors
 
 _PREVIEW_LINES = 200
 _PREVIEW_CHARACTERS = 16_000

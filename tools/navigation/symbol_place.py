@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tools.base import ToolError
-from tools.language import CodeSymbol
 from tools.text.decoding import Line, split_lines
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tools.language import CodeSymbol
 
 MAX_LISTED = 8
 _SHOWN = 200

@@ -6,16 +6,20 @@ its text is not. All functions here may look at files (for their other names), s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.access import Action
-from tools.base import ToolContext
 from tools.diff.unified_diff import shown_name
-from tools.language import CodePlace, CodeSymbol
 from tools.paths import may_read, rule_target
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tools.base import ToolContext
+    from tools.language import CodePlace, CodeSymbol
 
 _MAX_TEXT = 200
 _FUNCTIONS = frozenset({"function", "method", "constructor"})

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tools.matching.nearest import nearest_region
-from tools.patching.find import FileLines, HunkPlace
 from tools.patching.model import Hunk, HunkLine, PatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tools.patching.find import FileLines, HunkPlace
 
 _NOTHING = "Nothing was changed."
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tools.matching.adapt import Reindent, retab, shift
 from tools.matching.typography import LOOK_ALIKES
 from tools.patching.model import HunkLine, PatchError
 from tools.text.decoding import split_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
 
 Rung = Literal["line ends", "exact", "trailing blanks", "indentation", "look-alike characters"]
 """``line ends`` is the strictest: the patch says them, and they are the file's."""

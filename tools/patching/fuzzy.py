@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tools.patching.find import FileLines, HunkPlace, Rung
 from tools.patching.model import HunkLine
 from tools.patching.shape import context_ends, has_word
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MAX_FUZZ = 20
 """More than this is no context any more, and only costs time."""

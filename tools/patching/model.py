@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tools.base import ToolError
 from tools.localization import t
 from tools.text.truncate import short
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Kind = Literal[" ", "-", "+"]
 Style = Literal["exact", "pair", "weak"]

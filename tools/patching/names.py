@@ -6,15 +6,19 @@ Looks at what exists, reads no content.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
-from tools.base import ToolContext
 from tools.patching.headers import has_prefix, without_first
 from tools.patching.model import FilePatch, PatchError
 from tools.paths import Target, did_you_mean, resolve
 from tools.text.truncate import tail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tools.base import ToolContext
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from tools.patching.find import FileLines, HunkPlace
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tools.patching.find import FileLines, HunkPlace
 
 _BLANKS = " \t"
 _CLOSERS = "{}()[]"
@@ -15,7 +18,7 @@ _MIN_HEADING = 4
 _FIRST_WORD = re.compile(r"[A-Za-z_$]\w*")
 
 
-class MissingHeading(Exception):
+class MissingHeadingError(Exception):
     """No line of the file reads like this heading (after those before it)."""
 
     def __init__(self, heading: str) -> None:
@@ -27,7 +30,7 @@ def after_headings(file: FileLines, headings: Sequence[str], places: Sequence[Hu
     """The places after (or at) the last of ``headings``; only those in its block when there are several.
 
     A block is what is indented deeper than the heading: "after" alone would let a hunk land in the next
-    function when its own is gone. Raises MissingHeading.
+    function when its own is gone. Raises MissingHeadingError.
     """
     found = _chain(file, headings)
     after = [place for place in places if place.first >= found[0]]
@@ -80,7 +83,7 @@ def _chain(file: FileLines, headings: Sequence[str]) -> list[int]:
                     inside += [at for at in lines if line < at < end]
             lines = sorted(set(inside)) or [at for at in lines if at > previous[0]]
         if not lines:
-            raise MissingHeading(heading)
+            raise MissingHeadingError(heading)
         previous = lines
     return previous
 

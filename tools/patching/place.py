@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tools.patching.errors import absent, ambiguous, applied, out_of_order, plain_insertion, unclear
 from tools.patching.find import MAX_PLACES, FileLines, HunkPlace, Rung
 from tools.patching.fuzzy import fuzzy_places, twin_at
-from tools.patching.model import Hunk, HunkLine, Numbers
-from tools.patching.narrow import MissingHeading, after_headings, confirms, contradicts
+from tools.patching.narrow import MissingHeadingError, after_headings, confirms, contradicts
 from tools.patching.shape import (
     blanks_as_added,
     context_ends,
@@ -25,6 +24,11 @@ from tools.patching.shape import (
     outer_trimmed,
     rungs_for,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tools.patching.model import Hunk, HunkLine, Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +156,7 @@ class _Headings:
             return places
         try:
             left = after_headings(self._file, self._hunk.anchors, places)
-        except MissingHeading as missing:
+        except MissingHeadingError as missing:
             raise unclear(
                 self._hunk,
                 f"no line of the file reads {missing.heading!r}. Copy the line after @@ from the file, "

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.base import FileChange, ToolError
 from tools.localization import t
 from tools.patching.find import FileLines
 from tools.patching.model import FilePatch, Hunk, PatchError, added_text
-from tools.patching.names import NamedSection
 from tools.patching.place import Placed, by_numbers, place_hunks
 from tools.patching.shape import outer_trimmed
 from tools.patching.splice import splices
 from tools.text.decoding import Text, decode, readings, splice_bytes
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tools.patching.names import NamedSection
 
 MAX_FILE_BYTES = 10_000_000
 """As for edit: above this nobody reads the diff."""

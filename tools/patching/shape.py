@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from tools.matching.typography import LOOK_ALIKES
 from tools.patching.find import LADDER, Rung
 from tools.patching.model import Hunk, HunkLine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
 
 _WORD = re.compile(r"\w")
 _BLANKS = " \t"

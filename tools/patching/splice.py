@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tools.matching.adapt import transfer
 from tools.patching.errors import unclear
-from tools.patching.find import FileLines
-from tools.patching.model import HunkLine
-from tools.patching.place import Placed
 from tools.patching.shape import Group, final_end, groups
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tools.patching.find import FileLines
+    from tools.patching.model import HunkLine
+    from tools.patching.place import Placed
 
 Splice = tuple[int, int, str]
 """Replace ``text[start:end]``; line ends are final."""

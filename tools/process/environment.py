@@ -9,10 +9,13 @@ setting ``environment`` names.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from tools.redaction import secret_shapes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 PASSED_ON = "GOALWRIGHT_ENVIRONMENT"
 """The variable by which the daemon knows the setting ``environment``: names and wildcards with spaces between them."""

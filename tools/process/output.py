@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from tools.files.regular_files import make_folder
 from tools.text import terminal
 from tools.text.truncate import head, tail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 MAX_OUTPUT = 30_000
 """Characters of output the model gets, half from the beginning and half from the end."""

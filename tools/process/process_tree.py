@@ -10,9 +10,12 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MARK = "GOALWRIGHT_CALL"
 """Environment variable of everything that is started here: the marks of what it is part of, joined by ``:``."""

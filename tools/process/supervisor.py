@@ -22,8 +22,10 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 LINGER_S = 0.3
 """How long background children of a finished command may go on writing before they are stopped."""

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tools.redaction import secret_shapes as shapes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
 
 MIN_KEY = 8
 """Characters of a known key below which it is no key."""

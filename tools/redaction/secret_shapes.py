@@ -11,7 +11,10 @@ import math
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Span = tuple[int, int, bytes]
 """Start, end, and what is to stand there instead."""

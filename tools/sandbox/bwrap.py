@@ -6,11 +6,14 @@ import functools
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.process.programs import find_program
-from tools.sandbox.policy import Unavailable
+from tools.sandbox.policy import UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
 
 _PROC = ("--proc", "/proc", "--remount-ro", "/proc")
 _PROBE = ("--ro-bind", "/", "/", "--unshare-pid", "--unshare-net", *_PROC, "--dev", "/dev")
@@ -40,21 +43,22 @@ def usable(bwrap: str) -> tuple[str, ...] | str:
 
 
 def available(workspace: Path, origin: Path | None = None) -> tuple[str, tuple[str, ...]]:
-    """The program and its options. Raises Unavailable. Blocking the first time. ``origin``: see ``find_program``."""
+    """The program and its options. Raises UnavailableError. Blocking the first time. ``origin``: see
+    ``find_program``."""
     found = program(workspace, origin)
     options = usable(found)
     if isinstance(options, str):
-        raise Unavailable(options)
+        raise UnavailableError(options)
     return found, options
 
 
 def program(workspace: Path, origin: Path | None = None) -> str:
-    """The program, whether it works here or not. Raises Unavailable."""
+    """The program, whether it works here or not. Raises UnavailableError."""
     if not sys.platform.startswith("linux"):
-        raise Unavailable("the sandbox needs Linux and bwrap")
+        raise UnavailableError("the sandbox needs Linux and bwrap")
     found = find_program("bwrap", workspace, origin)
     if found is None:
-        raise Unavailable("bwrap is not installed (on Debian and Ubuntu: apt-get install bubblewrap)")
+        raise UnavailableError("bwrap is not installed (on Debian and Ubuntu: apt-get install bubblewrap)")
     return found
 
 

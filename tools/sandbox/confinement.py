@@ -11,12 +11,15 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.sandbox import bwrap
-from tools.sandbox.policy import Unavailable
+from tools.sandbox.policy import UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
 _PROBE_S = 10.0
 # With these root could undo a mount, reach the disk beside it, or enter the daemon, which has the disk as it is.
@@ -80,7 +83,7 @@ def confine(
     ]
     try:
         program = bwrap.program(workspace, origin)
-    except Unavailable as error:
+    except UnavailableError as error:
         return Confinement(lacking=str(error))
     dropped = [word for name in _DROPPED for word in ("--cap-drop", f"CAP_{name}")]
     mounts = ["--dev-bind", "/", "/"]

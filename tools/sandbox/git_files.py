@@ -9,12 +9,15 @@ import shlex
 import stat
 import subprocess
 import threading
-from collections.abc import Iterable, Iterator
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.process.programs import find_program, scrubbed_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from collections.abc import Set as AbstractSet
 
 KEPT_OF_GIT = ("hooks", "config", "config.worktree", "commondir", "info", "modules")
 """What of a repository leads to settings or programs."""

@@ -28,12 +28,14 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tools.sandbox import seccomp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _EXECUTE, _WRITE, _READ, _LIST = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _REMOVE, _MAKE, _REFER, _TRUNCATE, _DEVICE = 0x30, 0x1780, 1 << 13, 1 << 14, 1 << 15
@@ -136,7 +138,7 @@ def usable() -> str | None:
     try:
         with tempfile.TemporaryDirectory(prefix="goalwright-landlock-") as folder:
             return _probe(Path(os.path.realpath(folder)))
-    except (OSError, subprocess.SubprocessError, seccomp.Unsupported) as error:
+    except (OSError, subprocess.SubprocessError, seccomp.UnsupportedError) as error:
         return f"Landlock does not work here ({error})"
 
 

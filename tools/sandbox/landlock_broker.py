@@ -56,7 +56,7 @@ _SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "
 Arguments = tuple[int, ...]
 
 
-class _Native(Exception):
+class _NativeError(Exception):
     """The kernel shall do the call itself, under Landlock."""
 
 
@@ -260,7 +260,7 @@ class Broker:
                     return
                 finally:
                     os.close(opened[0])
-        except _Native:
+        except _NativeError:
             flags = _CONTINUE
         except OSError as problem:
             error = problem.errno or errno.EACCES
@@ -269,7 +269,7 @@ class Broker:
         caller.answer(error, flags)
 
     def _do(self, name: str, caller: WaitingThread, a: Arguments) -> tuple[int, int] | None:
-        """Do a call. What is opened is returned, with its flags. Raises _Native or OSError."""
+        """Do a call. What is opened is returned, with its flags. Raises _NativeError or OSError."""
         if name.startswith("open"):
             at, path, flags, mode = (HERE, *a[:3]) if name == "open" else (_signed(a[0]), *a[1:4])
             return self._open(caller, at, path, _signed(flags), mode)
@@ -318,17 +318,17 @@ class Broker:
         """Where a path leads: the edge if it is one, the parent by a path of ours, and the entry's name."""
         parent, _, name = caller.reach(at, caller.text(address)).rstrip("/").rpartition("/")
         if name in ("", ".", ".."):
-            raise _Native
+            raise _NativeError
         parent += "/"
         try:
             return self._edges.get(identity(os.stat(parent))), parent, name
         except OSError:
-            raise _Native from None
+            raise _NativeError from None
 
     def _in_edge(self, caller: WaitingThread, at: int, address: int) -> tuple[Edge, str]:
         edge, _, name = self._place(caller, at, address)
         if edge is None or not edge.writable:
-            raise _Native
+            raise _NativeError
         return edge, name
 
     def _may_make(self, edge: Edge, name: str) -> None:
@@ -346,7 +346,7 @@ class Broker:
 
     def _open(self, caller: WaitingThread, at: int, address: int, flags: int, mode: int) -> tuple[int, int]:
         if flags & os.O_PATH or flags & os.O_TMPFILE == os.O_TMPFILE:
-            raise _Native
+            raise _NativeError
         if flags & os.O_DIRECTORY:
             return self._list(caller, at, address), flags
         edge, name = self._in_edge(caller, at, address)
@@ -359,7 +359,7 @@ class Broker:
             return self._make_file(edge, name, flags, mode & 0o777 & ~caller.umask()), flags
         it = identity(info)
         if it in self._ruled or it not in self._made or not stat.S_ISREG(info.st_mode):
-            raise _Native
+            raise _NativeError
         if flags & os.O_CREAT and flags & os.O_EXCL:
             raise OSError(errno.EEXIST, "")
         self._may_make(edge, name)
@@ -401,16 +401,16 @@ class Broker:
         try:
             edge = self._edges.get(identity(os.stat(caller.reach(at, path)))) if path else None
         except OSError:
-            raise _Native from None
+            raise _NativeError from None
         if edge is None:
-            raise _Native
+            raise _NativeError
         return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=edge.fd)
 
     def _make_folder(self, caller: WaitingThread, at: int, address: int, mode: int) -> None:
         edge, name = self._in_edge(caller, at, address)
         pool = self._pools.get(edge.disk) if edge.pooled else None
         if pool is None or _exists(edge, name):
-            raise _Native
+            raise _NativeError
         self._may_make(edge, name)
         self._remember(edge, name, pool.give_folder(edge, name, mode & 0o1777 & ~caller.umask()))
 
@@ -433,10 +433,10 @@ class Broker:
         """Rename or link, where at least one end is in an edge."""
         flags = a[4]
         if flags & ~(_NO_REPLACE if name.startswith("rename") else 0):
-            raise _Native
+            raise _NativeError
         source, target = self._place(caller, a[0], a[1]), self._place(caller, a[2], a[3])
         if source[0] is None and target[0] is None:
-            raise _Native
+            raise _NativeError
         from_folder, to_folder = self._parent(source[0], source[1]), self._parent(target[0], target[1])
         if source[0] is not None:
             info = self._may_take(source[0], source[2])
@@ -539,7 +539,7 @@ class Broker:
         if not _is_inside(target):
             raise OSError(errno.EPERM, "")
         if name != "pidfd_send_signal":
-            raise _Native  # its arguments are no memory that could change
+            raise _NativeError  # its arguments are no memory that could change
         os.kill(target, _signed(a[1]))
 
     def _signal_group(self, caller: WaitingThread, target: int, number: int) -> None:
@@ -576,7 +576,7 @@ class Broker:
 
     def _unix(self, name: str, caller: WaitingThread, fd: int, address: bytes) -> None:
         if len(address) < 3:
-            raise _Native if name == "bind" else OSError(errno.EINVAL, "")
+            raise _NativeError if name == "bind" else OSError(errno.EINVAL, "")
         if address[2] == 0:
             self._sockets.abstract(name, fd, address)
             return
@@ -592,7 +592,7 @@ class Broker:
         parent, _, last = path.rpartition("/")
         edge = self._edges.get(identity(os.stat(f"{parent}/")))
         if edge is None or not edge.writable:
-            raise _Native
+            raise _NativeError
         self._may_make(edge, last)
         at_address(name, fd, _unix_address(f"/proc/self/fd/{edge.fd}/{last}"))
         self._remember(edge, last)

@@ -12,9 +12,9 @@ import stat
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from tools.files.protected_names import is_protected_name
 from tools.sandbox.git_files import (
@@ -26,6 +26,9 @@ from tools.sandbox.git_files import (
     named_in_settings,
     would_run,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable
 
 
 def _words(text: str) -> frozenset[str]:
@@ -55,7 +58,7 @@ _PAUSE_S = 0.0001
 """After a folder of so many entries other threads get their turn."""
 
 
-class TooMuchToLookAt(Exception):
+class TooMuchToLookAtError(Exception):
     """Not everything could be looked at, so nothing can be promised."""
 
 
@@ -166,12 +169,12 @@ def survey(
     max_entries: int = MAX_ENTRIES,
     clock: Callable[[], float] = time.thread_time,
 ) -> Survey:
-    """Look at all files of the workspace; again only at folders that changed. Raises TooMuchToLookAt.
+    """Look at all files of the workspace; again only at folders that changed. Raises TooMuchToLookAtError.
 
     ``key`` is equal as long as ``decide`` decides the same; None: nothing is remembered.
     """
     if decide("read", _NEW) != "allow":
-        raise TooMuchToLookAt("the rules do not allow to read the workspace as a whole")
+        raise TooMuchToLookAtError("the rules do not allow to read the workspace as a whole")
     found = Survey(read_only=writable and decide("edit", _NEW) == "deny")
     before = _cached(workspace, writable, key)
     look = _Look(workspace, decide, writable)
@@ -187,7 +190,7 @@ def survey(
             except PermissionError:
                 # What cannot be looked at now could be opened from inside.
                 if not name:
-                    raise TooMuchToLookAt("the workspace cannot be read") from None
+                    raise TooMuchToLookAtError("the workspace cannot be read") from None
                 found.hidden.append(workspace / name)
                 found.known.closed.add(identity(path))
                 continue
@@ -195,7 +198,7 @@ def survey(
                 continue
             left -= count
             if left < 0 or clock() > deadline:
-                raise TooMuchToLookAt("the workspace has too many files to look at before each command")
+                raise TooMuchToLookAtError("the workspace has too many files to look at before each command")
             if count > _PAUSE_AFTER:
                 time.sleep(_PAUSE_S)
         folders[name] = folder
@@ -205,7 +208,7 @@ def survey(
         before.update(folders)
     _put_together(workspace, found)
     if len(found.hidden) + len(found.kept) + len(found.pinned) > MAX_MOUNTS:
-        raise TooMuchToLookAt("the rules hide or keep too many single files of the workspace")
+        raise TooMuchToLookAtError("the rules hide or keep too many single files of the workspace")
     return found
 
 
@@ -389,11 +392,11 @@ def _around(workspace: Path) -> dict[Path, Path]:
 
 
 def _led_to_by_settings(git_dir: Path, top: Path, workspace: Path, found: Survey) -> None:
-    """Keep what settings of git name. Raises TooMuchToLookAt when they cannot be known."""
+    """Keep what settings of git name. Raises TooMuchToLookAtError when they cannot be known."""
     try:
         named = named_in_settings(git_dir, top)
     except TimeoutError as error:
-        raise TooMuchToLookAt(str(error)) from error
+        raise TooMuchToLookAtError(str(error)) from error
     places: dict[Path, None] = {}
     for path in named:
         links = (parent for parent in path.parents if parent.is_symlink())

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tools.localization import t
 from tools.process.environment import is_proxy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
     from tools.sandbox.state import SandboxState
 
 _NO_WAY_OUT = frozenset(
@@ -48,11 +49,11 @@ Setting = Literal["on", "off", "workspace-write", "read-only"]
 command."""
 
 
-class Unavailable(Exception):
+class UnavailableError(Exception):
     """There is no sandbox here. The message says why, for the user."""
 
 
-def no_sandbox(why: Unavailable) -> str:
+def no_sandbox(why: UnavailableError) -> str:
     """What it means that there is no sandbox, for the user."""
     return t(
         "Commands cannot run in a sandbox: {why}. Without one, only commands that can do nothing "

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from tools.sandbox import bwrap, landlock, seatbelt, seccomp
 from tools.sandbox.landlock import Fence
-from tools.sandbox.mounts import TooMuchToLookAt, home_secrets, sockets, survey
-from tools.sandbox.policy import Sandbox, SandboxPolicy, Unavailable
+from tools.sandbox.mounts import TooMuchToLookAtError, home_secrets, sockets, survey
+from tools.sandbox.policy import Sandbox, SandboxPolicy, UnavailableError
 from tools.sandbox.state import SandboxState, left_over
 
 Decide = Callable[[str, str], str]
@@ -36,7 +36,7 @@ _KEEP_S = 7 * 24 * 3600
 
 
 def available(workspace: Path, origin: Path | None = None) -> str:
-    """What makes sandboxes here: the program ``bwrap``, ``Landlock`` or ``sandbox-exec``. Raises Unavailable.
+    """What makes sandboxes here: the program ``bwrap``, ``Landlock`` or ``sandbox-exec``. Raises UnavailableError.
 
     Blocking the first time. ``origin``: see ``find_program``.
     """
@@ -49,13 +49,13 @@ def available(workspace: Path, origin: Path | None = None) -> str:
             if why is None:
                 return name
             whys.append(why)
-        except Unavailable as error:
+        except UnavailableError as error:
             whys.append(str(error))
-    raise Unavailable("; ".join(whys) or "there is none for this system")
+    raise UnavailableError("; ".join(whys) or "there is none for this system")
 
 
 def own_places(workspace: Path, origin: Path | None = None) -> tuple[str, ...]:
-    """Folders in whose place a command in the sandbox sees the session's own. Raises Unavailable."""
+    """Folders in whose place a command in the sandbox sees the session's own. Raises UnavailableError."""
     return () if available(workspace, origin) in _WITHOUT_MOUNTS else _temporary()
 
 
@@ -74,7 +74,7 @@ def prepare(
     private: Path | None = None,
     limited: bool = True,
 ) -> Sandbox:
-    """A sandbox for one command in ``workspace``. Blocking: it looks at all folders there. Raises Unavailable.
+    """A sandbox for one command in ``workspace``. Blocking: it looks at all folders there. Raises UnavailableError.
 
     ``decide`` is what rules say to (permission, name), and the same as long as ``key`` is equal. ``concealed``:
     what they hide outside of the workspace. ``scratch``: the session's folder for what it needs; ``private``: one for
@@ -89,10 +89,10 @@ def prepare(
             found.hidden += survey(policy.copy_of, decide, writable=False, key=key).hidden
         outside = [*map(_real, concealed(policy.copy_of or workspace))]
         own = _own(outer, scratch)
-    except TooMuchToLookAt as error:
-        raise Unavailable(str(error)) from error
+    except TooMuchToLookAtError as error:
+        raise UnavailableError(str(error)) from error
     except OSError as error:
-        raise Unavailable(f"the sandbox could not be prepared ({error})") from error
+        raise UnavailableError(f"the sandbox could not be prepared ({error})") from error
     writable = policy.writes and not found.read_only
     shown = _shown(policy, workspace, writable=writable)
     hidden = _hidden(policy, workspace, [*found.hidden, *outside])
@@ -124,7 +124,7 @@ def prepare(
         try:
             guard = SandboxState(workspace, outer, found.known, decide, (scratch, outer), limited=limited)
         except OSError as error:
-            raise Unavailable(f"the sandbox could not be prepared ({error})") from error
+            raise UnavailableError(f"the sandbox could not be prepared ({error})") from error
     others = tuple(folder for folder, written in shown.items() if written and folder != workspace)
     return Sandbox(prefix, policy, guard, tuple(earlier), others, own_tmp)
 
@@ -148,17 +148,17 @@ def _fence(
 
 
 def _fenced(back_end: str, fence: Fence, outer: Path) -> tuple[str, ...]:
-    """Raises Unavailable."""
+    """Raises UnavailableError."""
     if back_end == SEATBELT:
         return seatbelt.prefix(fence)
     if missing := landlock.enforces(fence):
-        raise Unavailable(f"Landlock cannot enforce everything here ({missing[0]})")
+        raise UnavailableError(f"Landlock cannot enforce everything here ({missing[0]})")
     plans = outer / "plans"
     try:
         plans.mkdir(exist_ok=True, mode=0o700)
         return landlock.landlock_prefix(fence, plans / uuid.uuid4().hex)
-    except (OSError, seccomp.Unsupported) as error:
-        raise Unavailable(f"the sandbox could not be prepared ({error})") from error
+    except (OSError, seccomp.UnsupportedError) as error:
+        raise UnavailableError(f"the sandbox could not be prepared ({error})") from error
 
 
 def _real(path: Path) -> Path:
@@ -166,7 +166,7 @@ def _real(path: Path) -> Path:
 
 
 def _private(wanted: Path, workspace: Path, policy: SandboxPolicy) -> Path:
-    """A folder that no command can write. Raises Unavailable."""
+    """A folder that no command can write. Raises UnavailableError."""
     real = Path(os.path.realpath(wanted))
     open_to_it = (workspace, *policy.writable)
     if any(real.is_relative_to(folder) for folder in open_to_it):
@@ -176,12 +176,12 @@ def _private(wanted: Path, workspace: Path, policy: SandboxPolicy) -> Path:
         real.mkdir(parents=True, exist_ok=True, mode=0o700)
         info = real.lstat()
         if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid():
-            raise Unavailable(f"{real} is not ours")
+            raise UnavailableError(f"{real} is not ours")
         real.chmod(0o700)
     except OSError as error:
-        raise Unavailable(f"the sandbox could not be prepared ({error})") from error
+        raise UnavailableError(f"the sandbox could not be prepared ({error})") from error
     if any(real.is_relative_to(folder) for folder in open_to_it):
-        raise Unavailable("there is no place for its own files outside of what commands may write")
+        raise UnavailableError("there is no place for its own files outside of what commands may write")
     return real
 
 
@@ -217,7 +217,7 @@ def _hidden(policy: SandboxPolicy, workspace: Path, found: Iterable[Path]) -> li
 
 
 def _nothing(outer: Path) -> Path:
-    """A file that nobody can open. Raises Unavailable."""
+    """A file that nobody can open. Raises UnavailableError."""
     path = outer / "nothing"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -225,5 +225,5 @@ def _nothing(outer: Path) -> Path:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o000))
         path.chmod(0o000)
     except OSError as error:
-        raise Unavailable(f"the sandbox could not be prepared ({error})") from error
+        raise UnavailableError(f"the sandbox could not be prepared ({error})") from error
     return path

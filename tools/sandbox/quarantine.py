@@ -13,13 +13,16 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from tools.files.protected_names import is_protected_name
 from tools.sandbox.git_files import KEPT_OF_GIT, STOPPED, WORKTREES, is_bare, would_run
 from tools.sandbox.mounts import Known, identity, identity_if_there, stamp_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
 
 _PATH = getattr(os, "O_PATH", 0) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _LINK = f":{stat.S_IFLNK:o}:"

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import functools
 import subprocess
-from collections.abc import Iterable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tools.sandbox.landlock import Fence
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from tools.sandbox.landlock import Fence
 
 PROGRAM = "/usr/bin/sandbox-exec"
 LIMITS = (

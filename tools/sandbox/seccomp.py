@@ -11,8 +11,11 @@ import errno
 import os
 import platform
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _KILL = 0x80000000
 _NOTIFY = 0x7FC00000
@@ -96,15 +99,15 @@ class Filter:
     calls: dict[int, str]
 
 
-class Unsupported(Exception):
+class UnsupportedError(Exception):
     """No filter is known for this machine."""
 
 
 def build(*, network: bool, listing: bool, abi: int, machine: str | None = None) -> Filter:
-    """Put the filter together. ``listing``: the broker also opens folders. Raises Unsupported."""
+    """Put the filter together. ``listing``: the broker also opens folders. Raises UnsupportedError."""
     machine = machine or platform.machine()
     if machine not in _MACHINES:
-        raise Unsupported(f"no system call filter is known for {machine}")
+        raise UnsupportedError(f"no system call filter is known for {machine}")
     architecture, column = _MACHINES[machine]
     rows = (row.split() for row in _TABLE.split(", "))
     numbers = {row[0]: int(row[column]) for row in rows if row[column] != "-"}

@@ -13,12 +13,14 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tools.sandbox.mounts import Known
 from tools.sandbox.quarantine import Quarantined, take_away
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
 
 _SLACK_S = 900.0
 """So long after its beginning a limited command, killed with its daemon, can have made something at the latest."""

@@ -12,11 +12,13 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tools.errors import ToolError
 from tools.search.glob_pattern import compile_glob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 SNIFF_BYTES = 8192
 

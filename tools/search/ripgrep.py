@@ -8,17 +8,20 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tools.base import ToolError
 from tools.process import programs
 from tools.process.uncancellable import finish
 from tools.search import plain_search
-from tools.search.glob_pattern import Glob
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from tools.search.glob_pattern import Glob
 
 EXCLUDED = (".git", ".hg", ".svn", "node_modules", ".venv", "__pycache__", ".trace")
 """Folders that are never searched. ripgrep leaves out what git ignores besides."""

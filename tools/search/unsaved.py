@@ -8,13 +8,17 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tools.base import ToolContext
 from tools.search import ripgrep
-from tools.search.glob_pattern import Glob
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tools.base import ToolContext
+    from tools.search.glob_pattern import Glob
 
 
 def below(root: Path, ctx: ToolContext) -> dict[str, Path]:

@@ -13,15 +13,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.access import Access
 from tools.paths import rule_target
 from tools.shell.options import PathUse, Use
 from tools.shell.wildcards import expression, simple
-from tools.shell.words import Word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from tools.shell.words import Word
 
 MAX_EACH = 200
 """Files below a folder that are named one by one."""

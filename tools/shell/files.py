@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from tools.localization import t
 from tools.shell.options import (
@@ -25,8 +25,12 @@ from tools.shell.options import (
     read,
     uses,
 )
-from tools.shell.syntax import Simple
 from tools.shell.words import Word, names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tools.shell.syntax import Simple
 
 STDIN = re.compile(r"-|(?:.*/)?dev/(?:stdin|fd(?:/.*)?)|(?:.*/)?proc/.*")
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.localization import t
 from tools.shell.options import (
@@ -24,8 +23,13 @@ from tools.shell.options import (
 from tools.shell.options import (
     read as read_options,
 )
-from tools.shell.syntax import Simple
 from tools.shell.words import Word, names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from tools.shell.syntax import Simple
 
 _MAGIC = re.compile(r":(?:\(([^)]*)\)|([/!^]*):?)(.*)", re.DOTALL)
 _WILD = re.compile(r"[*?\[]")

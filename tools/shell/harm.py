@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 from tools.localization import t
 from tools.shell.words import Word, data
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @cache

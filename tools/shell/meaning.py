@@ -6,8 +6,8 @@ Pure. What is not known for certain is opaque, or at least not among the command
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tools.localization import noted, t
 from tools.shell import environment, files, git, harm
@@ -29,6 +29,9 @@ from tools.shell.options import (
 )
 from tools.shell.syntax import Simple
 from tools.shell.words import Word, names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 __all__ = ["Meaning", "PathUse", "meaning"]
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tools.localization import t
 from tools.shell.words import Word, data, names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
 
 Use = Literal["read", "write", "list"]
 _NONE: frozenset[str] = frozenset()

@@ -9,13 +9,16 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.files.hard_links import other_names
 from tools.shell.git import names_programs
 from tools.shell.question import CommandPlace
 from tools.shell.wildcards import expression
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 MAX_ENTRIES = 2000
 MAX_S = 0.05
@@ -53,7 +56,7 @@ class _Lookup:
             if pattern == "**":
                 return self._below(folder, began)
             return self._matching(folder, pattern, began)
-        except _TooMuch:
+        except _TooMuchError:
             return None
         finally:
             self._spent += self._clock() - began
@@ -98,14 +101,14 @@ class _Lookup:
                 for entry in entries:
                     self._left -= 1
                     if self._left < 0 or self._spent + self._clock() - began > self._max_s:
-                        raise _TooMuch
+                        raise _TooMuchError
                     found.append(entry)
         except OSError:
             return []
         return found
 
 
-class _TooMuch(Exception):
+class _TooMuchError(Exception):
     pass
 
 

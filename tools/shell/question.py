@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.access import Access, Suggestion, suggestions
 from tools.base import PermissionAsk
@@ -17,6 +16,10 @@ from tools.shell.options import HERE, PathUse, join
 from tools.shell.syntax import Redirection, Simple, parse
 from tools.shell.words import Word
 from tools.text.terminal import LONGEST_TITLE, shown_brief
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
 __all__ = ["CommandPlace", "question"]
 

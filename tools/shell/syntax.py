@@ -12,7 +12,6 @@ import posixpath
 import re
 import time
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -23,7 +22,7 @@ from tools.shell.environment import DECLARES, assigned_by_shell, changes_shell, 
 from tools.shell.words import DOCUMENT, Pieces, UnclearError, Word, WordReader, is_number, names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     from tree_sitter import Language, Node, Tree
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import codecs
 import functools
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tools.errors import ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 SNIFF_BYTES = 8192
 """How much of a file is looked at to tell text from binary (the habit of git and most editors)."""
@@ -50,7 +52,7 @@ _STATELESS = frozenset(
 """Codecs of which each character has bytes of its own, whatever stands beside it: no need to look at the result."""
 
 
-class BinaryFile(ToolError):
+class BinaryFileError(ToolError):
     """The bytes are not text."""
 
 
@@ -111,7 +113,7 @@ def decode(data: bytes, prefer: str | None = None) -> Text:
     """Decode a file. ``prefer`` is a codec to try first (that of the file's version before a change).
 
     Order: byte-order mark, ``prefer``, UTF-8, UTF-16 when certain, an encoding declared in the first two
-    lines (PEP 263, XML), a guessed code page. Raises BinaryFile for binary data and ToolError when no
+    lines (PEP 263, XML), a guessed code page. Raises BinaryFileError for binary data and ToolError when no
     encoding gives the same bytes back.
     """
     marks = [(bom, codec) for bom, codec in _BOMS if data.startswith(bom)]
@@ -127,14 +129,14 @@ def decode(data: bytes, prefer: str | None = None) -> Text:
     if b"\0" in head:
         found = _utf16_without_bom(data)
         if found is None:
-            raise BinaryFile("The file is binary.")
+            raise BinaryFileError("The file is binary.")
         return found
     if found := _round_trip(data, "utf-8"):
         # What is ASCII so far is what it says it is as soon as another character is added.
         declared = _declared(data) if found.text.isascii() else None
         return (declared and _round_trip(data, declared)) or found
     if len(_CONTROL.findall(head)) * 20 > len(head):
-        raise BinaryFile("The file is binary.")
+        raise BinaryFileError("The file is binary.")
     if (name := _declared(data)) and (found := _round_trip(data, name)):
         return found
     for codec, rivals in _guesses(data):

@@ -18,22 +18,26 @@ from __future__ import annotations
 import contextlib
 import errno
 import stat
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tools.base import FileChange
 from tools.files.regular_files import sha256
 from tools.writing import disk
-from tools.writing.disk import Stamp
 from tools.writing.journal import Batch, Journal, Mark, new_batch
-from tools.writing.placing import ChangedOnDisk, clean, in_order, is_backup_untouched, place, put_back
+from tools.writing.placing import ChangedOnDiskError, clean, in_order, is_backup_untouched, place, put_back
 from tools.writing.recovery import Recovered, recover
 from tools.writing.type_changes import Turned, turned
 from tools.writing.type_changes import in_order as writable_order
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from tools.base import FileChange
+    from tools.writing.disk import Stamp
+
 __all__ = [
-    "ChangedOnDisk",
-    "NotUndone",
+    "ChangedOnDiskError",
+    "NotUndoneError",
     "Recovered",
     "read_or_none",
     "read_resolved",
@@ -47,7 +51,7 @@ _OPEN_AT_ONCE = 64
 """Files that are open until they are flushed together: systems permit a few hundred."""
 
 
-class NotUndone(OSError):
+class NotUndoneError(OSError):
     """A write failed, and so did putting back what it had done. The record stays: the next start tries again."""
 
     def __init__(self, failed: Sequence[tuple[Path, OSError]], cause: BaseException, recorded: bool) -> None:
@@ -72,7 +76,7 @@ def read_resolved(path: Path) -> bytes | None:
 
 
 def verify(changes: Sequence[FileChange]) -> None:
-    """Compare the disk with each ``before``. Raises ChangedOnDisk if one differs, OSError if it is unreadable."""
+    """Compare the disk with each ``before``. Raises ChangedOnDiskError if one differs, OSError if it is unreadable."""
     _verified(changes, turned(changes))
 
 
@@ -80,7 +84,7 @@ def write_all(changes: Sequence[FileChange], journal: Path | None = None) -> Non
     """Write all changes or none of them.
 
     ``journal``: a private folder outside of the workspace for the record that ``recover`` needs; it is made when
-    missing. On an error all is put back and the error raised: OSError, Moved, or NotUndone when that failed too.
+    missing. On an error all is put back and the error raised: OSError, Moved, or NotUndoneError when that failed too.
     """
     alone = len(changes) == 1
     turns = turned(changes)
@@ -135,7 +139,7 @@ def _check(change: FileChange, deleted: Sequence[Path]) -> None:
     found = disk.look(change.path)
     if found is None:
         if change.before is not None:
-            raise ChangedOnDisk(change.path, "was deleted")
+            raise ChangedOnDiskError(change.path, "was deleted")
         return
     if change.before is None:
         for path in deleted:
@@ -155,11 +159,11 @@ def _missing(folder: Path, path: Path, turning: frozenset[Path]) -> list[Path]:
         missing.append(folder)
         folder = folder.parent
     if stat.S_ISLNK(found.st_mode):
-        raise ChangedOnDisk(path, "leads somewhere else now")
+        raise ChangedOnDiskError(path, "leads somewhere else now")
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(folder))
     if not disk.leads_here(folder):
-        raise ChangedOnDisk(path, "leads somewhere else now")  # not even a temporary file is to go there
+        raise ChangedOnDiskError(path, "leads somewhere else now")  # not even a temporary file is to go there
     return missing
 
 
@@ -195,7 +199,7 @@ def _verified(changes: Sequence[FileChange], turns: Turned) -> list[Stamp | None
         if folder not in folders:
             # A folder of the path may have been swapped for a symlink since the path was resolved.
             if not disk.leads_here(folder):
-                raise ChangedOnDisk(change.path, "leads somewhere else now")
+                raise ChangedOnDiskError(change.path, "leads somewhere else now")
             folders.add(folder)
         if change.path in turns.opened or change.path in emptied:
             stamps.append(None)  # the file above it, or the files in it, are compared
@@ -204,10 +208,10 @@ def _verified(changes: Sequence[FileChange], turns: Turned) -> list[Stamp | None
             found = disk.read_stamped(change.path, follow=False)
         except OSError as error:
             if change.path.is_symlink():
-                raise ChangedOnDisk(change.path, "leads somewhere else now") from error
+                raise ChangedOnDiskError(change.path, "leads somewhere else now") from error
             raise
         if (None if found is None else found[0]) != change.before:
-            raise ChangedOnDisk(change.path, "changed")
+            raise ChangedOnDiskError(change.path, "changed")
         stamps.append(None if found is None else found[1])
     return stamps
 
@@ -218,18 +222,18 @@ def _check_emptied(emptied: Mapping[Path, Path], turns: Turned) -> None:
         if disk.is_folder(folder):
             inside = (folder / name for name in disk.names_in(folder))
             if any(path not in turns.closed and path not in emptied for path in inside):
-                raise ChangedOnDisk(target, "got another file in it")
+                raise ChangedOnDiskError(target, "got another file in it")
 
 
 def _check_backups(batch: Batch, stamps: Sequence[Stamp | None]) -> None:
     """An editor that had a file open while it was replaced has written into the backup: its text must win."""
     for item, stamp in zip(batch.items, stamps, strict=True):
         if stamp is not None and not is_backup_untouched(item, stamp):
-            raise ChangedOnDisk(item.path, "changed")
+            raise ChangedOnDiskError(item.path, "changed")
 
 
 def _roll_back(batch: Batch, record: Journal | None, error: BaseException, *, placed: bool) -> None:
-    """Raises NotUndone when something is left that only ``recover`` can mend."""
+    """Raises NotUndoneError when something is left that only ``recover`` can mend."""
     marked = record is None or "commit" not in batch.marks or _mark(record, batch, "undo")
     undone = put_back(batch, placed=placed)
     if undone.failed:
@@ -237,10 +241,10 @@ def _roll_back(batch: Batch, record: Journal | None, error: BaseException, *, pl
     if undone.failed:
         if record is not None:
             record.close()
-        raise NotUndone(undone.failed, error, record is not None) from error
+        raise NotUndoneError(undone.failed, error, record is not None) from error
     if record is not None and not _forget(record) and not marked:
         # What it says would be done at the next start.
-        raise NotUndone([(record.path, OSError(errno.EIO, "cannot be removed"))], error, True) from error
+        raise NotUndoneError([(record.path, OSError(errno.EIO, "cannot be removed"))], error, True) from error
 
 
 def _finish(batch: Batch, record: Journal | None, alone: bool) -> None:

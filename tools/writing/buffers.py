@@ -12,15 +12,19 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.base import FileChange, Files, ToolError
 from tools.localization import t
-from tools.ports import OpenFile
 from tools.text.decoding import Text, decode
 from tools.writing import atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from tools.ports import OpenFile
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 

@@ -14,11 +14,13 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from tools.base import ChangeKind
 from tools.json_access import mapping
 from tools.writing import disk
+
+if TYPE_CHECKING:
+    from tools.base import ChangeKind
 
 Mark = Literal["commit", "undo", "done"]
 

@@ -3,15 +3,19 @@ failed and could not be taken back everywhere."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.base import FileChange
 from tools.diff.unified_diff import limited, of_change, shown_name, without_head
 from tools.paths import explain_os_error
-from tools.ports import NotTaken
+from tools.ports import NotTakenError
 from tools.writing import atomic
-from tools.writing.transaction import NotTakenBack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from tools.writing.transaction import NotTakenBack
 
 _LINES = 60
 
@@ -60,14 +64,14 @@ def why_not_written(
     error: Exception, plan: Sequence[FileChange], names: Mapping[Path, str]
 ) -> tuple[str, str]:
     """What made a write fail, in words, and what that means when all of it was taken back."""
-    if isinstance(error, atomic.ChangedOnDisk):
+    if isinstance(error, atomic.ChangedOnDiskError):
         return (
             f"{names[error.path]} {error.what} while the approval was awaited.",
             "Nothing was written: read the file again and redo the change on what it says now.",
         )
-    if isinstance(error, atomic.NotUndone):
+    if isinstance(error, atomic.NotUndoneError):
         return f"The change failed halfway: {error.strerror}.", "Tell the person."
     if isinstance(error, OSError):
         what = names[plan[0].path] if len(plan) == 1 else "The files"
         return explain_os_error(error, f"{what} could not be written"), "Nothing was changed."
-    return error.why if isinstance(error, NotTaken) else str(error), ""
+    return error.why if isinstance(error, NotTakenError) else str(error), ""

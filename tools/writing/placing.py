@@ -6,16 +6,20 @@ on disk. A file that is neither the old nor the new one is somebody's newer work
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.writing import disk
 from tools.writing.disk import Stamp
-from tools.writing.journal import Batch, Item
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tools.writing.journal import Batch, Item
 
 
-class ChangedOnDisk(Exception):
+class ChangedOnDiskError(Exception):
     """The file on disk is not the one the change was planned on."""
 
     def __init__(self, path: Path, what: str) -> None:
@@ -57,7 +61,7 @@ def _turn(batch: Batch) -> None:
     for folder, _ in batch.emptied:
         if not disk.remove_folder(folder):
             made = (item.path for item in batch.items if item.path in (folder, *folder.parents))
-            raise ChangedOnDisk(next(made, folder), "got another file in it")
+            raise ChangedOnDiskError(next(made, folder), "got another file in it")
     for folder in batch.late_folders():
         disk.make_folder(folder)
 
@@ -79,12 +83,12 @@ def place(item: Item, stamp: Stamp | None, *, alone: bool) -> None:
     """
     # Once more, just before: between the comparison and here, a folder of the path may have become a link.
     if not disk.leads_here(item.path.parent):
-        raise ChangedOnDisk(item.path, "leads somewhere else now")
+        raise ChangedOnDiskError(item.path, "leads somewhere else now")
     if item.kind == "create":
         try:
             disk.move_new(item.temp, item.path)
         except FileExistsError as error:
-            raise ChangedOnDisk(item.path, "was created by somebody else") from error
+            raise ChangedOnDiskError(item.path, "was created by somebody else") from error
     elif item.kind == "update":
         if not alone:
             _back_up(item, stamp)
@@ -128,7 +132,7 @@ def _compare(item: Item, stamp: Stamp | None) -> None:
         found = disk.look(item.backup)
         same = found is not None and Stamp.of(found) == stamp
     if not same:
-        raise ChangedOnDisk(item.path, "changed")
+        raise ChangedOnDiskError(item.path, "changed")
 
 
 # -- back --

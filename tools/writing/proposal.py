@@ -6,14 +6,17 @@ byte as it was (source: mission M4: "accept some hunks, or accept what the perso
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.base import Diff, FileChange, ProposedFile, ToolError
 from tools.diff.unified_diff import hunk_spans, of_change, opcodes, shown_name
 from tools.localization import t
 from tools.text.decoding import decode, line_end_at, splice_bytes, split_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from pathlib import Path
 
 
 def propose(plan: Sequence[FileChange], names: Mapping[Path, str]) -> tuple[ProposedFile, ...]:

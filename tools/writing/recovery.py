@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tools.localization import t
 from tools.writing import disk
 from tools.writing.journal import Batch, Item, Journal, left_behind
-from tools.writing.placing import ChangedOnDisk, Undone, clean, digest, in_order, place, put_back
+from tools.writing.placing import ChangedOnDiskError, Undone, clean, digest, in_order, place, put_back
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
 Outcome = Literal["completed", "undone", "untouched", "failed"]
 _MAX_NAMED = 3
@@ -86,7 +88,7 @@ def _forward(record: Journal, batch: Batch) -> Recovered:
                 place(item, None, alone=False)
             else:
                 disk.remove(item.temp)
-    except (OSError, ChangedOnDisk):
+    except (OSError, ChangedOnDiskError):
         return _back(record, batch)
     for folder in {item.path.parent for item in batch.items}:
         disk.sync_folder(folder)

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.base import FileChange, Files, ToolError, VersionKeeper
-from tools.diff.merge import MergeConflict, merge
-from tools.ports import AppliedEdit, EditorGone, NotSaved, NotTaken
+from tools.diff.merge import MergeConflictError, merge
+from tools.ports import AppliedEdit, EditorGoneError, NotSavedError, NotTakenError
 from tools.writing import atomic, disk
 from tools.writing.buffers import Buffered, BufferRename, Parts, content
 from tools.writing.type_changes import together
@@ -38,7 +38,7 @@ class NotTakenBack:
     """It stands in an editor, unsaved."""
 
 
-class HalfDone(Exception):
+class HalfDoneError(Exception):
     """A write failed, and not all of it could be taken back."""
 
     def __init__(self, cause: Exception, left: Sequence[NotTakenBack]) -> None:
@@ -61,7 +61,7 @@ _watching: set[asyncio.Task[None]] = set()
 
 
 async def write_through(parts: Parts, files: Files, journal: Path | None, late: Late) -> Parts:
-    """Do all of ``parts``, or nothing. Raises what made it fail, or HalfDone. Returns what was done where."""
+    """Do all of ``parts``, or nothing. Raises what made it fail, or HalfDoneError. Returns what was done where."""
     work = _Work(files, journal, late, list(parts.on_disk))
     try:
         await work.do(parts)
@@ -69,7 +69,7 @@ async def write_through(parts: Parts, files: Files, journal: Path | None, late: 
         # Also when canceled: all or nothing.
         left = await work.take_back()
         if left and isinstance(error, Exception):
-            raise HalfDone(error, left) from error
+            raise HalfDoneError(error, left) from error
         raise
     saved = [standing.item for standing in work.standing if standing.item.saves]
     return Parts(work.on_disk, saved, work.moved)
@@ -97,12 +97,12 @@ class _Work:
         for item in parts.buffered:
             try:
                 edit = await self.files.editors.apply(item.change.path, item.before, item.after)
-            except NotTaken:
+            except NotTakenError:
                 # Nothing of the user's is at stake: an editor that does not want to shows the file's old text.
                 if item.saves or await self._is_unsaved(item):
                     raise
                 self.on_disk.append(item.change)
-            except EditorGone:
+            except EditorGoneError:
                 if item.unsaved:
                     raise
                 self.on_disk.append(item.change)
@@ -130,7 +130,7 @@ class _Work:
     async def _move(self, move: BufferRename) -> None:
         try:
             await self.files.editors.move(move.source.path, move.change.path)
-        except EditorGone:
+        except EditorGoneError:
             self.on_disk += move.source, move.change
             return
         except ToolError:
@@ -155,9 +155,9 @@ class _Work:
         if failed is None and now == item.on_disk and now != item.change.after:
             opened = await asyncio.to_thread(self.files.editors.opened, path)
             if opened is not None and opened.unsaved:
-                failed = NotSaved(f"The editor said that it saved {path.name}, and did not.")
+                failed = NotSavedError(f"The editor said that it saved {path.name}, and did not.")
         if failed is not None:
-            if isinstance(failed, NotSaved) and failed.pending:
+            if isinstance(failed, NotSavedError) and failed.pending:
                 self.pending.append(standing)
             raise failed
 
@@ -197,7 +197,7 @@ class _Work:
         for changes in together(list(reversed(self.on_disk))):
             try:
                 atomic.write_all([self._turned_round(change) for change in changes], self.journal)
-            except (OSError, atomic.ChangedOnDisk) as error:
+            except (OSError, atomic.ChangedOnDiskError) as error:
                 for change in changes:
                     _log.warning("%s could not be taken back: %s", change.path, error)
                     left.append(NotTakenBack(change, content(change.path), on_disk=True))
@@ -238,7 +238,7 @@ class _Work:
             if wanted == now:
                 return None
             atomic.write_all([FileChange(path, now, wanted)], self.journal)
-        except (MergeConflict, OSError, atomic.ChangedOnDisk) as error:
+        except (MergeConflictError, OSError, atomic.ChangedOnDiskError) as error:
             _log.warning("%s could not be taken back: %s", path, error)
             return content(path)
         return None
@@ -271,12 +271,12 @@ def holds(data: bytes | None, item: Buffered) -> bool:
         return False
     try:
         return merge(after, data, before or b"", close=True) != data
-    except MergeConflict:
+    except MergeConflictError:
         pass
     try:
         # Where both do not fit, nobody knows: then it counts as being there.
         merge(before or b"", data, after, close=True)
-    except MergeConflict:
+    except MergeConflictError:
         return True
     return False
 

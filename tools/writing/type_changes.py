@@ -7,11 +7,14 @@ the file or folder that turns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tools.base import FileChange
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tools.base import FileChange
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,16 @@ goes on builds the same objects again, and everything behind (estimates, the wir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from daemon.context.instructions import METADATA_KEY, instructions_of
 from daemon.context.tokens import message_tokens
 from daemon.model.messages import NotePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from daemon.provider.base import PromptMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 CLEARED = "[Old tool result content cleared]"
 INTERRUPTED = "The tool was interrupted before it answered."

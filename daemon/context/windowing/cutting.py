@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from daemon.context.instructions import instruction_block
 from daemon.context.profiles import RESULT_KEPT, RESULT_LIMIT
 from daemon.context.windowing.blocks import Block, CallWithResult, note
-from daemon.context.windowing.pairing import Compaction, MessageReader
 from daemon.model.messages import NotePart, TextPart
 from tools.text.truncate import head, tail
+
+if TYPE_CHECKING:
+    from daemon.context.windowing.pairing import Compaction, MessageReader
 
 
 def since_compaction(reader: MessageReader) -> list[Block]:

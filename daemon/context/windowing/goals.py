@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from daemon.context.windowing.blocks import Block, CallWithResult, Rules
-from daemon.context.windowing.standing import Standing, Standings
 from daemon.model.goals import Goal
+
+if TYPE_CHECKING:
+    from daemon.context.windowing.standing import Standing, Standings
 
 MakeSummary = Callable[[Goal, int, Rules], Block]
 """The summary of an ended root: goal, sequence of the first message it stands for, instructions it must repeat."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from daemon.context.windowing.blocks import Block, note
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
 
 
 def past_turns_reduced(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from daemon.model.goals import Goal
 from daemon.model.tags import attribute, plain
-from daemon.plan.tree import PlanTree
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from daemon.plan.tree import PlanTree
 
 MAX_SUMMARY_NOTE = 24_000
 """Characters: with more than this, the summaries of goals below the ended one are cut."""

@@ -5,8 +5,8 @@ Results without a call are left out, calls without a result get one that says so
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from daemon.context.instructions import METADATA_KEY
 from daemon.context.windowing.blocks import Block, CallWithResult
@@ -18,6 +18,9 @@ from daemon.model.messages import (
     TextPart,
     ToolCallPart,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from daemon.context.profiles import (
     PRUNE_MINIMUM,
@@ -14,6 +14,9 @@ from daemon.context.profiles import (
 from daemon.context.tokens import estimate_tokens, part_tokens
 from daemon.context.windowing.blocks import CLEARED, Block, CallWithResult
 from daemon.model.messages import ToolResultPart
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def results_cleared(blocks: Sequence[Block], sequences: frozenset[int]) -> list[Block]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from daemon.model.goals import Goal
-from daemon.plan.tree import PlanTree
+if TYPE_CHECKING:
+    from daemon.model.goals import Goal
+    from daemon.plan.tree import PlanTree
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lsp_bridge.cli.commands.session_command import SessionConnection, about_session
-from lsp_bridge.cli.console import Console
-from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.text import fit, one_line, shown_line
 from tools.json_access import mappings, string, strings
 from tools.localization import noted, t
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lsp_bridge.cli.console import Console
+    from lsp_bridge.cli.launch import Launcher
 
 _WHOSE = {"user": noted("yours"), "workspace": noted("of this folder")}
 

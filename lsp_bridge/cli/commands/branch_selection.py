@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lsp_bridge.cli.commands.session_command import Failed
+from lsp_bridge.cli.commands.session_command import CommandFailedError
 from lsp_bridge.cli.text import shown_line
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ def parts_wanted(
     words: Sequence[str], branches: Sequence[str], workspace: Path
 ) -> tuple[tuple[Wanted, ...], tuple[Doubt, ...]]:
     """``words``: a branch, with its ``:PATH`` or not, then paths in it and further branches. ``branches``: those there
-    are. Also what to make sure of before the answer is used. Raises Failed with what can be said instead.
+    are. Also what to make sure of before the answer is used. Raises CommandFailedError with what can be said instead.
     """
     found: dict[str, list[str]] = {}
     doubts: list[Doubt] = []
@@ -63,11 +66,11 @@ def parts_wanted(
         name, colon, path = word.partition(":")
         branch = branch_named(name, branches)
         if number == 0 and branch is None:
-            raise Failed(no_branch(name, branches))
+            raise CommandFailedError(no_branch(name, branches))
         if branch is None:
             # `Q:src` is a slip in a letter rather than a file: the branch that is not there is what to tell of.
             if colon and len(name) == 1 and name.isupper():
-                raise Failed(no_branch(name, branches))
+                raise CommandFailedError(no_branch(name, branches))
             found[current].append(inside(word, workspace))
             continue
         if number and (path or not colon):

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.cli.commands.session_command import SessionConnection, about_session
-from lsp_bridge.cli.console import Console
-from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.text import fit, one_line, pad, share, shown, shown_line, tokens, width
 from tools.json_access import integer, mapping, mappings, string, strings
 from tools.localization import n, noted, t
 from tools.text.truncate import short
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lsp_bridge.cli.console import Console
+    from lsp_bridge.cli.launch import Launcher
 
 _BRIEF_LINES = 6
 _BRIEF_COLUMNS = 160

@@ -6,18 +6,21 @@ import contextlib
 import json
 import os
 import signal
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daemon.provider.variables import provider_env
-from daemon.runtime import RuntimePaths
-from lsp_bridge.cli.client import Client, ConnectionLost, RequestTimeout, RpcError
-from lsp_bridge.cli.console import Console
+from lsp_bridge.cli.client import Client, ConnectionLostError, RequestTimeoutError, RpcError
 from lsp_bridge.cli.launch import Clock, Greeting, Launcher, LaunchError, SystemClock, runtime_paths
 from lsp_bridge.cli.run.turn import CLIENT_NAME, EXIT_FAILED, EXIT_OK
 from lsp_bridge.cli.text import clean, fit, one_line, pad, state, width
 from tools.json_access import integer, mapping, mappings, number, string
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from daemon.runtime import RuntimePaths
+    from lsp_bridge.cli.console import Console
 
 _REQUEST_S = 10.0
 _STOP_S = 10.0
@@ -186,9 +189,9 @@ async def _ask(workspace: Path, launcher: Launcher, method: str, *, start: bool)
     try:
         client, _ = await connect(workspace, greeting)
         return await client.request(method, {}, _REQUEST_S)
-    except (RequestTimeout, RpcError) as error:
+    except (RequestTimeoutError, RpcError) as error:
         raise LaunchError("unresponsive", str(error)) from error
-    except ConnectionLost as error:
+    except ConnectionLostError as error:
         if method == "goalwright/daemon/stop":
             return {}  # it went away at once
         raise LaunchError("notRunning", str(error)) from error

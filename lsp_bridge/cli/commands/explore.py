@@ -6,17 +6,12 @@ import asyncio
 import base64
 import contextlib
 import json
-from collections.abc import AsyncGenerator, Awaitable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from lsp_bridge.cli.client import Client
 from lsp_bridge.cli.commands.branch_selection import Wanted, branch_named, is_in, no_branch, parts_wanted
 from lsp_bridge.cli.commands.history import CHANGED, show_diffs, show_files
-from lsp_bridge.cli.commands.session_command import Failed, SessionConnection, about_session
-from lsp_bridge.cli.console import Console
-from lsp_bridge.cli.launch import Launcher
+from lsp_bridge.cli.commands.session_command import CommandFailedError, SessionConnection, about_session
 from lsp_bridge.cli.run.approval import AcceptAll, Answerer, Approver, AskPerson, RefuseAll, TtyReader
 from lsp_bridge.cli.run.branch_lines import CHOOSING, exploration_lines, score_lines
 from lsp_bridge.cli.run.hunk_prompt import edited, editor
@@ -24,6 +19,14 @@ from lsp_bridge.cli.run.view import TextView
 from lsp_bridge.cli.text import fit, one_line, shown, shown_line, state
 from tools.json_access import mapping, mappings, string
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Sequence
+    from pathlib import Path
+
+    from lsp_bridge.cli.client import Client
+    from lsp_bridge.cli.console import Console
+    from lsp_bridge.cli.launch import Launcher
 
 ExploreAction = Literal["list", "show", "diff", "pick", "leave", "remove", "patch"]
 _PICK_S = 24 * 3600.0
@@ -105,7 +108,7 @@ async def _show(options: ExploreOptions, asked: SessionConnection, console: Cons
 async def _diff(options: ExploreOptions, asked: SessionConnection, console: Console) -> None:
     wanted = await _wanted(options, asked)
     if len(wanted) > 1:
-        raise Failed(t("`diff` shows one branch at a time, or files of one."))
+        raise CommandFailedError(t("`diff` shows one branch at a time, or files of one."))
     ((branch, paths),) = ((one.branch, one.paths) for one in wanted)
     found = await asked.request("goalwright/explore/files", branchId=branch)
     files, ignored = mappings(found.get("files")), mappings(found.get("ignored"))
@@ -115,7 +118,7 @@ async def _diff(options: ExploreOptions, asked: SessionConnection, console: Cons
         beside = _named(ignored, missing)
         if unknown := [path for path in missing if not _named(ignored, (path,))]:
             there = ", ".join(shown_line(string(file.get("path"))) for file in files[:20]) or t("none")
-            raise Failed(
+            raise CommandFailedError(
                 t(
                     "Branch {branch} did not change {unknown}. Its files: {there}.",
                     branch=branch,
@@ -140,7 +143,7 @@ async def _pick(options: ExploreOptions, asked: SessionConnection, console: Cons
     if options.json:
         console.write(json.dumps(done) + "\n")
     elif done.get("applied") is not True:
-        raise Failed(string(done.get("title")))
+        raise CommandFailedError(string(done.get("title")))
     else:
         console.write(console.style.green(shown_line(string(done.get("title")))) + "\n")
         console.write(shown(string(done.get("detail")).strip()) + "\n")
@@ -151,7 +154,7 @@ async def _leave(options: ExploreOptions, asked: SessionConnection, console: Con
     if options.json:
         console.write(json.dumps(done) + "\n")
     elif done.get("left") is not True:
-        raise Failed(t("No choice is open in this session."))
+        raise CommandFailedError(t("No choice is open in this session."))
     else:
         console.write(
             t("None of the branches is used.\n") if options.none else t("The model is to choose.\n")
@@ -193,16 +196,16 @@ async def _branches(asked: SessionConnection) -> dict[str, dict[str, Any]]:
 
 
 async def _branch(options: ExploreOptions, asked: SessionConnection) -> dict[str, Any]:
-    """The branch that is meant, in either case. Raises Failed with those there are."""
+    """The branch that is meant, in either case. Raises CommandFailedError with those there are."""
     branches = await _branches(asked)
     found = branch_named(options.branch, list(branches))
     if found is None:
-        raise Failed(no_branch(options.branch, list(branches)))
+        raise CommandFailedError(no_branch(options.branch, list(branches)))
     return branches[found]
 
 
 async def _wanted(options: ExploreOptions, asked: SessionConnection) -> tuple[Wanted, ...]:
-    """The parts of branches that are meant. Raises Failed."""
+    """The parts of branches that are meant. Raises CommandFailedError."""
     words = (options.branch, *options.paths)
     branches = await _branches(asked)
     wanted, doubts = parts_wanted(words, list(branches), options.workspace)
@@ -214,7 +217,7 @@ async def _wanted(options: ExploreOptions, asked: SessionConnection) -> tuple[Wa
             continue
         found = await asked.request("goalwright/explore/files", branchId=doubt.before)
         if any(is_in(string(file.get("path")), (doubt.word,)) for file in mappings(found.get("files"))):
-            raise Failed(doubt.words())
+            raise CommandFailedError(doubt.words())
     return wanted
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from lsp_bridge.cli.commands.session_command import SessionConnection, about_session, goal_by_number
-from lsp_bridge.cli.console import Console
-from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.text import fit, one_line, shown_line
 from tools.json_access import integer, mappings, string
 from tools.localization import noted, t
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from lsp_bridge.cli.console import Console
+    from lsp_bridge.cli.launch import Launcher
 
 Action = Literal["history", "undo", "redo", "restore"]
 

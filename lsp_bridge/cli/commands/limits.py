@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.cli.commands.session_command import SessionConnection, about_session
-from lsp_bridge.cli.console import Console
-from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.text import clean, money, share, shown_line, tokens
 from tools.json_access import integer, mapping, number, string
 from tools.localization import noted, t
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lsp_bridge.cli.console import Console
+    from lsp_bridge.cli.launch import Launcher
 
 _COMPACT_S = 600.0
 """A model writes the summary of a long session, maybe twice."""

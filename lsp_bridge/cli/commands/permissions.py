@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daemon.runtime import state_dir
-from lsp_bridge.cli.commands.session_command import REQUEST_S, Failed, SessionConnection, about_session
-from lsp_bridge.cli.console import Console
-from lsp_bridge.cli.launch import Launcher
+from lsp_bridge.cli.commands.session_command import (
+    REQUEST_S,
+    CommandFailedError,
+    SessionConnection,
+    about_session,
+)
 from lsp_bridge.cli.run.turn import EXIT_FAILED, EXIT_OK
 from lsp_bridge.cli.text import clean, shown_line
 from lsp_bridge.protocol.permission_text import reason_lines, rule_words
 from tools.json_access import mapping, mappings, string, strings
 from tools.localization import noted, t
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from lsp_bridge.cli.console import Console
+    from lsp_bridge.cli.launch import Launcher
 
 _SCOPES = {
     "session": noted("this session"),
@@ -99,7 +107,7 @@ def _grant_id(text: str, ids: list[str]) -> str:
         return text
     if text.isdecimal() and 0 < int(text) <= len(ids):
         return ids[int(text) - 1]
-    raise Failed(
+    raise CommandFailedError(
         t("There is no grant {text}. `goalwright permissions` lists them with their numbers.", text=text)
     )
 
@@ -198,7 +206,7 @@ async def jobs(options: JobOptions, launcher: Launcher, console: Console) -> int
 
 
 def _session_of(job_id: str, jobs: list[dict[str, Any]]) -> str:
-    """The session that a job belongs to; running ones first. Raises Failed."""
+    """The session that a job belongs to; running ones first. Raises CommandFailedError."""
     sessions = [string(job.get("sessionId")) for job in jobs if job.get("jobId") == job_id]
     running = [
         string(job.get("sessionId"))
@@ -207,9 +215,11 @@ def _session_of(job_id: str, jobs: list[dict[str, Any]]) -> str:
     ]
     found = running or sessions
     if not found:
-        raise Failed(t("There is no job {job_id}. `goalwright jobs` lists them.", job_id=shown_line(job_id)))
+        raise CommandFailedError(
+            t("There is no job {job_id}. `goalwright jobs` lists them.", job_id=shown_line(job_id))
+        )
     if len(found) > 1:
-        raise Failed(
+        raise CommandFailedError(
             t(
                 "Several sessions have a {job_id}: name one with --session ({found}).",
                 job_id=shown_line(job_id),

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from lsp_bridge.cli.commands.history import show_diffs, show_files
-from lsp_bridge.cli.commands.session_command import Failed, SessionConnection, about_session, goal_by_number
-from lsp_bridge.cli.console import Console
-from lsp_bridge.cli.launch import Launcher
+from lsp_bridge.cli.commands.session_command import (
+    CommandFailedError,
+    SessionConnection,
+    about_session,
+    goal_by_number,
+)
 from lsp_bridge.cli.run.goal_lines import MARKS
 from lsp_bridge.cli.run.turn import EXIT_OK, RunOptions, run
 from lsp_bridge.cli.text import Style, fit, money, one_line, state, tokens
 from tools.json_access import integer, mapping, mappings, number, string
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lsp_bridge.cli.console import Console
+    from lsp_bridge.cli.launch import Launcher
 
 GoalAction = Literal["add", "rename", "move", "focus", "done", "abandon"]
 
@@ -100,7 +108,7 @@ async def goal(options: GoalOptions, launcher: Launcher, console: Console) -> in
 
 
 def _params(options: GoalOptions, loaded: dict[str, Any]) -> dict[str, Any]:
-    """The params of the request, but for the session. Raises Failed for a number that is not there."""
+    """The params of the request, but for the session. Raises CommandFailedError for a number that is not there."""
     params: dict[str, Any] = {}
     if options.action != "add":
         params["goalId"] = goal_by_number(loaded, options.goal)
@@ -234,7 +242,7 @@ async def plan(options: PlanOptions, launcher: Launcher, console: Console) -> in
             console.write(json.dumps({**done, **plan}) + "\n")
             return
         if done.get("stopReason") not in ("end_turn", None):
-            raise Failed(
+            raise CommandFailedError(
                 string(done.get("detail"))
                 or t("No plan was made: {stop_reason}.", stop_reason=string(done.get("stopReason")))
             )

@@ -5,14 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daemon.provider.variables import provider_env
-from lsp_bridge.cli.client import Client, ConnectionLost, RequestTimeout, RpcError
-from lsp_bridge.cli.console import Console
+from lsp_bridge.cli.client import Client, ConnectionLostError, RequestTimeoutError, RpcError
 from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError
 from lsp_bridge.cli.run.newest_session import newest
 from lsp_bridge.cli.run.turn import CLIENT_NAME, EXIT_FAILED, EXIT_OK
@@ -20,10 +17,16 @@ from lsp_bridge.cli.text import shown
 from tools.json_access import mapping, string
 from tools.localization import t
 
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from pathlib import Path
+
+    from lsp_bridge.cli.console import Console
+
 REQUEST_S = 60.0
 
 
-class Failed(Exception):
+class CommandFailedError(Exception):
     """It cannot be done; the message says why."""
 
 
@@ -64,10 +67,10 @@ async def about_session(
         async with _connected(workspace, launcher) as client:
             found = session or (await newest(client, REQUEST_S)).session_id
             if needed and not found:
-                raise Failed(t("There is no session in {workspace} yet.", workspace=workspace))
+                raise CommandFailedError(t("There is no session in {workspace} yet.", workspace=workspace))
             await work(SessionConnection(client, found))
         return EXIT_OK
-    except (Failed, LaunchError, RpcError, RequestTimeout, ConnectionLost) as error:
+    except (CommandFailedError, LaunchError, RpcError, RequestTimeoutError, ConnectionLostError) as error:
         if as_json:
             code = error.code if isinstance(error, RpcError) else 0
             console.write(json.dumps({"error": {"code": code, "message": str(error)}}) + "\n")
@@ -88,7 +91,7 @@ async def _connected(workspace: Path, launcher: Launcher) -> AsyncGenerator[Clie
 def goal_by_number(loaded: dict[str, Any], number: str) -> str:
     """Return the id of the goal that is meant by ``2.1``, ``#2.1``, or by its id as models see it, ``g5``.
 
-    Raises Failed with the numbers there are.
+    Raises CommandFailedError with the numbers there are.
     """
     numbers = {goal_id: string(shown_as) for goal_id, shown_as in mapping(loaded.get("goalNumbers")).items()}
     wanted = number.strip().rstrip(".").removeprefix("#")
@@ -98,7 +101,7 @@ def goal_by_number(loaded: dict[str, Any], number: str) -> str:
     if found is None:
         known = ", ".join(sorted(numbers.values(), key=_in_order)[:30])
         more = ", …" if len(numbers) > 30 else ""
-        raise Failed(
+        raise CommandFailedError(
             t("There is no goal {wanted}. ", wanted=wanted)
             + (t("Goals: {known}{more}.", known=known, more=more) if known else t("The plan is empty."))
         )

@@ -6,10 +6,8 @@ import asyncio
 import os
 import platform
 import re
-from collections.abc import Mapping
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from daemon.config import Config
 from daemon.provider.variables import is_provider_variable, provider_env
 from daemon.runtime import RuntimeFolderError
 from daemon.version import product_version
@@ -20,8 +18,14 @@ from tools.json_access import integer, string
 from tools.localization import noted, t
 from tools.process.environment import kept_back
 from tools.process.programs import find_program
-from tools.sandbox.policy import Unavailable
+from tools.sandbox.policy import UnavailableError
 from tools.sandbox.prepare import available
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from daemon.config import Config
 
 _TIMEOUT_S = 5.0
 _NAMES_SHOWN = 30
@@ -174,7 +178,7 @@ def _sandbox(workspace: Path, config: Config) -> Check:
     wanted = config.settings.sandbox != "off"
     try:
         program = available(workspace)
-    except Unavailable as error:
+    except UnavailableError as error:
         state: State = "broken" if wanted else "note"
         return Check(
             noted("Sandbox"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.config import load_config
 from daemon.runtime import state_dir
@@ -13,9 +13,13 @@ from daemon.trust import TrustedFolders
 from lsp_bridge.cli.doctor.daemon_health import checks
 from lsp_bridge.cli.doctor.report import Check, LanguageReport, Report, Trial
 from lsp_bridge.cli.doctor.server_checks import Examined, examine, usual_environment
-from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.language_client.pool.server_choice import choice_of
 from tools.localization import noted, t
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lsp_bridge.cli.launch import Launcher
 
 _TRIALS_S = 120.0
 """For all trials together."""

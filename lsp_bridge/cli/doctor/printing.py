@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lsp_bridge.cli.console import Console
-from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.run.turn import EXIT_FAILED, EXIT_OK
 from lsp_bridge.cli.text import Style, pad, shown_line
 from tools.localization import n, t
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lsp_bridge.cli.console import Console
     from lsp_bridge.cli.doctor.report import LanguageReport, Report, ServerReport, Trial
+    from lsp_bridge.cli.launch import Launcher
 
 _WIDTH = 12
 """Of the column of names."""

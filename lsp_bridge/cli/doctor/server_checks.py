@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lsp_bridge.cli.doctor.report import LanguageReport, ServerReport
 from lsp_bridge.cli.doctor.versions import version_of
 from lsp_bridge.cli.launch import passed_on
 from lsp_bridge.language_client.pool.roots import Roots
-from lsp_bridge.language_client.pool.server_choice import ServerChoice
 from lsp_bridge.language_client.specs import FoundServer, LookUp, ServerSpec, look_up, safe_environment
 from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
 from lsp_bridge.language_client.specs.discovery import ignored_programs
 from tools.localization import t
 from tools.process.environment import daemon_environment
 from tools.search import ripgrep
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lsp_bridge.language_client.pool.server_choice import ServerChoice
 
 _AT_ONCE = 3
 """Programs that are asked for their version at the same time."""

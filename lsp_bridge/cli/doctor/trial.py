@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lsp_bridge.cli.doctor.report import Trial
 from lsp_bridge.language_client.server.language_server import LanguageServer
-from lsp_bridge.language_client.specs import FoundServer, ServerSpec
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lsp_bridge.language_client.specs import FoundServer, ServerSpec
 
 COLD_S = 30.0
 """Seconds for its start and first answer, and again for its end."""

@@ -9,14 +9,17 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from lsp_bridge.language_client.specs import Command
 from tools.files.regular_files import read_regular
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lsp_bridge.language_client.specs import Command
 
 TIMEOUT_S = 10.0
 _NUMBER = re.compile(r"\d+(?:\.\d+)+[\w.+-]*")

@@ -9,13 +9,12 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from daemon.runtime import state_dir
 from lsp_bridge.cli.client import Client, RpcError
 from lsp_bridge.cli.run.branch_lines import asked_title
 from lsp_bridge.cli.run.hunk_prompt import EditText, FileAnswers, can_choose, choose
-from lsp_bridge.cli.run.view import TextView
 from lsp_bridge.cli.text import one_line, shown_line
 from lsp_bridge.protocol.handshake import INVALID_PARAMS, STORE_FAILED, UNKNOWN_REQUEST
 from lsp_bridge.protocol.permission_text import (
@@ -33,6 +32,9 @@ from lsp_bridge.protocol.permission_text import (
 )
 from tools.json_access import mapping, mappings, string
 from tools.localization import noted, t
+
+if TYPE_CHECKING:
+    from lsp_bridge.cli.run.view import TextView
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,7 +378,7 @@ class Approver:
             self._current[1].cancel()
 
     async def work(self) -> None:
-        """Answer requests until cancelled. Raises ConnectionLost."""
+        """Answer requests until cancelled. Raises ConnectionLostError."""
         while True:
             while not self._waiting:
                 self._news.clear()

@@ -8,16 +8,19 @@ the daemon is asked again and again for as long as something waits.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lsp_bridge.cli.client import Client, ConnectionLost, RpcError
-from lsp_bridge.cli.run.approval import Approver
+from lsp_bridge.cli.client import Client, ConnectionLostError, RpcError
 from lsp_bridge.cli.run.branch_lines import CHOOSING, asked_title
 from lsp_bridge.cli.text import one_line, shown_line
 from tools.json_access import string, strings
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from lsp_bridge.cli.run.approval import Approver
 
 _LOOK_S = 1.0
 """How often it is looked who is there."""
@@ -80,7 +83,7 @@ class Others:
             while self._waiting:
                 await self._once()
                 await asyncio.sleep(_LOOK_S)
-        except ConnectionLost:
+        except ConnectionLostError:
             pass  # the run itself ends with it
         except RpcError as error:
             self._note(t("what the running turn waits for is not known: {error}", error=one_line(str(error))))

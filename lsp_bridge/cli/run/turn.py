@@ -7,14 +7,12 @@ import contextlib
 import os
 import re
 import signal
-from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daemon.provider.variables import provider_env
-from lsp_bridge.cli.client import Client, ConnectionLost, RequestTimeout, RpcError
-from lsp_bridge.cli.console import Console
+from lsp_bridge.cli.client import Client, ConnectionLostError, RequestTimeoutError, RpcError
 from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError
 from lsp_bridge.cli.run.approval import AcceptAll, Answerer, Approver, AskPerson, RefuseAll, TtyReader
 from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, CHOICE_MADE
@@ -26,6 +24,11 @@ from lsp_bridge.cli.run.waiting import WaitingSign
 from lsp_bridge.cli.text import clean
 from tools.json_access import integer, mapping, mappings, string, strings
 from tools.localization import noted, t
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Mapping
+
+    from lsp_bridge.cli.console import Console
 
 CLIENT_NAME = "terminal"
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_DENIED, EXIT_NOTHING, EXIT_LIMIT, EXIT_CANCELED = 0, 1, 2, 3, 4, 5, 130
@@ -220,7 +223,7 @@ class _Run:
             return self._outcome(
                 "canceled", t("left while the turn was being canceled") if self._sent else ""
             )
-        except (LaunchError, ConnectionLost, RequestTimeout, RpcError) as error:
+        except (LaunchError, ConnectionLostError, RequestTimeoutError, RpcError) as error:
             return self._outcome("error", str(error))
         finally:
             if self._client is not None:
@@ -443,7 +446,7 @@ class _Run:
         if self._client is None:
             return
         session = {"sessionId": self._session_id}
-        with contextlib.suppress(ConnectionLost):
+        with contextlib.suppress(ConnectionLostError):
             if not self._started:
                 # Another client's turn is running: it is not ours to cancel.
                 with contextlib.suppress(RpcError):
@@ -462,7 +465,7 @@ class _Run:
         params = {"sessionId": self._session_id, "exploreStartId": explore_start_id}
         try:
             left = await self._client.request("goalwright/explore/leave", params)
-        except (RpcError, ConnectionLost) as error:
+        except (RpcError, ConnectionLostError) as error:
             self._note(t("the choice was not left to the model: {error}", error=clean(str(error))))
             return
         if left.get("left") is True:

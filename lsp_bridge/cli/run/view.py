@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, CHOOSING, BranchLines, asked_title
 from lsp_bridge.cli.run.goal_lines import GoalLines
-from lsp_bridge.cli.run.totals import RunOutcome as RunOutcome
+from lsp_bridge.cli.run.totals import RunOutcome as RunOutcome  # noqa: TC001 - re-exported
 from lsp_bridge.cli.run.totals import Totals as Totals
 from lsp_bridge.cli.text import Cleaner, Style, clean, fit, one_line, shown_line
 from lsp_bridge.protocol.permission_text import (

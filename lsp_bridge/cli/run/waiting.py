@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tools.json_access import mapping, mappings
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _SHOWN_AFTER_S = 3
 _TOLD_AFTER_S, _TOLD_EVERY_S = 30, 60

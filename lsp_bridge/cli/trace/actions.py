@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from lsp_bridge.cli.console import Console
-from lsp_bridge.cli.launch import Launcher
-from lsp_bridge.cli.trace.options import TraceOptions
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lsp_bridge.cli.console import Console
+    from lsp_bridge.cli.launch import Launcher
+    from lsp_bridge.cli.trace.options import TraceOptions
 
 
 async def trace(options: TraceOptions, launcher: Launcher, console: Console) -> int:

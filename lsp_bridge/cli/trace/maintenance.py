@@ -14,20 +14,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from daemon.provider.variables import provider_env
-from daemon.runtime import AlreadyRunning, RuntimeFolderError, state_dir
-from daemon.store.base import StoreError, UnknownTrace
-from lsp_bridge.cli.client import ConnectionLost, RequestTimeout, RpcError
-from lsp_bridge.cli.console import Console
+from daemon.runtime import AlreadyRunningError, RuntimeFolderError, state_dir
+from daemon.store.base import StoreError, UnknownTraceError
+from lsp_bridge.cli.client import ConnectionLostError, RequestTimeoutError, RpcError
 from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError, runtime_paths
 from lsp_bridge.cli.run.turn import CLIENT_NAME, EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from lsp_bridge.cli.text import fit, one_line, shown, shown_line
-from lsp_bridge.cli.trace.options import TraceOptions
 from lsp_bridge.cli.trace.stored_traces import all_of, chosen, store_of
 from lsp_bridge.protocol.handshake import RequestError
 from tools.json_access import integer, mappings, string, strings
 from tools.localization import n, t
 
 if TYPE_CHECKING:
+    from lsp_bridge.cli.console import Console
+    from lsp_bridge.cli.trace.options import TraceOptions
     from lsp_bridge.server.requests.trace_maintenance import KeepingRequests
 
 Ask = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
@@ -51,24 +51,25 @@ async def trace_keeping(options: TraceOptions, launcher: Launcher, console: Cons
     except (
         StoreError,
         LaunchError,
-        AlreadyRunning,
+        AlreadyRunningError,
         RuntimeFolderError,
         RequestError,
         RpcError,
-        RequestTimeout,
-        ConnectionLost,
+        RequestTimeoutError,
+        ConnectionLostError,
     ) as error:
         if options.json:
             code = error.code if isinstance(error, RequestError | RpcError) else 0
             console.write(json.dumps({"error": {"code": code, "message": str(error)}}) + "\n")
         else:
             console.warn(shown(str(error)))
-        return EXIT_USAGE if isinstance(error, UnknownTrace) else EXIT_FAILED
+        return EXIT_USAGE if isinstance(error, UnknownTraceError) else EXIT_FAILED
 
 
 @contextlib.asynccontextmanager
 async def _asking(workspace: Path, launcher: Launcher) -> AsyncGenerator[Ask]:
-    """The daemon when one runs, else ourselves in its place. Raises LaunchError, AlreadyRunning, RuntimeFolderError."""
+    """The daemon when one runs, else ourselves in its place. Raises LaunchError, AlreadyRunningError,
+    RuntimeFolderError."""
     try:
         greeting = Greeting(client=CLIENT_NAME, env=provider_env(os.environ))
         client, _ = await launcher.connect_running(workspace, greeting)

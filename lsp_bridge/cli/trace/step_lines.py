@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from daemon.context.prompt_record import PromptHistory
 from daemon.explore.check_words import duration_words
 from daemon.model.branches import branch_of
 from daemon.model.events import (
@@ -16,14 +15,19 @@ from daemon.model.events import (
     TraceCompleted,
     TurnEnded,
 )
-from daemon.model.steps import Step
 from daemon.model.traces import BranchTrace, Trace, TraceStatus
 from daemon.steps.fold import StepAdded, StepChange, StepFold
 from daemon.steps.head import stop_words
 from daemon.steps.texts import ICONS
-from daemon.steps.tree import StepTree
 from lsp_bridge.cli.text import Style, clean, fit, money, one_line, pad, shown_line, state, tokens
 from tools.localization import n, noted, t
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from daemon.context.prompt_record import PromptHistory
+    from daemon.model.steps import Step
+    from daemon.steps.tree import StepTree
 
 _LEVELS = {
     "info": noted("note: {text}"),

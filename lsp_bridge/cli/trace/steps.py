@@ -9,30 +9,34 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import stat
-from collections.abc import Callable, Iterator
 from datetime import datetime
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.api.seen import meta_of
-from daemon.context.prompt_record import PromptHistory
 from daemon.model.encoding import json_bytes
 from daemon.model.events import Event, SessionCreated
 from daemon.model.traces import Trace, trace_status
 from daemon.runtime import RuntimePaths, state_dir
 from daemon.steps.dumps import dump_json, dump_markdown, dump_tree
 from daemon.steps.fold import StepFold
-from daemon.store.base import NewerFormat, StoreError, UnknownTrace
-from daemon.store.files import FileTraceStore
+from daemon.store.base import NewerFormatError, StoreError, UnknownTraceError
 from daemon.store.left_out import never_begun
 from daemon.store.own import OwnSessions
 from daemon.store.writing import write_atomically
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.run.turn import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from lsp_bridge.cli.text import shown
-from lsp_bridge.cli.trace.options import DumpFormat
 from lsp_bridge.cli.trace.step_lines import StepLines, head_lines, prompt_lines, trace_line
 from lsp_bridge.cli.trace.stored_traces import chosen, store_of
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from daemon.context.prompt_record import PromptHistory
+    from daemon.store.files import FileTraceStore
+    from lsp_bridge.cli.trace.options import DumpFormat
 
 _PAGE = 500
 """Events that are read at once."""
@@ -204,7 +208,7 @@ class _Following:
     def say_what_is_new(self) -> None:
         """Raises StoreError, OSError."""
         if not self._log.parent.is_dir():
-            raise UnknownTrace(t("Trace {session_id} was deleted.", session_id=self._session_id))
+            raise UnknownTraceError(t("Trace {session_id} was deleted.", session_id=self._session_id))
         size = self._log.stat().st_size if self._log.exists() else 0
         if size == self._size:
             return
@@ -242,10 +246,10 @@ def _folded(store: FileTraceStore, session_id: str, cut: int | None = None) -> S
 
 
 def _known(store: FileTraceStore, session_id: str) -> Trace | None:
-    """Raises NewerFormat: what every other view refuses is not shown here, either."""
+    """Raises NewerFormatError: what every other view refuses is not shown here, either."""
     try:
         return store.trace(session_id)
-    except (NewerFormat, UnknownTrace):
+    except (NewerFormatError, UnknownTraceError):
         raise
     except StoreError:
         return None  # the log has it all
@@ -313,7 +317,7 @@ def _with_trace(
 
 def _failed(error: StoreError | OSError, console: Console) -> int:
     console.warn(shown(str(error)))
-    return EXIT_USAGE if isinstance(error, UnknownTrace) else EXIT_FAILED
+    return EXIT_USAGE if isinstance(error, UnknownTraceError) else EXIT_FAILED
 
 
 def _now() -> datetime:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from daemon.model.branches import BRANCH_ID, session_of
 from daemon.runtime import state_dir
-from daemon.store.base import StoreError, UnknownTrace
-from daemon.store.files import FileTraceStore
+from daemon.store.base import StoreError, UnknownTraceError
 from daemon.store.left_out import never_begun
 from daemon.store.leftovers import holds_trace
 from daemon.store.place import stored
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from daemon.store.files import FileTraceStore
 
 _NAMED = 5
 
@@ -29,25 +33,25 @@ def all_of(store: FileTraceStore) -> list[str]:
 def chosen(store: FileTraceStore, wanted: str, branch: str | None = None) -> str:
     """The session that ``wanted`` names: an id, the beginning of one if it is the only one with it, or ``latest``.
 
-    ``branch``: a branch or sub-agent of it; ``ID:A`` says both. Raises UnknownTrace in words that say what to do.
+    ``branch``: a branch or sub-agent of it; ``ID:A`` says both. Raises UnknownTraceError in words that say what to do.
     """
     wanted, inside, named = wanted.partition(":")
     if branch is None and inside:
         branch = named
     ids = all_of(store)
     if not ids:
-        raise UnknownTrace(t("There are no traces in {root}.", root=store.root))
+        raise UnknownTraceError(t("There are no traces in {root}.", root=store.root))
     if wanted in ("", "latest"):
         found = [next((name for name in ids if _begun(store, name)), ids[0])]
     else:
         found = [wanted] if wanted in ids else [name for name in ids if name.startswith(wanted)]
     if not found:
-        raise UnknownTrace(
+        raise UnknownTraceError(
             t("There is no trace {wanted!a}: see `goalwright trace list`.", wanted=wanted[:100])
         )
     if len(found) > 1:
         more = "" if len(found) <= _NAMED else t(" and {count} more", count=len(found) - _NAMED)
-        raise UnknownTrace(
+        raise UnknownTraceError(
             t(
                 "{wanted!a} is the beginning of {count} traces: {found}{more}. Give more of it.",
                 wanted=wanted,
@@ -72,7 +76,7 @@ def _child(store: FileTraceStore, trace_id: str, branch: str) -> str:
         return session_id
     known = [child.partition(":")[2] for child in store.children(trace_id)]
     there = t("there are {known}", known=", ".join(known)) if known else t("it has none")
-    raise UnknownTrace(
+    raise UnknownTraceError(
         t(
             "Trace {trace_id} has no branch or sub-agent {branch!a}: {there}.",
             trace_id=trace_id,

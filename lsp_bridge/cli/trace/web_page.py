@@ -6,20 +6,23 @@ import asyncio
 import html
 import json
 import os
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from daemon.provider.variables import provider_env
 from daemon.runtime import RuntimeFolderError, RuntimePaths, write_private
 from daemon.store.base import StoreError
-from lsp_bridge.cli.client import ConnectionLost, RequestTimeout, RpcError
-from lsp_bridge.cli.console import Console
+from lsp_bridge.cli.client import ConnectionLostError, RequestTimeoutError, RpcError
 from lsp_bridge.cli.launch import Clock, Greeting, Launcher, LaunchError, SystemClock
 from lsp_bridge.cli.run.turn import CLIENT_NAME, EXIT_FAILED, EXIT_OK, EXIT_USAGE
-from lsp_bridge.cli.trace.options import TraceOptions
 from tools.json_access import string
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lsp_bridge.cli.console import Console
+    from lsp_bridge.cli.trace.options import TraceOptions
 
 _REQUEST_S = 30.0
 _STARTING_S = 20.0
@@ -81,9 +84,9 @@ async def _opened(
             await clock.sleep(_PAUSE_S)
     try:
         return await client.request("goalwright/api/open", {"port": port}, _REQUEST_S)
-    except (RequestTimeout, RpcError) as error:
+    except (RequestTimeoutError, RpcError) as error:
         raise LaunchError("unresponsive", str(error)) from error
-    except ConnectionLost as error:
+    except ConnectionLostError as error:
         raise LaunchError("notRunning", str(error)) from error
     finally:
         await client.close()

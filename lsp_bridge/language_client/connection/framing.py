@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tools.json_access import mapping
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
 
 MAX_MESSAGE_BYTES = 64_000_000
 MAX_LINE_BYTES = 1 << 16
@@ -26,7 +28,7 @@ _LINES_A_TURN = 96
 _LENGTH = re.compile(rb"content-length[ \t]*:[ \t]*([0-9]{1,12})[ \t]*\r?\n", re.IGNORECASE)
 
 
-class BadStream(Exception):
+class BadStreamError(Exception):
     """What comes cannot be messages. The text says why."""
 
 
@@ -38,7 +40,7 @@ class BadMessage:
 
 
 async def messages(stream: asyncio.StreamReader) -> AsyncIterator[dict[str, Any] | BadMessage]:
-    """The messages until the end of the stream. Raises BadStream."""
+    """The messages until the end of the stream. Raises BadStreamError."""
     junk = lines = 0
     length: int | None = None
     while line := await _line(stream):
@@ -49,11 +51,11 @@ async def messages(stream: asyncio.StreamReader) -> AsyncIterator[dict[str, Any]
             if length is None:
                 continue
             if not 0 < length <= MAX_MESSAGE_BYTES:
-                raise BadStream(f"it announced a message of {length} bytes")
+                raise BadStreamError(f"it announced a message of {length} bytes")
             try:
                 body = await _exactly(stream, length)
             except asyncio.IncompleteReadError:
-                raise BadStream("it ended in the middle of a message") from None
+                raise BadStreamError("it ended in the middle of a message") from None
             message = await _parse(body)
             yield message
             junk, length = junk + len(body) if isinstance(message, BadMessage) else 0, None
@@ -65,7 +67,7 @@ async def messages(stream: asyncio.StreamReader) -> AsyncIterator[dict[str, Any]
         else:
             junk += len(line) if len(line) > 1000 else 0  # another header, e.g. Content-Type
         if junk > _MAX_JUNK_BYTES:
-            raise BadStream("it writes what is no JSON-RPC")
+            raise BadStreamError("it writes what is no JSON-RPC")
 
 
 def _as_it_is(value: dict[str, Any]) -> dict[str, Any]:
@@ -76,9 +78,9 @@ async def _line(stream: asyncio.StreamReader) -> bytes:
     try:
         line = await stream.readline()
     except ValueError:  # asyncio: longer than its buffer
-        raise BadStream("it wrote a line without end") from None
+        raise BadStreamError("it wrote a line without end") from None
     if len(line) > MAX_LINE_BYTES:
-        raise BadStream(f"it wrote a line of {len(line)} bytes")
+        raise BadStreamError(f"it wrote a line of {len(line)} bytes")
     return line
 
 
@@ -111,11 +113,11 @@ async def _parse(body: bytes) -> dict[str, Any] | BadMessage:
     return value  # pyright: ignore[reportUnknownVariableType]  # JSON
 
 
-class MethodNotFound(Exception):
+class MethodNotFoundError(Exception):
     """The server asked for something that this client does not do."""
 
 
-class ServerGone(Exception):
+class ServerGoneError(Exception):
     """The server's process has ended, or it stopped speaking JSON-RPC."""
 
 

@@ -11,13 +11,14 @@ import asyncio
 import subprocess
 import sys
 from asyncio.subprocess import SubprocessStreamProtocol
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from tools.text.truncate import tail
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
     from tools.process.supervised_process import Warded
 from collections import deque
 

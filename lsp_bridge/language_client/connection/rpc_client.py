@@ -17,9 +17,7 @@ import asyncio
 import json
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import cattrs
 from lsprotocol.types import ResponseError
@@ -28,14 +26,18 @@ from pygls.protocol import JsonRPCProtocol
 
 from lsp_bridge.language_client.connection.framing import (
     BadMessage,
-    BadStream,
-    MethodNotFound,
+    BadStreamError,
+    MethodNotFoundError,
     ServerError,
-    ServerGone,
+    ServerGoneError,
     messages,
 )
 from lsp_bridge.language_client.connection.process import ServerProcess, ended, start_server
 from tools.json_access import mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 _MAX_BAD_MESSAGES = 20
 """In a row."""
@@ -49,7 +51,7 @@ class Handler(Protocol):
     """Who gets what the server sends. Called on the event loop; must be quick."""
 
     def on_request(self, method: str, params: Mapping[str, Any]) -> object:
-        """The result (JSON) of a request by the server. Raises MethodNotFound."""
+        """The result (JSON) of a request by the server. Raises MethodNotFoundError."""
         ...
 
     def on_notification(self, method: str, params: Mapping[str, Any]) -> None:
@@ -85,7 +87,7 @@ class _Wire(JsonRPCProtocol):
     def _answer(self, identity: str | int, method: str, params: dict[str, Any]) -> None:
         try:
             self._send_response(identity, self.handler.on_request(method, params))
-        except MethodNotFound:
+        except MethodNotFoundError:
             error = ResponseError(code=_METHOD_NOT_FOUND, message=f"{method} is not supported")
             self._send_response(identity, None, error)
 
@@ -175,16 +177,16 @@ class RpcClient(JsonRPCClient):
     async def request(self, method: str, params: Mapping[str, Any] | None, timeout: float) -> Any:
         """Send a request and wait up to ``timeout`` seconds for its result (JSON).
 
-        Raises ServerError (the server refused), ServerGone, TimeoutError. When it is cancelled or times
+        Raises ServerError (the server refused), ServerGoneError, TimeoutError. When it is cancelled or times
         out, the server is told so.
         """
         if self._closed:
-            raise ServerGone("the language server is not running")
+            raise ServerGoneError("the language server is not running")
         identity = str(uuid.uuid4())
         try:
             reply = self.protocol.send_request_async(method, params, msg_id=identity)
             if self._closed:  # found out by sending
-                raise ServerGone("the language server does not read what it is sent")
+                raise ServerGoneError("the language server does not read what it is sent")
             # Not wait_for: in Python 3.11 it may swallow a cancellation that comes in the same moment as the answer.
             async with asyncio.timeout(timeout):
                 return await reply
@@ -216,7 +218,7 @@ class RpcClient(JsonRPCClient):
         if not self._closed:
             self._closed = True
             self._stop_event.set()
-            self.protocol.fail_all(ServerGone(reason))
+            self.protocol.fail_all(ServerGoneError(reason))
             self._handler.on_closed(reason)
 
     async def _watch(self, process: ServerProcess) -> None:
@@ -230,7 +232,7 @@ class RpcClient(JsonRPCClient):
                     return
                 self._take(message)
             reason = "it closed its output"
-        except BadStream as error:
+        except BadStreamError as error:
             reason = str(error)
         except OSError as error:
             reason = f"its output ended badly: {error}"

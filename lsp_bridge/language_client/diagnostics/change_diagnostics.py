@@ -8,11 +8,9 @@ change; a server that has none in time is *silent*, whatever others say.
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lsp_bridge.language_client.diagnostics.corrections import OTHERS_S, Judged, Watched
 from lsp_bridge.language_client.diagnostics.late_diagnostics import Around, LateAnswers, Unjudged
@@ -23,10 +21,15 @@ from lsp_bridge.language_client.diagnostics.verdict import (
     news,
     on_new_lines,
 )
-from lsp_bridge.language_client.pool.server_pool import LanguageServers
-from lsp_bridge.language_client.server.language_server import LanguageServer
 from lsp_bridge.language_client.text.problems import severe
 from tools.language import DiagnosticsReport, Problem, Severity
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+
+    from lsp_bridge.language_client.pool.server_pool import LanguageServers
+    from lsp_bridge.language_client.server.language_server import LanguageServer
 
 _BASELINE_SHARE = 0.6
 """Part of the deadline that may go into waiting for the baseline; the rest is for the answer itself."""

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lsp_bridge.language_client.diagnostics.verdict import Raw, newly_broken, news
-from lsp_bridge.language_client.server.language_server import LanguageServer
 from lsp_bridge.language_client.text.positions import lines_of
 from lsp_bridge.language_client.text.problems import severe, to_problems
 from tools.language import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from pathlib import Path
+
+    from lsp_bridge.language_client.server.language_server import LanguageServer
 
 OTHERS_S = 15.0
 """How long other files are watched for what a change has broken there."""

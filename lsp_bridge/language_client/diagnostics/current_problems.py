@@ -7,17 +7,19 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lsp_bridge.language_client.connection.framing import ServerError, ServerGone
+from lsp_bridge.language_client.connection.framing import ServerError, ServerGoneError
 from lsp_bridge.language_client.diagnostics.merging import in_order, without_doubles
-from lsp_bridge.language_client.diagnostics.verdict import Raw
-from lsp_bridge.language_client.pool.server_pool import LanguageServers
-from lsp_bridge.language_client.server.language_server import LanguageServer
 from lsp_bridge.language_client.text.positions import lines_of
 from lsp_bridge.language_client.text.problems import severe, to_problems
 from tools.json_access import array, mapping
 from tools.language import CurrentProblems, Problem, Severity
+
+if TYPE_CHECKING:
+    from lsp_bridge.language_client.diagnostics.verdict import Raw
+    from lsp_bridge.language_client.pool.server_pool import LanguageServers
+    from lsp_bridge.language_client.server.language_server import LanguageServer
 
 _log = logging.getLogger("goalwright.lsp_client")
 
@@ -132,7 +134,7 @@ async def _pull(heard: _Heard, path: Path, timeout_s: float) -> Path | None:
     params = {"textDocument": {"uri": path.as_uri()}}
     try:
         report = mapping(await heard.server.request("textDocument/diagnostic", params, max(0.05, timeout_s)))
-    except (ServerError, ServerGone, TimeoutError):
+    except (ServerError, ServerGoneError, TimeoutError):
         return None
     if not isinstance(report.get("items"), list):
         return None
@@ -163,7 +165,7 @@ async def _pull_workspace(heard: _Heard, read: Read, files: Sequence[Path], time
             server.sync(path, text)
     try:
         result = await server.request("workspace/diagnostic", {"previousResultIds": []}, max(0.05, timeout_s))
-    except (ServerError, ServerGone, TimeoutError):
+    except (ServerError, ServerGoneError, TimeoutError):
         return False
     wanted = set(files)
     for report in map(mapping, array(mapping(result).get("items"))):

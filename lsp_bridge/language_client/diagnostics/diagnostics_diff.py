@@ -9,10 +9,14 @@ one. Counted as a multiset: a second occurrence of a known problem is new.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from lsp_bridge.language_client.text.positions import lines_of
-from tools.language import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tools.language import Problem
 
 _Key = tuple[str, str, str, str]
 

@@ -7,18 +7,21 @@ that what that change broke is still news later, and told once.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.language_client.diagnostics.corrections import Corrections, words_of
 from lsp_bridge.language_client.diagnostics.verdict import Raw, bounded_aside, newly_broken, news
-from lsp_bridge.language_client.pool.server_pool import LanguageServers
-from lsp_bridge.language_client.server.language_server import LanguageServer
 from tools.language import DiagnosticsReport, Problem, Severity
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+
+    from lsp_bridge.language_client.pool.server_pool import LanguageServers
+    from lsp_bridge.language_client.server.language_server import LanguageServer
 
 _PATIENCE_S = 30.0
 """For a baseline that is taken after the change: nobody waits for it."""

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lsp_bridge.language_client.text.problems import SEVERITIES
 from tools.language import DiagnosticsReport, Problem, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
 _SAME_KIND = (
     # As the servers themselves write them, compared without a prefix like "lint/correctness/".

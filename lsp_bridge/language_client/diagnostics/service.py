@@ -12,18 +12,21 @@ import asyncio
 import logging
 import weakref
 from collections import deque
-from collections.abc import Coroutine, Iterable, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.language_client.diagnostics.change_diagnostics import (
     ServerDiagnosticsRun as ServerDiagnosticsRun,
 )
 from lsp_bridge.language_client.diagnostics.current_problems import survey
 from lsp_bridge.language_client.diagnostics.late_diagnostics import LateAnswers
-from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.text.positions import TextOf, no_buffers, read_source
 from tools.language import CurrentProblems, DiagnosticsReport, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterable, Sequence
+    from pathlib import Path
+
+    from lsp_bridge.language_client.pool.server_pool import LanguageServers
 
 _MAX_SENT = 500
 

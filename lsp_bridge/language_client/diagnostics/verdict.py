@@ -6,16 +6,19 @@ Long lists and texts are compared in a thread, because the event loop must stay 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from lsp_bridge.language_client.diagnostics.diagnostics_diff import map_lines, new_problems
 from lsp_bridge.language_client.diagnostics.merging import by_weight, without_doubles
-from lsp_bridge.language_client.server.language_server import LanguageServer
 from lsp_bridge.language_client.text.positions import lines_of
 from lsp_bridge.language_client.text.problems import RawDiagnostic, severe, to_problems
-from tools.language import Problem, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from pathlib import Path
+
+    from lsp_bridge.language_client.server.language_server import LanguageServer
+    from tools.language import Problem, Severity
 
 Raw = tuple[RawDiagnostic, ...]
 

@@ -6,13 +6,17 @@ All functions here read files, so they block: call them in a thread.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lsp_bridge.language_client.navigation.wire_places import WirePlace, WireRange, WireSymbol
 from lsp_bridge.language_client.text.positions import MAX_SOURCE_BYTES, PositionEncoding, TextIndex
 from tools.language import CodePlace, CodeSymbol
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lsp_bridge.language_client.navigation.wire_places import WirePlace, WireRange, WireSymbol
 
 _MAX_FILES_READ = 200
 """Files of one answer whose lines are shown; nobody reads more."""

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lsp_bridge.language_client.connection.framing import ServerError
 from lsp_bridge.language_client.navigation import locations
 from lsp_bridge.language_client.navigation.workspace_edit import (
-    BadEdit,
+    BadEditError,
     FileEdits,
     apply_edits,
     check_moves,
     read_edit,
 )
-from lsp_bridge.language_client.server.language_server import LanguageServer
-from lsp_bridge.language_client.text.positions import PositionEncoding
 from tools.json_access import mapping
 from tools.language import RenamedText, ToolError
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from lsp_bridge.language_client.server.language_server import LanguageServer
+    from lsp_bridge.language_client.text.positions import PositionEncoding
 
 _TIMES = 3
 """How often it is asked when its answers are about texts that have changed."""
@@ -41,7 +44,7 @@ async def rename_with(
 ) -> tuple[RenamedText, ...]:
     """What renaming the thing at a position (params of the request) changes; empty when the server says: nothing.
 
-    Raises ToolError when the server's edit is not to be carried out, ServerError, ServerGone, TimeoutError.
+    Raises ToolError when the server's edit is not to be carried out, ServerError, ServerGoneError, TimeoutError.
     """
     loop = asyncio.get_running_loop()
     until = loop.time() + timeout_s
@@ -64,7 +67,7 @@ async def rename_with(
                 continue
             known, encoding = asker.known(server, paths), server.position_encoding
             return await asyncio.to_thread(_carry_out, files, real, known, encoding)
-        except BadEdit as error:
+        except BadEditError as error:
             raise ToolError(
                 f"What {server.name} wants to change for this rename is refused as a whole: {error}. "
                 "Nothing was changed. Use references and edit instead."
@@ -83,7 +86,7 @@ def _read(raw: object) -> tuple[dict[str, FileEdits], dict[str, Path]]:
     check_moves(files, lambda file: Path(file).exists())
     real = locations.real_paths(files)
     if len(real) != len(files):
-        raise BadEdit("it names a file that cannot be")
+        raise BadEditError("it names a file that cannot be")
     by_path: dict[Path, FileEdits] = {}
     for file, made in list(files.items()):
         same = by_path.setdefault(real[file], made)
@@ -91,7 +94,7 @@ def _read(raw: object) -> tuple[dict[str, FileEdits], dict[str, Path]]:
             continue
         # One file by two names (a link): the same edits twice are one.
         if set(same.edits) != set(made.edits) or same.moved_to or made.moved_to:
-            raise BadEdit(f"it changes {real[file]} by two names, differently")
+            raise BadEditError(f"it changes {real[file]} by two names, differently")
         del files[file]
     return files, real
 
@@ -117,12 +120,12 @@ def _carry_out(
         if before is None:
             before = locations.load(path)
         if before is None:
-            raise BadEdit(f"it changes {path}, which is no file that can be read")
+            raise BadEditError(f"it changes {path}, which is no file that can be read")
         after = apply_edits(before, made.edits, encoding)
         if made.moved_to:
             target = locations.real_paths([made.moved_to]).get(made.moved_to)
             if target is None or target.suffix != path.suffix:
-                raise BadEdit(f"it moves {path} to {made.moved_to}")
+                raise BadEditError(f"it moves {path} to {made.moved_to}")
             renamed.append(RenamedText(target, before, after, path))
         elif after != before:
             renamed.append(RenamedText(path, before, after))

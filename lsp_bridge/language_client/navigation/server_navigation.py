@@ -7,9 +7,7 @@ answer leads to other files that it knows in an older state, it is told those an
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lsp_bridge.language_client.navigation import locations, wire_places
 from lsp_bridge.language_client.navigation.renaming import rename_with
@@ -19,9 +17,6 @@ from lsp_bridge.language_client.navigation.server_requests import (
     FirstAnswer,
     ServerQuestion,
 )
-from lsp_bridge.language_client.navigation.wire_places import WirePlace, WireSymbol
-from lsp_bridge.language_client.pool.server_pool import LanguageServers
-from lsp_bridge.language_client.server.language_server import LanguageServer
 from lsp_bridge.language_client.text.positions import TextIndex, TextOf, no_buffers, read_source
 from tools.language import (
     CodePlace,
@@ -33,6 +28,14 @@ from tools.language import (
     Symbols,
     ToolError,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from pathlib import Path
+
+    from lsp_bridge.language_client.navigation.wire_places import WirePlace, WireSymbol
+    from lsp_bridge.language_client.pool.server_pool import LanguageServers
+    from lsp_bridge.language_client.server.language_server import LanguageServer
 
 T = TypeVar("T")
 
@@ -153,7 +156,7 @@ class ServerNavigation:
     async def ask(
         self, server: LanguageServer, method: str, params: Mapping[str, Any], timeout_s: float
     ) -> object:
-        """One request to one server. Raises ServerError, ServerGone, TimeoutError."""
+        """One request to one server. Raises ServerError, ServerGoneError, TimeoutError."""
         return await self._asking.request(server, method, params, timeout_s)
 
     async def refresh(self, server: LanguageServer, paths: Collection[Path]) -> bool:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from lsp_bridge.language_client.connection.framing import ServerError, ServerGone
-from lsp_bridge.language_client.pool.server_pool import LanguageServers
-from lsp_bridge.language_client.server.language_server import LanguageServer
+from lsp_bridge.language_client.connection.framing import ServerError, ServerGoneError
 from tools.language import NO_SERVER, ToolError
 from tools.text.truncate import head
 
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from pathlib import Path
+
+    from lsp_bridge.language_client.pool.server_pool import LanguageServers
+    from lsp_bridge.language_client.server.language_server import LanguageServer
+
 T = TypeVar("T")
 
-# LSP's ServerCancelled and ContentModified: ask again; and JSON-RPC's MethodNotFound.
+# LSP's ServerCancelled and ContentModified: ask again; and JSON-RPC's MethodNotFoundError.
 _ASK_AGAIN = (-32802, -32801)
 _NOT_FOUND = -32601
 _ASK_AGAIN_TIMES = 20
@@ -160,7 +163,7 @@ class Asking:
                 # "Nothing" from a server that still reads the project is no answer.
                 await asyncio.sleep(self._timing.again_s)
                 value = await question.ask(server, max(0.0, until - now()))
-        except (TimeoutError, ServerGone):
+        except (TimeoutError, ServerGoneError):
             return _Said(silent=_named(server))
         except ServerError as error:
             if error.code == _NOT_FOUND:
@@ -174,7 +177,7 @@ class Asking:
     ) -> object:
         """One request, made again while the server says that it is busy with something newer.
 
-        Raises ServerError, ServerGone, TimeoutError.
+        Raises ServerError, ServerGoneError, TimeoutError.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_s

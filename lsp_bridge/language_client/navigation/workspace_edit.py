@@ -5,21 +5,24 @@ Whatever is not understood, contradicts itself or is too much refuses the whole:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lsp_bridge.language_client.navigation.wire_places import WireRange
 from lsp_bridge.language_client.text.positions import PositionEncoding, TextIndex, wire_range
 from lsp_bridge.language_client.text.uris import file_of
 from tools.json_access import array, mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lsp_bridge.language_client.navigation.wire_places import WireRange
 
 MAX_FILES = 500
 MAX_EDITS = 20_000
 MAX_CHARACTERS = 20_000_000
 
 
-class BadEdit(Exception):
+class BadEditError(Exception):
     """The edit cannot be carried out; the text says why."""
 
 
@@ -42,7 +45,7 @@ class FileEdits:
 
 
 def read_edit(result: object) -> dict[str, FileEdits]:
-    """Edits and moves by file (absolute paths). Raises BadEdit."""
+    """Edits and moves by file (absolute paths). Raises BadEditError."""
     wire = mapping(result)
     files: dict[str, FileEdits] = {}
     if wire.get("documentChanges") is not None:
@@ -53,7 +56,7 @@ def read_edit(result: object) -> dict[str, FileEdits]:
             _read_edits(uri, edits, None, files)
     files = {file: made for file, made in files.items() if made.edits or made.moved_to}
     if len(files) > MAX_FILES or sum(len(made.edits) for made in files.values()) > MAX_EDITS:
-        raise BadEdit(f"it changes more than {MAX_FILES} files or {MAX_EDITS} places")
+        raise BadEditError(f"it changes more than {MAX_FILES} files or {MAX_EDITS} places")
     return files
 
 
@@ -67,43 +70,43 @@ def _read_change(change: Mapping[str, Any], files: dict[str, FileEdits]) -> None
     elif kind == "rename":
         old, new = file_of(change.get("oldUri")), file_of(change.get("newUri"))
         if old is None or new is None or old == new:
-            raise BadEdit("it moves something that is no file")
+            raise BadEditError("it moves something that is no file")
         if files.setdefault(old, FileEdits()).moved_to:
-            raise BadEdit("it moves a file twice")
+            raise BadEditError("it moves a file twice")
         files[old].moved_to = new
     else:
-        raise BadEdit(f"it would {kind} files" if kind in ("create", "delete") else "it is malformed")
+        raise BadEditError(f"it would {kind} files" if kind in ("create", "delete") else "it is malformed")
 
 
 def _read_edits(uri: object, edits: object, version: int | None, files: dict[str, FileEdits]) -> None:
     file, listed = file_of(uri), array(edits)
     if file is None or (not listed and edits != []):
-        raise BadEdit("it changes something that is no file" if file is None else "it is malformed")
+        raise BadEditError("it changes something that is no file" if file is None else "it is malformed")
     origin = next((old for old, made in files.items() if made.moved_to == file), None)
     if origin is not None and files[origin].edits:
-        raise BadEdit("it changes a file before and after moving it")
+        raise BadEditError("it changes a file before and after moving it")
     if origin is None and file in files and files[file].moved_to:
-        raise BadEdit("it changes a file that it has moved away")
+        raise BadEditError("it changes a file that it has moved away")
     made = files.setdefault(origin or file, FileEdits())
     if made.version is not None and version is not None and made.version != version:
-        raise BadEdit("it is about two versions of a file")
+        raise BadEditError("it is about two versions of a file")
     made.version = version if made.version is None else made.version
     for edit in listed[: MAX_EDITS + 1]:
         fields = mapping(edit)
         span, text = wire_range(fields.get("range")), fields.get("newText")
         if span is None or not isinstance(text, str):
-            raise BadEdit("one of its edits is malformed")
+            raise BadEditError("one of its edits is malformed")
         made.edits.append(WireEdit(span, text))
 
 
 def apply_edits(text: str, edits: Sequence[WireEdit], encoding: PositionEncoding) -> str:
-    """``text`` after all edits, each of which is about ``text`` as it was. Raises BadEdit."""
+    """``text`` after all edits, each of which is about ``text`` as it was. Raises BadEditError."""
     index = TextIndex(text)
     spans: list[tuple[int, int, str]] = []
     for edit in edits:
         start, end = (index.offset(line, units, encoding) for line, units in edit.range)
         if start is None or end is None:
-            raise BadEdit("it changes lines that the file does not have")
+            raise BadEditError("it changes lines that the file does not have")
         spans.append((start, end, edit.text))
     # Stable: insertions at one place keep their order (LSP, TextEdit[]).
     spans.sort(key=lambda span: span[:2])
@@ -113,20 +116,20 @@ def apply_edits(text: str, edits: Sequence[WireEdit], encoding: PositionEncoding
         if start < end and number and spans[number - 1] == (start, end, new):
             continue  # said twice, as by a server that sees the file in two projects
         if start < at:
-            raise BadEdit("its edits overlap")
+            raise BadEditError("its edits overlap")
         pieces += text[at:start], new
         at = end
     pieces.append(text[at:])
     if sum(map(len, pieces)) > MAX_CHARACTERS:
-        raise BadEdit("it would make a file too large")
+        raise BadEditError("it would make a file too large")
     return "".join(pieces)
 
 
 def check_moves(files: Mapping[str, FileEdits], exists: Callable[[str], bool]) -> None:
-    """Raises BadEdit when a file would be moved onto another one."""
+    """Raises BadEditError when a file would be moved onto another one."""
     targets = [made.moved_to for made in files.values() if made.moved_to]
     if len(set(targets)) != len(targets):
-        raise BadEdit("it moves two files to one place")
+        raise BadEditError("it moves two files to one place")
     for target in targets:
         if exists(target):
-            raise BadEdit(f"it moves a file to {target}, where something is already")
+            raise BadEditError(f"it moves a file to {target}, where something is already")

@@ -6,8 +6,11 @@ import fnmatch
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 _MAX_LEVELS = 64
 _MAX_ENTRIES = 5000

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from lsp_bridge.language_client.server.fresh_answers import Timing
-from lsp_bridge.language_client.specs.server_spec import ServerSpec
-from tools.language import Severity
 
 if TYPE_CHECKING:
     from daemon.config import Settings
+    from lsp_bridge.language_client.specs.server_spec import ServerSpec
+    from tools.language import Severity
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

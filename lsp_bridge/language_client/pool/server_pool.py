@@ -7,9 +7,8 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lsp_bridge.language_client.pool.roots import Roots
 from lsp_bridge.language_client.pool.server_choice import Chooser, ServerChoice
@@ -18,8 +17,13 @@ from lsp_bridge.language_client.pool.usage import UsageLimits, usage_of
 from lsp_bridge.language_client.server.fresh_answers import Timing
 from lsp_bridge.language_client.server.language_server import LanguageServer
 from lsp_bridge.language_client.specs import ServerSpec, find_server, safe_environment
-from tools.language import Severity
 from tools.process.environment import scrubbed_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from tools.language import Severity
 
 _LOOK_AGAIN_S = 30.0
 """How long "not installed" is remembered."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from lsp_bridge.language_client.pool.usage import UsageWatch
-from lsp_bridge.language_client.server.language_server import LanguageServer
-from lsp_bridge.language_client.specs.server_spec import FoundServer, ServerSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lsp_bridge.language_client.server.language_server import LanguageServer
+    from lsp_bridge.language_client.specs.server_spec import FoundServer, ServerSpec
 
 State = Literal["starting", "ready", "busy", "resting", "crashed", "stopped"]
 

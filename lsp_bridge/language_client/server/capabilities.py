@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lsp_bridge.language_client.specs import JsonObject
 from lsp_bridge.language_client.text.positions import OFFERED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lsp_bridge.language_client.specs import JsonObject
 
 
 def initialize_params(

@@ -11,13 +11,16 @@ import asyncio
 import dataclasses
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from lsp_bridge.language_client.server.work_progress import ServerWork
-from lsp_bridge.language_client.text.problems import RawDiagnostic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from lsp_bridge.language_client.text.problems import RawDiagnostic
 
 SyncKind = Literal["open", "change", "same"]
 

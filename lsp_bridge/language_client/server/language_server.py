@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Collection, Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lsp_bridge.language_client.connection.framing import ServerError, ServerGone
+from lsp_bridge.language_client.connection.framing import ServerError, ServerGoneError
 from lsp_bridge.language_client.connection.process import ServerLog
 from lsp_bridge.language_client.server.capabilities import initialize_params
 from lsp_bridge.language_client.server.fresh_answers import Answers, Bell, Timing
@@ -17,16 +16,18 @@ from lsp_bridge.language_client.server.opened_files import Documents
 from lsp_bridge.language_client.server.pulls import Pulls
 from lsp_bridge.language_client.server.registrations import Registrations
 from lsp_bridge.language_client.server.work_progress import ServerWork
-from lsp_bridge.language_client.specs import FoundServer, ServerSpec
 from lsp_bridge.language_client.text.positions import PositionEncoding, chosen, in_utf16
 from lsp_bridge.language_client.text.problems import RawDiagnostic, severe
 from lsp_bridge.language_client.text.uris import path_of
-from tools.base import ChangeKind
 from tools.json_access import array, mapping
-from tools.language import Severity
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Coroutine, Mapping
+
     from lsp_bridge.language_client.connection.rpc_client import RpcClient
+    from lsp_bridge.language_client.specs import FoundServer, ServerSpec
+    from tools.base import ChangeKind
+    from tools.language import Severity
 
 _MAX_LOOK_AROUND = 8
 """How many open documents, latest used first, are checked again after another one changed."""
@@ -189,7 +190,7 @@ class LanguageServer:
                 await client.request("shutdown", None, timing.shutdown_s)
                 client.notify("exit", {})
                 exit_s = timing.shutdown_s
-            except (ServerError, ServerGone, TimeoutError):
+            except (ServerError, ServerGoneError, TimeoutError):
                 pass  # It is ended by force then.
         self._gone = self._gone or "stopped"
         self._bell.ring()
@@ -225,10 +226,10 @@ class LanguageServer:
         return self._documents.encoding
 
     async def request(self, method: str, params: Mapping[str, Any], timeout_s: float) -> Any:
-        """Ask it something; the result is JSON, unchecked. Raises ServerError, ServerGone, TimeoutError."""
+        """Ask it something; the result is JSON, unchecked. Raises ServerError, ServerGoneError, TimeoutError."""
         client = self._client
         if client is None or not self._ready:
-            raise ServerGone(f"{self.name} is not ready")
+            raise ServerGoneError(f"{self.name} is not ready")
         return await client.request(method, params, timeout_s)
 
     # ---- documents
@@ -396,7 +397,7 @@ class LanguageServer:
             self._bell.ring()
 
     def on_request(self, method: str, params: Mapping[str, Any]) -> object:
-        """Handler: what a server may ask its client. Raises MethodNotFound."""
+        """Handler: what a server may ask its client. Raises MethodNotFoundError."""
         result = self._registrations.answer(method, params)
         if method == "window/showMessageRequest":
             self.log.add(params)

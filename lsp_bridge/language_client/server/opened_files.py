@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lsp_bridge.language_client.server.fresh_answers import Answers, SyncKind
-from lsp_bridge.language_client.server.registrations import Registrations
 from lsp_bridge.language_client.server.text_sync import TextSync, content_changes
-from lsp_bridge.language_client.specs import ServerSpec
-from lsp_bridge.language_client.text.positions import PositionEncoding
 from lsp_bridge.language_client.text.watch_globs import wire_kind
-from tools.base import ChangeKind
 from tools.files.regular_files import read_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from lsp_bridge.language_client.server.fresh_answers import Answers, SyncKind
+    from lsp_bridge.language_client.server.registrations import Registrations
+    from lsp_bridge.language_client.specs import ServerSpec
+    from lsp_bridge.language_client.text.positions import PositionEncoding
+    from tools.base import ChangeKind
 
 _MAX_OPEN_DOCUMENTS = 40
 _MAX_OPEN_CHARACTERS = 8_000_000

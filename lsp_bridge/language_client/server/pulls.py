@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lsp_bridge.language_client.connection.framing import ServerError, ServerGone
-from lsp_bridge.language_client.server.fresh_answers import Answers
+from lsp_bridge.language_client.connection.framing import ServerError, ServerGoneError
 from tools.json_access import mapping
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lsp_bridge.language_client.server.fresh_answers import Answers
 
 PULL = "textDocument/diagnostic"
 # LSP's ServerCancelled and ContentModified: ask again. The pauses keep a stubborn server from spinning.
@@ -176,7 +179,7 @@ class Pulls:
                     return None
                 await asyncio.sleep(pause)
                 continue
-            except (ServerGone, TimeoutError):
+            except (ServerGoneError, TimeoutError):
                 return None
             return report if isinstance(report.get("items"), list) else None
         return None

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from lsp_bridge.language_client.connection.framing import MethodNotFound
+from lsp_bridge.language_client.connection.framing import MethodNotFoundError
 from lsp_bridge.language_client.server.text_sync import TextSync, announced_sync, change_mode
-from lsp_bridge.language_client.specs import JsonObject
 from lsp_bridge.language_client.text.watch_globs import Watcher, WatchGlob, watchers_of
-from tools.base import ChangeKind
 from tools.json_access import array, mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from lsp_bridge.language_client.specs import JsonObject
+    from tools.base import ChangeKind
 
 _PULL = "textDocument/diagnostic"
 _WATCH = "workspace/didChangeWatchedFiles"
@@ -84,7 +87,7 @@ class Registrations:
         return any(watcher.wants(path, kind) for group in self._watchers.values() for watcher in group)
 
     def answer(self, method: str, params: Mapping[str, Any]) -> object:
-        """The result of a request by the server. Raises MethodNotFound."""
+        """The result of a request by the server. Raises MethodNotFoundError."""
         if method == "workspace/configuration":
             # One server is one project, so the scope (``scopeUri``) makes no difference.
             items = array(params.get("items"))
@@ -107,7 +110,7 @@ class Registrations:
                     self._entries.pop(identity, None)
                     self._watchers.pop(identity, None)
         elif method not in _NO_REPLY_NEEDED:
-            raise MethodNotFound(method)
+            raise MethodNotFoundError(method)
         return None
 
     def _register(self, entry: Mapping[str, Any]) -> None:

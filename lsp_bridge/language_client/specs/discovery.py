@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lsp_bridge.language_client.specs.server_spec import (
     Command,
@@ -25,6 +25,9 @@ from lsp_bridge.language_client.specs.server_spec import (
     programs_of,
     which,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.language_client.specs.server_spec import (
     VENVS,
@@ -14,6 +13,9 @@ from lsp_bridge.language_client.specs.server_spec import (
     SetupContext,
     languages,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _FILES = languages(("python", ".py .pyi .pyw"))
 _ROOTS = ("pyproject.toml", "setup.py", "setup.cfg", "Pipfile", "requirements.txt")

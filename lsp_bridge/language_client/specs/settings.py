@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,6 +17,8 @@ from lsp_bridge.language_client.specs.server_spec import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from daemon.config import LanguageServerSetting
 
 SETTING = "language_servers"

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from lsp_bridge.language_client.specs.server_spec import (
     Ask,
@@ -23,6 +21,10 @@ from lsp_bridge.language_client.specs.server_spec import (
 )
 from tools.files.regular_files import read_regular
 from tools.json_access import mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
 
 _FILES = languages(
     ("typescript", ".ts .mts .cts"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from lsp_bridge.language_client.text.positions import character_column
 from tools.language import Problem, Severity
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 RawDiagnostic = Mapping[str, Any]
 """A diagnostic as it came over the wire; Any because nothing has been checked yet."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _MAX_URI = 10_000
 _DRIVE = re.compile(r"/([A-Za-z])(?::|\|)(?=/|$)")

@@ -10,13 +10,16 @@ from __future__ import annotations
 import fnmatch
 import functools
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from lsp_bridge.language_client.text.uris import file_of
-from tools.base import ChangeKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tools.base import ChangeKind
 
 _WIRE_KIND: dict[ChangeKind, Literal[1, 2, 3]] = {"create": 1, "update": 2, "delete": 3}
 _WATCH_BIT: dict[ChangeKind, int] = {"create": 1, "update": 2, "delete": 4}

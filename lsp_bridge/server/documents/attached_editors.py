@@ -6,13 +6,16 @@ two names) are the person's to choose from, also equal ones: the one that is not
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lsp_bridge.server.documents.open_documents import OpenDocument, OpenDocuments
 from lsp_bridge.server.documents.writer import CANNOT
-from tools.ports import AppliedEdit, EditorGone, NotTaken, OpenFile
+from tools.ports import AppliedEdit, EditorGoneError, NotTakenError, OpenFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 
 @dataclass(slots=True)
@@ -76,13 +79,13 @@ class AttachedEditors:
         """See Editors."""
         found = list(self._at(path))
         if not found:
-            raise EditorGone(f"{path.name} is not open in an editor any more.")
+            raise EditorGoneError(f"{path.name} is not open in an editor any more.")
         unsaved = [one for one in found if not one[1].is_saved()]
         # Unsaved ones must not be passed by.
         for editor, document in unsaved or sorted(found, key=_willing):
             if len(unsaved) < 2 and document.known and document.text == before:
                 return await editor.writer.apply(document, before, after)
-        raise NotTaken(
+        raise NotTakenError(
             f"{path.name} changed in the editor meanwhile.",
             "Nothing was written: read it again and redo the change.",
         )
@@ -93,7 +96,7 @@ class AttachedEditors:
             if editor.writer.can_move:
                 await editor.writer.move(document, source, target)
                 return
-        raise EditorGone(f"{source.name} is not open in an editor any more.")
+        raise EditorGoneError(f"{source.name} is not open in an editor any more.")
 
     def _at(self, path: Path) -> Iterator[tuple[OpenDocuments, OpenDocument]]:
         for editor in self._editors:

@@ -9,10 +9,13 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.files.regular_files import open_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
 _PART = 64 * 1024
 """Bytes read at once."""
@@ -63,18 +66,18 @@ def _shows(file: int, length: int, parts: Sequence[str]) -> bool:
         return False
     try:
         return _same(_decoded(file, "utf-8-sig", size), parts)
-    except _Other:
+    except _OtherError:
         pass
     os.lseek(file, 0, os.SEEK_SET)
     codecs_of = ("utf-16",) if os.read(file, 2) in (b"\xff\xfe", b"\xfe\xff") else ("cp1252", "latin-1")
     for codec in codecs_of:
-        with contextlib.suppress(_Other):
+        with contextlib.suppress(_OtherError):
             if _same(_decoded(file, codec, size, "replace"), parts):
                 return True
     return size <= _GUESSED and _guessed(file, parts)
 
 
-class _Other(Exception):
+class _OtherError(Exception):
     """The bytes are no such text, or look like one by chance: they may mean something else."""
 
 
@@ -85,7 +88,7 @@ def _guessed(file: int, parts: Sequence[str]) -> bool:
 
     try:
         return _same([decode(_whole(file, _GUESSED)).text], parts)
-    except (ToolError, _Other):
+    except (ToolError, _OtherError):
         return False
 
 
@@ -107,11 +110,11 @@ def _decoded(file: int, codec: str, size: int, errors: str = "strict") -> Iterat
             yield decoder.decode(data)
         yield decoder.decode(b"", True)
     except UnicodeDecodeError:
-        raise _Other from None
+        raise _OtherError from None
 
 
 def _same(shown: Iterable[str], parts: Iterable[str]) -> bool:
-    """Whether two texts are the same but for their line ends. Raises _Other when that depends on the encoding."""
+    """Whether two texts are the same but for their line ends. Raises _OtherError when that depends on the encoding."""
     some, others = _to_lf(shown), _to_lf(parts)
     one = other = ""
     plain = True
@@ -126,7 +129,7 @@ def _same(shown: Iterable[str], parts: Iterable[str]) -> bool:
         if not length or one[:length] != other[:length]:
             if plain:
                 return False
-            raise _Other
+            raise _OtherError
         one, other = one[length:], other[length:]
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -22,6 +21,8 @@ from lsp_bridge.server.documents.disk_text import Stamp, shows, stamp_of
 from lsp_bridge.server.documents.open_text import OpenText, Units
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
     from lsprotocol import types
 
     from tools.ports import AppliedEdit

@@ -8,9 +8,7 @@ same, on our texts.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from lsprotocol import types
@@ -19,13 +17,16 @@ from pygls.workspace import TextDocument
 
 from lsp_bridge.language_client.text.positions import MAX_SOURCE_BYTES
 from lsp_bridge.server.documents.open_documents import OpenDocument, OpenDocuments, check, path_of
-from lsp_bridge.server.documents.open_text import Units
 from lsp_bridge.server.documents.writer import DocumentWriter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+    from pathlib import Path
+
     from pygls.lsp.server import LanguageServer
 
     from lsp_bridge.server.documents.attached_editors import AttachedEditors
+    from lsp_bridge.server.documents.open_text import Units
 
 SETTLE_S = 0.3
 """How long nothing is typed before the text is compared with the disk and shown to language servers."""

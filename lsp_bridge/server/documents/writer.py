@@ -9,23 +9,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from lsprotocol import types
 
 from tools.base import ToolError
-from tools.diff.merge import MergeConflict, merge_texts
-from tools.ports import EditorGone, NotSaved, NotTaken
+from tools.diff.merge import MergeConflictError, merge_texts
+from tools.ports import EditorGoneError, NotSavedError, NotTakenError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+    from pathlib import Path
+
     from pygls.lsp.server import LanguageServer
 
     from lsp_bridge.server.documents.open_documents import OpenDocument
 import bisect
 import re
-from collections.abc import Sequence
 
 from tools.diff.unified_diff import hunk_spans
 
@@ -55,7 +55,7 @@ class _Said(NamedTuple):
     reason: str = ""
 
 
-class _Left(Exception):
+class _LeftError(Exception):
     """The editor went away while it was asked."""
 
 
@@ -111,18 +111,18 @@ class DocumentWriter:
     async def apply(self, document: OpenDocument, before: str, after: str) -> AppliedText:
         """Turn ``before``, the text of ``document``, into ``after``; nothing is saved.
 
-        Raises EditorGone when the editor was not asked for anything, ToolError when it did not do it: then the
+        Raises EditorGoneError when the editor was not asked for anything, ToolError when it did not do it: then the
         document is as it was.
         """
         if not self.can_write and not (self.can_edit and document.is_saved()):
-            raise NotTaken(_NO_WAY.format(name=document.name), _ASK_PERSON)
+            raise NotTakenError(_NO_WAY.format(name=document.name), _ASK_PERSON)
         await self.edit(document, before, after)
         return AppliedText(self, document, before, after)
 
     async def move(self, document: OpenDocument, source: Path, target: Path) -> None:
         """Rename the file of ``document`` on disk and in the editor. Raises like ``apply``."""
         if not self.can_move:
-            raise NotTaken(_NO_WAY.format(name=document.name), _ASK_PERSON)
+            raise NotTakenError(_NO_WAY.format(name=document.name), _ASK_PERSON)
         # As the person opened it: perhaps through a link.
         old = document.uri if document.path == source else source.as_uri()
         rename = types.RenameFile(old, target.as_uri(), options=types.RenameFileOptions(overwrite=False))
@@ -160,24 +160,25 @@ class DocumentWriter:
         raise _moved(document, said.reason)
 
     async def save(self, document: OpenDocument) -> asyncio.Future[Any] | None:
-        """None: the editor says that it has saved. Else it has not answered in time, but may yet. Raises NotSaved."""
+        """None: the editor says that it has saved. Else it has not answered in time, but may yet. Raises
+        NotSavedError."""
         if self.gone():
-            raise NotSaved(_WENT.format(name=document.name))
+            raise NotSavedError(_WENT.format(name=document.name))
         name, why = document.name, ""
         asked = self._request(EDITOR_SAVE, {"uri": document.uri})
         try:
             answer: object = await self._answer(asked)
         except TimeoutError:
             return asked
-        except _Left:
-            raise NotSaved(_WENT.format(name=name)) from None
+        except _LeftError:
+            raise NotSavedError(_WENT.format(name=name)) from None
         except Exception as error:  # an editor that does not know the request, or is gone: all the same
             answer, why = None, f": {error}"
         if isinstance(answer, dict) and cast("dict[str, object]", answer).get("saved") is True:
             return None
         if self.gone():
-            raise NotSaved(_WENT.format(name=name))
-        raise NotSaved(f"The editor could not save {name}{why}.")
+            raise NotSavedError(_WENT.format(name=name))
+        raise NotSavedError(f"The editor could not save {name}{why}.")
 
     async def _ask(
         self,
@@ -185,9 +186,9 @@ class DocumentWriter:
         document: OpenDocument,
         undo: Callable[[], Coroutine[Any, Any, object]],
     ) -> _Said:
-        """Raises EditorGone, and ToolError when there is no answer."""
+        """Raises EditorGoneError, and ToolError when there is no answer."""
         if self.gone():
-            raise EditorGone(_WENT.format(name=document.name))
+            raise EditorGoneError(_WENT.format(name=document.name))
         params = types.ApplyWorkspaceEditParams(
             edit=types.WorkspaceEdit(document_changes=changes), label="Goalwright"
         )
@@ -198,8 +199,8 @@ class DocumentWriter:
             asked.add_done_callback(lambda done: self._came_late(done, undo))
             rest = f"The file on disk is as it was. If the editor is stuck, ask the person to close {document.name} "
             rest += "there; then read it again and redo the change."
-            raise NotTaken(_SILENT.format(name=document.name, seconds=self._patience_s), rest) from None
-        except _Left:
+            raise NotTakenError(_SILENT.format(name=document.name, seconds=self._patience_s), rest) from None
+        except _LeftError:
             raise _went(document) from None
         except asyncio.CancelledError:
             asked.add_done_callback(lambda done: self._came_late(done, undo))
@@ -216,7 +217,7 @@ class DocumentWriter:
         return asyncio.wrap_future(self._server.protocol.send_request(method, params))
 
     async def _answer(self, asked: asyncio.Future[AnswerT]) -> AnswerT:
-        """Raises TimeoutError, which leaves the request under way, and _Left.
+        """Raises TimeoutError, which leaves the request under way, and _LeftError.
 
         The request itself is never cancelled: pygls takes no answer after that.
         """
@@ -228,7 +229,7 @@ class DocumentWriter:
             self._waiting.discard(gone)
         if asked.cancelled() or (gone.done() and not asked.done()):
             # Also by pygls, which gives up its requests when the client shuts down.
-            raise _Left
+            raise _LeftError
         if not asked.done():
             raise TimeoutError
         return asked.result()
@@ -275,7 +276,7 @@ class AppliedText:
         if self._pending is not None:
             name = self._document.name
             why = f"The editor could not save {name}: it did not answer within {TIMEOUT_S:g} seconds."
-            raise NotSaved(why, pending=True)
+            raise NotSavedError(why, pending=True)
 
     async def saved_late(self) -> None:
         """See AppliedEdit."""
@@ -302,7 +303,7 @@ async def take_back(writer: DocumentWriter, document: OpenDocument, before: str,
             return False
         try:
             wanted = await asyncio.to_thread(merge_texts, after, text, before, close=True)
-        except MergeConflict:
+        except MergeConflictError:
             return False
         if wanted == text:
             return True
@@ -319,23 +320,23 @@ def _stands(document: OpenDocument, before: str, after: str) -> bool:
     text = document.text
     try:
         return merge_texts(after, text, before, close=True) != text
-    except MergeConflict:
+    except MergeConflictError:
         pass
     try:
         merge_texts(before, text, after, close=True)
-    except MergeConflict:
+    except MergeConflictError:
         return True  # nobody knows; what is on disk after the save is shown
     return False
 
 
-def _moved(document: OpenDocument, reason: str = "") -> NotTaken:
+def _moved(document: OpenDocument, reason: str = "") -> NotTakenError:
     why = f"{document.name} is open in the editor, which did not take the edit: perhaps its text changed{reason}."
-    return NotTaken(why, "Nothing was written: read it again and redo the change.")
+    return NotTakenError(why, "Nothing was written: read it again and redo the change.")
 
 
-def _went(document: OpenDocument) -> NotTaken:
+def _went(document: OpenDocument) -> NotTakenError:
     rest = "The file on disk is as it was, as far as is known: read it again and redo the change."
-    return NotTaken(_WENT.format(name=document.name), rest)
+    return NotTakenError(_WENT.format(name=document.name), rest)
 
 
 _NO_WAY = "{name} has unsaved changes in an editor that cannot be changed from here."

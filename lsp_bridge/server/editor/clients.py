@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-class PeerGone(Exception):
+
+class PeerGoneError(Exception):
     """The editor has hung up, or did not answer in time."""
 
 
@@ -41,9 +43,10 @@ class EditorPeer:
     gone: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def ask(self, method: str, params: Mapping[str, Any], timeout_s: float) -> Any:
-        """The result, unchecked. Raises PeerGone after ``timeout_s`` seconds, or when the editor leaves or refuses."""
+        """The result, unchecked. Raises PeerGoneError after ``timeout_s`` seconds, or when the editor leaves or
+        refuses."""
         if self.gone.is_set():
-            raise PeerGone(f"{self.name} has gone")
+            raise PeerGoneError(f"{self.name} has gone")
         answer = asyncio.ensure_future(self.send(method, params))
         # It may still come, or fail, when nobody waits any more.
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -54,11 +57,11 @@ class EditorPeer:
             left.cancel()
         if not answer.done():
             # Not canceled: pygls would stumble over an answer that comes after all.
-            raise PeerGone(f"{self.name} did not answer")
+            raise PeerGoneError(f"{self.name} did not answer")
         if answer.cancelled():
-            raise PeerGone(f"{self.name} refused")
+            raise PeerGoneError(f"{self.name} refused")
         if (error := answer.exception()) is not None:
-            raise PeerGone(f"{self.name} refused: {error}")
+            raise PeerGoneError(f"{self.name} refused: {error}")
         return answer.result()
 
 

@@ -6,8 +6,7 @@ None is ``isPreferred``, so no "fix all on save" of an editor ever starts the ag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
@@ -21,6 +20,9 @@ from lsp_bridge.server.editor.command_arguments import (
 )
 from lsp_bridge.server.editor.prompts import one_line
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MOST = 10
 """Problems that get an action of their own at one place."""

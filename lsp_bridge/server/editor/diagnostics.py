@@ -18,7 +18,7 @@ from typing import Any
 from lsp_bridge.language_client.diagnostics.verdict import Raw, news, on_new_lines
 from lsp_bridge.language_client.text.positions import lines_of
 from lsp_bridge.language_client.text.problems import severe, to_problems
-from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, PeerGone
+from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, PeerGoneError
 from lsp_bridge.server.editor.editor_answers import EditorAnswer, EditorFileAnswer, checked
 from lsp_bridge.server.editor.stale_text import UNREADABLE, Replaced
 from tools.language import Problem, Severity
@@ -191,7 +191,7 @@ class EditorDiagnostics:
         try:
             raw = await peer.ask(EDITOR_DIAGNOSTICS, params, timeout_s + self.timing.grace_s)
             return await checked(raw)
-        except PeerGone as error:
+        except PeerGoneError as error:
             self.log.info("no diagnostics of an editor: %s", error)
         except Exception:  # whatever an editor sends, the write it is asked about has happened
             self.log.exception("an editor's diagnostics could not be read")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from lsp_bridge.language_client.text.problems import RawDiagnostic
 from tools.json_access import array, mapping
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lsp_bridge.language_client.text.problems import RawDiagnostic
     from lsp_bridge.protocol.editor import Freshness
 
 _MAX_OF_A_FILE = 2_000

@@ -7,19 +7,13 @@ command and shows it in its chat; for any other one the daemon begins the turn a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from lsprotocol import types
 from pydantic import ValidationError
 
-from daemon.core import Daemon
-from daemon.model.permissions import PermissionRequest, QuestionAnswer
-from daemon.permission.rules import RuleSet
 from daemon.workspace_key import workspace_key
 from lsp_bridge.protocol import methods as p
 from lsp_bridge.protocol.handshake import RequestError
-from lsp_bridge.server.documents.open_documents import OpenDocuments
 from lsp_bridge.server.editor import command_arguments as a
 from lsp_bridge.server.editor import command_arguments as n
 from lsp_bridge.server.editor.code_actions import code_actions
@@ -30,14 +24,22 @@ from lsp_bridge.server.editor.questions import Questions
 from lsp_bridge.server.editor.quoting import Quoting
 from lsp_bridge.server.editor.show_text import Showing
 from lsp_bridge.server.editor.turns import Turns
-from lsp_bridge.server.requests.client_state import ClientState
 from lsp_bridge.server.requests.permissions import client_rules
-from lsp_bridge.server.requests.router import Requests
 from tools.localization import noted, t
 from tools.text.terminal import shown_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lsprotocol import types
     from pygls.lsp.server import LanguageServer
+
+    from daemon.core import Daemon
+    from daemon.model.permissions import PermissionRequest, QuestionAnswer
+    from daemon.permission.rules import RuleSet
+    from lsp_bridge.server.documents.open_documents import OpenDocuments
+    from lsp_bridge.server.requests.client_state import ClientState
+    from lsp_bridge.server.requests.router import Requests
 
 _QUESTIONS = (
     noted("Explain it"),

@@ -7,13 +7,16 @@ what the person edited by hand).
 from __future__ import annotations
 
 import bisect
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from daemon.model.permissions import FileAnswer, FileDiff, PermissionRequest
 from tools.base import ProposedFile, ToolError
 from tools.diff.unified_diff import hunk_spans, opcodes
 from tools.text.decoding import decode, split_lines, to_lf
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
 
 
 @dataclass(slots=True)

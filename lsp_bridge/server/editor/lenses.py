@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from daemon.model.permissions import FileDiff, PermissionRequest
-from daemon.permission.service import PermissionService
 from lsp_bridge.server.editor.command_arguments import (
     ACCEPT_CHANGES,
     ACCEPT_HUNK,
@@ -22,8 +19,14 @@ from lsp_bridge.server.editor.command_arguments import (
     SHOW_CHANGES,
 )
 from lsp_bridge.server.editor.hunk_decisions import Decisions, Landing, landing, parts
-from tools.base import ProposedFile
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from daemon.model.permissions import FileDiff, PermissionRequest
+    from daemon.permission.service import PermissionService
+    from tools.base import ProposedFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,8 @@ from lsp_bridge.server.editor.show_text import ask
 from tools.localization import t
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pygls.lsp.server import LanguageServer
 
 log = logging.getLogger(__name__)

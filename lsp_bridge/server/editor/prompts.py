@@ -10,12 +10,15 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from daemon.model.tags import plain, plain_json
 from lsp_bridge.server.editor.command_arguments import ASK, FIX, GivenProblem
 from tools.text.truncate import head, short
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MOST_PROBLEMS = 20
 MOST_LINES = 120

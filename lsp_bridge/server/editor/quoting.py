@@ -8,16 +8,12 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import errno
-from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from daemon.core import Daemon
 from daemon.permission.rule_text import rule_words
-from daemon.permission.rules import RuleSet
 from lsp_bridge.protocol import methods as p
 from lsp_bridge.protocol.handshake import RequestError
 from lsp_bridge.server.documents.open_documents import OpenDocuments, path_of
-from lsp_bridge.server.editor import command_arguments as a
 from lsp_bridge.server.editor.prompts import LAST, Excerpt, excerpt, one_line, reference, withheld
 from tools.base import ToolError
 from tools.files.hard_links import other_names
@@ -26,6 +22,14 @@ from tools.localization import t
 from tools.paths import rule_target
 from tools.redaction.redactor import SECRETS
 from tools.text.decoding import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from daemon.core import Daemon
+    from daemon.permission.rules import RuleSet
+    from lsp_bridge.server.editor import command_arguments as a
 
 _LARGEST = 20_000_000
 """Bytes of a file that is read for a quotation."""

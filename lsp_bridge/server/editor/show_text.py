@@ -7,7 +7,6 @@ import logging
 import os
 import re
 import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
@@ -17,6 +16,8 @@ from tools.redaction.redactor import SECRETS
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pygls.lsp.server import LanguageServer
 
 log = logging.getLogger(__name__)

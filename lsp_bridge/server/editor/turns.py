@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lsprotocol import types
 
-from daemon.core import Daemon
-from daemon.loop.session import Session
 from daemon.model.events import Delta, Event, PermissionAsked, PermissionReplied, TurnStarted
 from daemon.model.meters import Metered
 from lsp_bridge.protocol import methods as p
@@ -19,13 +17,16 @@ from lsp_bridge.protocol.handshake import RequestError
 from lsp_bridge.server.editor.command_arguments import SHOW_ANSWER_TITLE
 from lsp_bridge.server.editor.progress import ProgressBar
 from lsp_bridge.server.editor.prompts import one_line
-from lsp_bridge.server.editor.questions import Questions
-from lsp_bridge.server.editor.show_text import Showing
 from tools.localization import t
 from tools.text.truncate import cut_text
 
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer
+
+    from daemon.core import Daemon
+    from daemon.loop.session import Session
+    from lsp_bridge.server.editor.questions import Questions
+    from lsp_bridge.server.editor.show_text import Showing
 
 log = logging.getLogger(__name__)
 

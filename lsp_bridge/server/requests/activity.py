@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from daemon.core import Daemon
-from daemon.loop.session import Session
 from daemon.model.events import (
     Delta,
     Event,
@@ -17,9 +15,15 @@ from daemon.model.events import (
     TurnEnded,
     TurnStarted,
 )
-from daemon.model.meters import Metered
 from lsp_bridge.protocol import methods as p
 from lsp_bridge.server.requests.branches import awaiting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from daemon.core import Daemon
+    from daemon.loop.session import Session
+    from daemon.model.meters import Metered
 
 _CHANGES = (TurnStarted, TurnEnded, PermissionAsked, PermissionReplied, Notice, SessionUpdated)
 

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from daemon.agents.loader import COMPACTION, AgentProfile
-from daemon.core import Daemon
-from daemon.loop.session import Busy, Session
-from daemon.model.base import Model
-from daemon.model.branches import BranchMeta
-from daemon.model.goals import Goal
-from daemon.model.permissions import Trust
+from daemon.loop.session import BusyError, Session
 from daemon.plan.tree import PlanError
 from lsp_bridge.protocol import methods as p
 from lsp_bridge.protocol.handshake import RequestError
 from lsp_bridge.server.requests.context import Hands
-from tools.errors import PermissionDenied, ToolError
+from tools.errors import PermissionDeniedError, ToolError
 from tools.localization import t
 from tools.text.decoding import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from daemon.core import Daemon
+    from daemon.model.base import Model
+    from daemon.model.branches import BranchMeta
+    from daemon.model.goals import Goal
+    from daemon.model.permissions import Trust
 
 T = TypeVar("T")
 
@@ -100,7 +103,7 @@ class BranchRequests:
         session = await self._hands.at_hand(params.session_id)
         try:
             told = await select_for_person(session, params.choice, self._client_name())
-        except PermissionDenied as error:
+        except PermissionDeniedError as error:
             return p.ExploreSelectResult(
                 applied=False, title=t("Not used: the change was rejected."), detail=str(error)
             )
@@ -169,7 +172,7 @@ class BranchRequests:
         session = await self._hands.at_hand(params.session_id)
         try:
             prompt = await hand_over_plan(session, self._client_name())
-        except Busy as error:
+        except BusyError as error:
             raise RequestError(p.BUSY, str(error)) from error
         except PlanError as error:
             raise RequestError(p.INVALID_PARAMS, str(error)) from error
@@ -183,7 +186,8 @@ class BranchRequests:
     # -- helpers --
 
     async def _branch(self, session_id: str, branch_id: str) -> tuple[Session, BranchMeta]:
-        """The main line and its branch. Raises UnknownTrace, StoreError, and RequestError without such a branch."""
+        """The main line and its branch. Raises UnknownTraceError, StoreError, and RequestError without such a
+        branch."""
         from daemon.explore.stored import find_branch
 
         session = await self._core.session(session_id)

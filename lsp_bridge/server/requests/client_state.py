@@ -7,12 +7,15 @@ left to whoever is still there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from daemon.loop.session import Session
 from daemon.model.branches import root_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from daemon.loop.session import Session
 
 
 @dataclass(slots=True)

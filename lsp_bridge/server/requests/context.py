@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from daemon.config import Config
 from daemon.context.handover import handover_text
 from daemon.context.tokens import estimate_tokens, request_tokens
-from daemon.core import Daemon
-from daemon.loop.assembly import Assembly
-from daemon.loop.session import Busy, Session
-from daemon.model.base import Model
+from daemon.loop.session import BusyError, Session
 from daemon.subagents.iterating import giving_of
 from lsp_bridge.protocol import methods as p
 from lsp_bridge.protocol.handshake import RequestError
 from tools.localization import t
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from daemon.config import Config
+    from daemon.core import Daemon
+    from daemon.loop.assembly import Assembly
+    from daemon.model.base import Model
 
 NO_GOAL = "no goal"
 COMPACTION = "compaction"
@@ -28,7 +31,8 @@ class Hands(Protocol):
     """How a client's requests take hold of a session."""
 
     async def at_hand(self, session_id: str) -> Session:
-        """The session; when it is at rest, with this client's settings and keys. Raises UnknownTrace, StoreError."""
+        """The session; when it is at rest, with this client's settings and keys. Raises UnknownTraceError,
+        StoreError."""
         ...
 
     def check_rules(self) -> None:
@@ -67,7 +71,7 @@ class ContextRequests:
         session = await self._hands.at_hand(params.session_id)
         try:
             done = await session.compact(params.instructions)
-        except Busy as error:
+        except BusyError as error:
             raise RequestError(p.BUSY, str(error)) from error
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is None or task.cancelling():

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from daemon.core import Daemon
-from daemon.files.restore import RestoreRefused
+from daemon.files.restore import RestoreRefusedError
 from daemon.loop.planning import PersonPlan
-from daemon.loop.session import Busy, Session
-from daemon.model.base import Model
-from daemon.model.permissions import FileDiff
+from daemon.loop.session import BusyError, Session
 from daemon.plan.tree import PlanError
 from lsp_bridge.protocol import methods as p
 from lsp_bridge.protocol.handshake import RequestError
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from daemon.core import Daemon
+    from daemon.model.base import Model
+    from daemon.model.permissions import FileDiff
 
 _AboutGoal = p.GoalRenameParams | p.GoalMoveParams | p.GoalParams | p.GoalDoneParams
 
@@ -72,11 +75,11 @@ class GoalRequests:
             )
         except PlanError as error:
             raise _wrong(error) from error
-        except Busy as error:
+        except BusyError as error:
             raise RequestError(
                 p.BUSY, t("{error} Without revertFiles a goal can be abandoned at any time.", error=error)
             ) from error
-        except RestoreRefused as error:
+        except RestoreRefusedError as error:
             raise RequestError(
                 p.HISTORY_CONFLICT,
                 t(

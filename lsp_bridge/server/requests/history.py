@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from daemon.core import Daemon
-from daemon.files.changes import FileSetChange
-from daemon.files.restore import RestoreRefused
-from daemon.loop.restoring import Caller, Outcome, Restorer, UnknownChange
-from daemon.loop.session import Busy
-from daemon.model.base import Model
+from daemon.files.restore import RestoreRefusedError
+from daemon.loop.restoring import Caller, Outcome, Restorer, UnknownChangeError
+from daemon.loop.session import BusyError
 from lsp_bridge.protocol import methods as p
 from lsp_bridge.protocol.handshake import RequestError
 from tools.localization import t
 from tools.paths import rule_target
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from daemon.core import Daemon
+    from daemon.files.changes import FileSetChange
+    from daemon.model.base import Model
 
 
 class HistoryRequests:
@@ -35,7 +38,7 @@ class HistoryRequests:
         restorer = await self._restorer(params.session_id)
         try:
             overview = await restorer.overview()
-        except RestoreRefused as error:
+        except RestoreRefusedError as error:
             raise RequestError(p.HISTORY_CONFLICT, str(error)) from error
         callers = restorer.callers()
         return p.HistoryResult(
@@ -102,11 +105,11 @@ class HistoryRequests:
 async def _answered(work: Awaitable[Outcome], *, texts: bool = False) -> p.HistoryOutcome:
     try:
         outcome = await work
-    except Busy as error:
+    except BusyError as error:
         raise RequestError(p.BUSY, str(error)) from error
-    except UnknownChange as error:
+    except UnknownChangeError as error:
         raise RequestError(p.UNKNOWN_REQUEST, str(error)) from error
-    except RestoreRefused as error:
+    except RestoreRefusedError as error:
         raise RequestError(p.HISTORY_CONFLICT, str(error)) from error
     contents = tuple(map(_text, outcome.contents)) if texts else ()
     return p.HistoryOutcome(target=outcome.target, files=outcome.files, texts=contents)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from daemon.model.base import Model
 from daemon.provider import catalogue, pricing
 from daemon.provider.base import ProviderError
 from daemon.provider.choose import is_provider_variable
@@ -15,6 +13,11 @@ from lsp_bridge.protocol import methods as p
 from lsp_bridge.protocol.handshake import RequestError
 from tools.localization import t
 from tools.redaction.redactor import SECRETS
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from daemon.model.base import Model
 
 
 class ModelRequests:

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from daemon.config import Config
-from daemon.core import Daemon
-from daemon.loop.session import Session
-from daemon.model.base import Model
 from daemon.model.events import PermissionForgotten
 from daemon.model.permissions import Grant, Rule, StoredGrant, Trust
 from daemon.permission.explain import asked_about
@@ -22,8 +17,16 @@ from lsp_bridge.protocol import methods as p
 from lsp_bridge.protocol.handshake import RequestError
 from tools.base import ProposedFile, ToolError
 from tools.localization import t
-from tools.ports import Job
 from tools.text.decoding import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from daemon.config import Config
+    from daemon.core import Daemon
+    from daemon.loop.session import Session
+    from daemon.model.base import Model
+    from tools.ports import Job
 
 
 class ThisClient(Protocol):

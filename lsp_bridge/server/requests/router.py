@@ -7,25 +7,21 @@ import os
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from daemon.agents.loader import UnknownAgent
-from daemon.api.door import ApiDoor
-from daemon.config import Config
+from daemon.agents.loader import UnknownAgentError
 from daemon.core import Daemon, memory_mb
 from daemon.demo import prompt_for
-from daemon.keeping import InUse
+from daemon.keeping import InUseError
 from daemon.loop.attaching import attached
-from daemon.loop.forking import CannotFork
+from daemon.loop.forking import ForkError
 from daemon.loop.mentions import switch_alone, switch_to
-from daemon.loop.session import Busy, Sealed, Session
+from daemon.loop.session import BusyError, SealedError, Session
 from daemon.model.base import Model
 from daemon.model.branches import root_of
-from daemon.model.permissions import Trust
-from daemon.model.traces import SessionStatus, Trace
 from daemon.permission.explain import sandbox_words
 from daemon.provider.choose import ModelChoice, is_provider_variable
-from daemon.store.base import StoreError, UnknownTrace
+from daemon.store.base import StoreError, UnknownTraceError
 from daemon.store.paging import TranscriptEvent, events_after, told_events
 from daemon.trust import mode_in_force
 from lsp_bridge.protocol import methods as p
@@ -51,6 +47,12 @@ from tools.base import ToolError
 from tools.localization import t
 from tools.redaction.redactor import SECRETS
 from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from daemon.api.door import ApiDoor
+    from daemon.config import Config
+    from daemon.model.permissions import Trust
+    from daemon.model.traces import SessionStatus, Trace
 
 ModelChooser = Callable[[dict[str, str], str | None], Awaitable[ModelChoice]]
 """Finds the model for a client's environment and the one that its settings name."""
@@ -114,13 +116,13 @@ class Requests:
         try:
             await check_sealed(self._core, method, parsed)
             return (await self.handlers[method](parsed)).wire()
-        except UnknownTrace as error:
+        except UnknownTraceError as error:
             raise RequestError(
                 p.UNKNOWN_SESSION, t("{error} `goalwright/session/list` lists the sessions.", error=error)
             ) from error
         except StoreError as error:
             raise RequestError(p.STORE_FAILED, str(error)) from error
-        except Sealed as error:
+        except SealedError as error:
             raise RequestError(p.SEALED, str(error)) from error
 
     # -- daemon --
@@ -179,7 +181,7 @@ class Requests:
                 trust=self.client_trust(),
                 config=self.client_config(),
             )
-        except UnknownAgent as error:
+        except UnknownAgentError as error:
             raise RequestError(p.INVALID_PARAMS, str(error)) from error
         self._adopt(session, choice)
         return p.SessionResult(session=self._info(session, choice))
@@ -190,9 +192,9 @@ class Requests:
         source = await self._core.session(params.session_id)
         try:
             session_id = await self._core.keeping.fork(source, params.message_id)
-        except InUse as error:
+        except InUseError as error:
             raise RequestError(p.BUSY, str(error)) from error
-        except CannotFork as error:
+        except ForkError as error:
             raise RequestError(p.INVALID_PARAMS, str(error)) from error
         session = await self._core.session(session_id)
         self._core.used(session_id)
@@ -311,7 +313,7 @@ class Requests:
                 when_busy=params.when_busy,
                 planner=params.planner,
             )
-        except Busy as error:
+        except BusyError as error:
             raise RequestError(p.BUSY, str(error)) from error
         except ToolError as error:
             raise RequestError(p.INVALID_PARAMS, str(error)) from error
@@ -358,7 +360,7 @@ class Requests:
         try:
             agent = await asyncio.to_thread(session.services.agents.find, name, session.trust)
             switch_to(session, agent)
-        except (UnknownAgent, ToolError) as error:
+        except (UnknownAgentError, ToolError) as error:
             raise RequestError(p.INVALID_PARAMS, str(error)) from error
 
     async def edit_queue(self, params: p.QueueEditParams) -> p.Empty:

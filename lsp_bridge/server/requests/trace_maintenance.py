@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from daemon.keeping import InUse, Keeping
-from daemon.model.base import Model
+from daemon.keeping import InUseError, Keeping
 from daemon.store.pruning import PruneLimits
 from lsp_bridge.protocol import methods as p
 from lsp_bridge.protocol import traces as k
@@ -15,6 +13,9 @@ from lsp_bridge.protocol.handshake import BUSY, INVALID_PARAMS, RequestError
 from tools.localization import t
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from daemon.model.base import Model
     from daemon.store.rebuild import Rebuilt
 
 
@@ -37,7 +38,7 @@ class KeepingRequests:
         """Make what is derived from a trace's log anew. Raises RequestError, StoreError."""
         try:
             done = await self._keeping().rebuild(params.trace_id)
-        except InUse as error:
+        except InUseError as error:
             raise RequestError(BUSY, str(error)) from error
         return k.TraceRebuildResult(trace_id=done.trace_id, sessions=_sessions(done), failed=done.failed)
 
@@ -46,7 +47,7 @@ class KeepingRequests:
         archive = _absolute(params.archive)
         try:
             done = await self._keeping().take_in(archive, params.max_mb)
-        except InUse as error:
+        except InUseError as error:
             raise RequestError(BUSY, str(error)) from error
         return k.TraceImportResult(
             trace_id=done.trace_id,
@@ -68,7 +69,7 @@ class KeepingRequests:
         """Delete a session. Raises RequestError, StoreError."""
         try:
             await self._keeping().delete(params.session_id)
-        except InUse as error:
+        except InUseError as error:
             raise RequestError(BUSY, str(error)) from error
         return p.Empty()
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daemon.api.address import ApiError
-from daemon.api.door import ApiDoor
 from daemon.api.lines import MessageRange, SessionLine, begun_with, live_branches, newest, page_of
-from daemon.core import Daemon
-from daemon.model.base import Model
 from daemon.model.branches import BRANCH_ID, child_id
 from daemon.plan.forest import GoalForest
-from daemon.state.session_state import SessionState
 from lsp_bridge.protocol import methods as p
 from lsp_bridge.protocol.handshake import RequestError
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from daemon.api.door import ApiDoor
+    from daemon.core import Daemon
+    from daemon.model.base import Model
+    from daemon.state.session_state import SessionState
 
 
 class TraceRequests:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from pydantic.alias_generators import to_camel
 
-from daemon.config import Config
-from daemon.core import Daemon
 from daemon.model.branches import branch_of
-from daemon.model.permissions import Mode, Trust
 from daemon.model.traces import Budget
 from daemon.provider.choose import parse_model
 from daemon.trust import mode_in_force
 from lsp_bridge.protocol import methods as p
 from lsp_bridge.protocol.handshake import RequestError
 from tools.localization import noted, t
+
+if TYPE_CHECKING:
+    from daemon.config import Config
+    from daemon.core import Daemon
+    from daemon.model.permissions import Mode, Trust
 
 _NEEDS_TRUST = noted(
     "counts only in a folder that you trust. If this one is yours, run `goalwright trust` in "
@@ -116,7 +119,7 @@ CHANGES = frozenset(
 
 
 async def check_sealed(core: Daemon, method: str, params: object) -> None:
-    """Raises RequestError for a change of a sealed session, and UnknownTrace, StoreError."""
+    """Raises RequestError for a change of a sealed session, and UnknownTraceError, StoreError."""
     session_id = getattr(params, "session_id", None)
     if method not in CHANGES or not isinstance(session_id, str) or branch_of(session_id) is None:
         return  # main lines are never sealed

@@ -6,7 +6,7 @@ import pytest
 
 from daemon.model.events import SessionCreated
 from daemon.model.goals import Goal, GoalTree
-from daemon.store.base import TraceStore, UnknownTrace
+from daemon.store.base import TraceStore, UnknownTraceError
 from tests.fakes.stores import ID as MAIN
 from tests.fakes.stores import NOW, branch_trace, message, started
 
@@ -39,14 +39,14 @@ HOSTILE = [
 
 @pytest.mark.parametrize("session_id", HOSTILE)
 def test_other_ids_are_no_sessions(store: TraceStore, session_id: str) -> None:
-    with pytest.raises(UnknownTrace):
+    with pytest.raises(UnknownTraceError):
         store.create(branch_trace(session_id))
-    with pytest.raises(UnknownTrace):
+    with pytest.raises(UnknownTraceError):
         store.trace(session_id)
 
 
 def test_a_child_of_nobody_is_not_created(empty: TraceStore) -> None:
-    with pytest.raises(UnknownTrace):
+    with pytest.raises(UnknownTraceError):
         empty.create(branch_trace(f"{MAIN}:A"))
 
 
@@ -58,7 +58,7 @@ def test_children_are_listed_by_kind_and_number_one_level_at_a_time(store: Trace
     assert store.children(f"{MAIN}:A") == [f"{MAIN}:A.B", f"{MAIN}:A.s1"]
     assert store.children(f"{MAIN}:A.s1") == [f"{MAIN}:A.s1.s3"]
     assert store.children(f"{MAIN}:s2") == []
-    with pytest.raises(UnknownTrace):
+    with pytest.raises(UnknownTraceError):
         store.children(f"{MAIN}:C")
 
 
@@ -69,7 +69,7 @@ def test_removing_a_branch_takes_its_children_and_leaves_the_others(store: Trace
     store.delete(f"{MAIN}:A")
     assert store.children(MAIN) == [f"{MAIN}:B", f"{MAIN}:AA"]
     for gone in ("A", "A.s1"):
-        with pytest.raises(UnknownTrace):
+        with pytest.raises(UnknownTraceError):
             store.events(f"{MAIN}:{gone}")
     assert len(store.events(f"{MAIN}:AA")) == 1
     store.create(branch_trace(f"{MAIN}:A"))

@@ -11,7 +11,7 @@ import pytest
 
 from daemon.model.events import MessageAdded, SessionUpdated, TurnStarted
 from daemon.model.goals import Goal, GoalTree
-from daemon.store.base import StoreError, TraceStore, UnknownTrace
+from daemon.store.base import StoreError, TraceStore, UnknownTraceError
 from tests.fakes.stores import BACKENDS, DAMAGES, DURABLE, ID, NOW, added, message, started, trace
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4
@@ -74,9 +74,9 @@ def test_one_damaged_record_costs_that_record(backend: str, tmp_path: Path) -> N
     "child", ["a", "1", "A1", "s", "s1x", "A.", ".A", "A..s1", "A:B", "A\n", "A ", "*", "%"]
 )
 def test_what_is_spelled_otherwise_is_no_child(store: TraceStore, child: str) -> None:
-    with pytest.raises(UnknownTrace):
+    with pytest.raises(UnknownTraceError):
         store.events(f"{ID}:{child}")
-    with pytest.raises(UnknownTrace):
+    with pytest.raises(UnknownTraceError):
         store.create(trace(f"{ID}:{child}"))
     assert store.children(ID) == []
 
@@ -84,7 +84,7 @@ def test_what_is_spelled_otherwise_is_no_child(store: TraceStore, child: str) ->
 def test_ids_are_told_apart_by_case_and_are_no_patterns(store: TraceStore) -> None:
     store.append(started())
     for other in (ID.upper(), ID.replace("-", "_"), ID.replace("-", "%"), f"{ID}\n", f" {ID}"):
-        with pytest.raises(UnknownTrace):
+        with pytest.raises(UnknownTraceError):
             store.events(other)
 
 

@@ -15,7 +15,7 @@ from daemon.loop.recovery import read_state, replay
 from daemon.model.events import SessionUpdated, TurnStarted
 from daemon.model.goals import Goal, GoalTree
 from daemon.model.traces import FORMAT
-from daemon.store.base import NewerFormat, StoreError
+from daemon.store.base import NewerFormatError, StoreError
 from daemon.store.files import FileTraceStore
 from daemon.store.migrations import STEPS, Formats, Migration, Record
 from tests.fakes.stores import ID, NOW, added, created, message, started, trace
@@ -115,13 +115,13 @@ def test_a_record_of_a_newer_format_is_refused_wherever_it_is(tmp_path: Path) ->
     newer.create(trace())
     this = FileTraceStore(tmp_path)
     for read in (this.trace, this.goal_tree, this.recover):
-        with pytest.raises(NewerFormat, match="update Goalwright"):
+        with pytest.raises(NewerFormatError, match="update Goalwright"):
             read(ID)
     assert this.traces(limit=5) == []
     newer.append(started())
     newer.save_message(message(1))
     for read in (this.events, this.messages):
-        with pytest.raises(NewerFormat):
+        with pytest.raises(NewerFormatError):
             read(ID)
 
 
@@ -130,7 +130,7 @@ def test_a_torn_log_of_a_newer_format_is_left_as_it_is(tmp_path: Path) -> None:
     newer.create(trace())
     log = newer.folder(ID) / "events.jsonl"
     log.write_bytes(b'{"event_id":1,"torn')
-    with pytest.raises(NewerFormat):
+    with pytest.raises(NewerFormatError):
         FileTraceStore(tmp_path).recover(ID)
     assert log.read_bytes() == b'{"event_id":1,"torn'
 

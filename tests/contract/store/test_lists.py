@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from daemon.model.goals import GoalTree
-from daemon.store.base import TraceStore, UnknownTrace
+from daemon.store.base import TraceStore, UnknownTraceError
 from tests.fakes.stores import ID, added, branch_trace, message, started, trace
 
 IDS = [f"20260101-00000{second}-aaaaaa" for second in (3, 2, 1, 0)]
@@ -71,11 +71,11 @@ def test_a_trace_that_was_deleted_is_gone_with_all_of_it(empty: TraceStore) -> N
     assert [t.trace_id for t in store.traces(limit=9)] == [IDS[0], *IDS[2:]]
     for gone in (IDS[1], f"{IDS[1]}:A"):
         for read in (store.trace, store.messages, store.events, store.last_event_id, store.size):
-            with pytest.raises(UnknownTrace):
+            with pytest.raises(UnknownTraceError):
                 read(gone)
-        with pytest.raises(UnknownTrace):
+        with pytest.raises(UnknownTraceError):
             store.append(started(trace_id=gone))
-        with pytest.raises(UnknownTrace):
+        with pytest.raises(UnknownTraceError):
             store.delete(gone)
     store.create(trace(IDS[1]))
     assert store.messages(IDS[1]) == []

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from daemon.model.events import MessageAdded, Notice, SessionCreated, TurnStarted
 from daemon.model.goals import Goal, GoalTree
-from daemon.store.base import StoreError, TraceStore, UnknownTrace
+from daemon.store.base import StoreError, TraceStore, UnknownTraceError
 from tests.examples import examples
 from tests.fakes.stores import BACKENDS, DURABLE, ID, NOW, TEARS, added, message, started, trace
 
@@ -112,11 +112,11 @@ def test_a_snapshot_replaces_metadata_and_goals(store: TraceStore) -> None:
 )
 def test_an_id_that_is_none_is_unknown(store: TraceStore, trace_id: str) -> None:
     for read in (store.trace, store.goal_tree, store.messages, store.events, store.last_event_id):
-        with pytest.raises(UnknownTrace):
+        with pytest.raises(UnknownTraceError):
             read(trace_id)
-    with pytest.raises(UnknownTrace):
+    with pytest.raises(UnknownTraceError):
         store.append(started(trace_id=trace_id))
-    with pytest.raises(UnknownTrace):
+    with pytest.raises(UnknownTraceError):
         store.save_message(message(1, trace_id=trace_id))
 
 

@@ -31,7 +31,7 @@ WELCOME: dict[str, object] = {"workbench.startupEditor": "readme"}
 """The first thing a person sees says what the folder is."""
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """Somebody pressed Ctrl-C or sent TERM."""
 
 
@@ -106,7 +106,7 @@ def prepared_workspace(chosen: Path | None) -> Generator[Path]:
 
 
 def serve(options: Options, workspace: Path, folder: Path) -> int:
-    """Open VS Code and keep it open. Returns the exit status; raises Stopped."""
+    """Open VS Code and keep it open. Returns the exit status; raises StoppedError."""
     code = None if options.browser else desktop_command(os.environ)
     print(f"Workspace: {workspace}", flush=True)
     print(f"Model:     {model_line(workspace)}", flush=True)
@@ -147,7 +147,7 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
     # A second signal must not interrupt the tidying up.
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
-    raise Stopped
+    raise StoppedError
 
 
 def main(arguments: list[str]) -> int:
@@ -159,7 +159,7 @@ def main(arguments: list[str]) -> int:
     try:
         with prepared_workspace(options.workspace) as workspace:
             return serve(options, workspace, folder)
-    except Stopped:
+    except StoppedError:
         return 0
     except (InstallError, ServerError) as error:
         print(f"error: {error}", file=sys.stderr)

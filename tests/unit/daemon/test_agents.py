@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from daemon.agents.loader import BUILTIN, UnknownAgent, load_agent
+from daemon.agents.loader import BUILTIN, UnknownAgentError, load_agent
 from daemon.permission.rules import RuleSet
 
 
@@ -26,7 +26,7 @@ def test_the_plan_agent_edits_nothing_whatever_was_granted() -> None:
 
 
 def test_an_unknown_agent_is_refused_with_the_names_of_the_others() -> None:
-    with pytest.raises(UnknownAgent, match="build, plan, init, execute"):
+    with pytest.raises(UnknownAgentError, match="build, plan, init, execute"):
         load_agent("../etc/passwd")
 
 

@@ -26,16 +26,16 @@ def parsers() -> Iterator[argparse.ArgumentParser]:
     """The parser of each command and action."""
     found: list[argparse.ArgumentParser] = []
 
-    class _Found(Exception):
+    class _FoundError(Exception):
         pass
 
     def keep(self: argparse.ArgumentParser, *_: object) -> None:
         found.append(self)
-        raise _Found
+        raise _FoundError
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(argparse.ArgumentParser, "parse_args", keep)
-        with pytest.raises(_Found):
+        with pytest.raises(_FoundError):
             cli.parse([])
     while found:
         parser = found.pop()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.agents.loader import UnknownAgent
+from daemon.agents.loader import UnknownAgentError
 from daemon.core import Daemon, memory_mb
 from daemon.model.events import SessionUpdated
 from tests.fakes.core import ALLOW_ALL, daemon, finish, prompted
@@ -64,7 +64,7 @@ async def test_older_messages_come_in_pages(tmp_path: Path) -> None:
 
 async def test_an_unknown_agent_begins_no_session(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
-        with pytest.raises(UnknownAgent, match="build"):
+        with pytest.raises(UnknownAgentError, match="build"):
             bench.core.new_session(agent="nobody")
         assert bench.core.store.trace_ids() == []
 

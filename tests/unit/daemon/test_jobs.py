@@ -13,7 +13,7 @@ from daemon import jobs as module
 from daemon.jobs import SessionJobs
 from tests.fakes.tool_context import FakeToolContext, fake_context
 from tests.fakes.waiting import until
-from tools.base import PermissionDenied, ToolError
+from tools.base import PermissionDeniedError, ToolError
 from tools.bash import BashInput, BashTool
 from tools.job import JobInput, JobTool
 from tools.ports import Job
@@ -133,7 +133,7 @@ def ctx(tmp_path: Path, jobs: SessionJobs) -> FakeToolContext:
 
 async def test_bash_starts_a_job_after_approval_and_the_job_tool_sees_to_it(ctx: FakeToolContext) -> None:
     ctx.permission.refuse = {"bash"}
-    with pytest.raises(PermissionDenied):
+    with pytest.raises(PermissionDeniedError):
         await BashTool().run(BashInput(command="sleep 300", background=True), ctx)
     assert not ctx.jobs.all()
     ctx.permission.refuse = set()

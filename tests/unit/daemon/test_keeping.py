@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from daemon.keeping import InUse, Keeping
+from daemon.keeping import InUseError, Keeping
 from daemon.store.archive import export_trace
-from daemon.store.base import StoreError, UnknownTrace
+from daemon.store.base import StoreError, UnknownTraceError
 from daemon.store.files import FileTraceStore
 from daemon.store.own import OwnSessions
 from daemon.store.pruning import PruneLimits
@@ -42,7 +42,7 @@ async def test_old_sessions_are_deleted_and_are_no_longer_ours(tmp_path: Path) -
         assert [one.stored.trace_id for one in done.deleted] == ids[:2]
         assert (done.kept, left(bench)) == (1, [ids[2]])
         assert [bench.core.is_foreign(trace_id) for trace_id in ids] == [True, True, False]
-        with pytest.raises(UnknownTrace):
+        with pytest.raises(UnknownTraceError):
             await bench.core.session(ids[0])
 
 
@@ -80,7 +80,7 @@ async def test_one_that_somebody_looks_at_stays(tmp_path: Path) -> None:
         bench.core.bus.subscribe(first, bench.heard.append)
         done = await bench.core.keeping.prune(PruneLimits(keep=1))
         assert (done.deleted, done.kept) == ((), 2)
-        with pytest.raises(InUse, match="somebody works on it or looks at it"):
+        with pytest.raises(InUseError, match="somebody works on it or looks at it"):
             await bench.core.keeping.rebuild(first)
 
 
@@ -93,7 +93,7 @@ async def test_one_that_is_at_work_stays_also_while_it_waits_for_an_answer(tmp_p
         await worked(bench)  # so that it is not the newest
         done = await bench.core.keeping.prune(PruneLimits(keep=1))
         assert (done.deleted, done.kept) == ((), 2)
-        with pytest.raises(InUse):
+        with pytest.raises(InUseError):
             await bench.core.keeping.rebuild(session.session_id)
         await bench.answer()
         await finish(turn)
@@ -135,12 +135,12 @@ async def test_nobody_opens_a_session_while_its_record_is_deleted(
         pruning = asyncio.create_task(bench.core.keeping.prune(PruneLimits(keep=1)))
         await until(deleting.is_set)
         try:
-            with pytest.raises(InUse, match="try again"):
+            with pytest.raises(InUseError, match="try again"):
                 await bench.core.session(first)
         finally:
             go_on.set()
         assert [one.stored.trace_id for one in (await pruning).deleted] == [first]
-        with pytest.raises(UnknownTrace):
+        with pytest.raises(UnknownTraceError):
             await bench.core.session(first)
 
 
@@ -219,7 +219,7 @@ async def test_what_is_imported_is_foreign_even_if_it_was_ours(tmp_path: Path) -
         assert not bench.core.is_foreign(session_id)
         await bench.core.keeping.prune(PruneLimits(keep=1))  # it is the newest: it stays
         bench.core.store.delete(session_id)
-        with pytest.raises(InUse, match="open in the daemon"):
+        with pytest.raises(InUseError, match="open in the daemon"):
             await bench.core.keeping.take_in(archive)
     async with daemon(tmp_path, check=False) as bench:  # of a foreign one less counts than its log says
         done = await bench.core.keeping.take_in(archive)
@@ -327,13 +327,13 @@ async def test_a_session_is_deleted_while_it_is_shown_but_not_while_it_works(tmp
         bench.core.bus.subscribe(first, lambda item: None)
         await keeping.delete(first)
         assert (left(bench), bench.core.live(first), bench.core.is_foreign(first)) == ([], None, True)
-        with pytest.raises(UnknownTrace):
+        with pytest.raises(UnknownTraceError):
             await keeping.delete(first)
 
         session = bench.core.new_session(model="fake/model")
         turn = prompted(session, "write it")
         await bench.asked()
-        with pytest.raises(InUse, match="at work"):
+        with pytest.raises(InUseError, match="at work"):
             await keeping.delete(session.session_id)
         assert left(bench) == [session.session_id]
         await bench.answer()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.language_client.connection.framing import MethodNotFound, ServerError
+from lsp_bridge.language_client.connection.framing import MethodNotFoundError, ServerError
 from lsp_bridge.language_client.server.registrations import Registrations
 from lsp_bridge.language_client.text.positions import MAX_SOURCE_BYTES, read_source
 from lsp_bridge.language_client.text.problems import severe, to_problems
@@ -123,7 +123,7 @@ def test_a_server_may_not_edit_and_the_unknown_is_refused() -> None:
         "failureReason": "edits by language servers are not accepted",
     }
     assert registrations.answer("window/workDoneProgress/create", {"token": 1}) is None
-    with pytest.raises(MethodNotFound):
+    with pytest.raises(MethodNotFoundError):
         registrations.answer("evil/method", {})
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.bridge import Closed, Door, Raw, served
+from tests.fakes.bridge import ClosedError, Door, Raw, served
 from tests.fakes.models import Call, Hold
 from tests.fakes.waiting import until
 
@@ -24,7 +24,7 @@ async def editor(door: Door, *, silent: bool = False, **options: Any) -> tuple[R
     await client.initialize("Plain", ABLE, **options)
 
     async def read() -> None:
-        with contextlib.suppress(Closed):
+        with contextlib.suppress(ClosedError):
             while True:
                 message = await client.receive()
                 if "method" in message and "id" in message and not silent:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lsp_bridge.language_client.text.positions import read_source
 from lsp_bridge.server.diagnostics_service import Eyes
 from lsp_bridge.server.documents.open_documents import path_of
-from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, PeerGone, uri_in
+from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, PeerGoneError, uri_in
 from lsp_bridge.server.editor.diagnostics import EditorDiagnostics, EditorTiming, Read, text_hash
 from lsp_bridge.server.editor.editor_answers import checked
 from tests.fakes.editor_peer import FakeEditor, diagnostic, never, pending, refusing
@@ -418,12 +418,12 @@ async def test_a_peer_that_answers_after_its_deadline_harms_nobody() -> None:
         raise RuntimeError("too late, and wrong")
 
     peer = EditorPeer("slow", answer)
-    with pytest.raises(PeerGone, match="did not answer"):
+    with pytest.raises(PeerGoneError, match="did not answer"):
         await peer.ask("x", {}, 0.01)
     late.set()
     await asyncio.sleep(0)
     peer.gone.set()
-    with pytest.raises(PeerGone, match="gone"):
+    with pytest.raises(PeerGoneError, match="gone"):
         await peer.ask("x", {}, 10)
 
 

@@ -11,8 +11,8 @@ from daemon.model.messages import ReasoningPart, TextPart, ToolCallPart, Usage
 from daemon.provider import answer_guard
 from daemon.provider.answer_guard import (
     Allowance,
-    AnswerTooLong,
-    RedirectRefused,
+    AnswerTooLongError,
+    RedirectRefusedError,
     check_redirect,
     cut_at_limit,
     guard_all,
@@ -44,7 +44,7 @@ from tests.fakes.model_requests import collect, request
     ],
 )
 def test_a_redirect_to_another_origin_is_refused(location: str) -> None:
-    with pytest.raises(RedirectRefused, match="redirects to another server"):
+    with pytest.raises(RedirectRefusedError, match="redirects to another server"):
         check_redirect("https://api.example/v1/messages", location)
 
 
@@ -56,7 +56,7 @@ def test_a_redirect_to_the_same_origin_is_followed(location: str | None) -> None
 
 
 def test_what_is_private_in_an_address_is_not_repeated() -> None:
-    with pytest.raises(RedirectRefused) as refused:
+    with pytest.raises(RedirectRefusedError) as refused:
         check_redirect("https://me:pw@api.example/", "https://me:pw@other.example/?key=1")
     assert "pw" not in str(refused.value)
     assert "key=1" not in str(refused.value)
@@ -82,10 +82,10 @@ async def test_the_bytes_of_an_answer_have_a_limit(monkeypatch: pytest.MonkeyPat
     transport = httpx.MockTransport(lambda _: httpx.Response(200, stream=_Endless()))
     async with Library.AsyncClient(transport=transport) as client:
         assert len(client.event_hooks["response"]) == 1
-        with pytest.raises(AnswerTooLong, match="cut off"):
+        with pytest.raises(AnswerTooLongError, match="cut off"):
             await client.post("http://model.example/")
     hops = httpx.MockTransport(lambda _: httpx.Response(307, headers={"location": "http://other.example/"}))
-    with Library.Client(transport=hops, follow_redirects=True) as client, pytest.raises(RedirectRefused):
+    with Library.Client(transport=hops, follow_redirects=True) as client, pytest.raises(RedirectRefusedError):
         client.post("http://model.example/", headers={"x-api-key": "secret"})
 
 
@@ -112,15 +112,15 @@ def test_an_event_of_an_answer_has_a_limit(
     if passes:
         assert b"".join(map(allowance.take, pieces)) == text
     else:
-        with pytest.raises(AnswerTooLong, match="a single event"):
+        with pytest.raises(AnswerTooLongError, match="a single event"):
             list(map(allowance.take, pieces))
 
 
 def test_a_refusal_is_found_in_what_sdks_make_of_it() -> None:
     try:
         try:
-            raise RedirectRefused("no")
-        except RedirectRefused as inner:
+            raise RedirectRefusedError("no")
+        except RedirectRefusedError as inner:
             raise ValueError("Connection error.") from inner
     except ValueError as outer:
         assert str(refusal_in(outer)) == "no"

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.cli.client import Client, ConnectionLost, RequestTimeout, RpcError
+from lsp_bridge.cli.client import Client, ConnectionLostError, RequestTimeoutError, RpcError
 from lsp_bridge.protocol.handshake import UNAUTHORIZED
-from tests.fakes.daemon_server import Connection, FakeDaemon, Refuse
+from tests.fakes.daemon_server import Connection, FakeDaemon, RefuseError
 from tests.fakes.waiting import until
 
 
@@ -62,7 +62,7 @@ async def test_wrong_token_is_told_in_the_words_of_the_daemon(fake: FakeDaemon) 
 
 async def test_nobody_listening_is_a_lost_connection(fake: FakeDaemon, tmp_path: Path) -> None:
     for socket in (tmp_path / "missing", tmp_path / "home"):
-        with pytest.raises(ConnectionLost, match="No daemon answers"):
+        with pytest.raises(ConnectionLostError, match="No daemon answers"):
             await Client.connect(replace(fake.address, socket=str(socket)))
 
 
@@ -152,11 +152,11 @@ async def test_death_of_the_daemon_fails_what_is_pending_and_what_follows(fake: 
 
     fake.handlers["die"] = die
     async with connected(fake) as client:
-        with pytest.raises(ConnectionLost, match="broke off"):
+        with pytest.raises(ConnectionLostError, match="broke off"):
             await client.request("die")
-        with pytest.raises(ConnectionLost, match="broke off"):
+        with pytest.raises(ConnectionLostError, match="broke off"):
             await client.request("goalwright/daemon/status")
-        with pytest.raises(ConnectionLost):
+        with pytest.raises(ConnectionLostError):
             await client.notify("anything")
 
 
@@ -180,7 +180,7 @@ async def test_what_is_not_json_rpc_is_a_lost_connection(tmp_path: Path, garbage
         writer.close()
 
     async with raw_server(tmp_path, send) as client:
-        with pytest.raises(ConnectionLost, match="not JSON-RPC"):
+        with pytest.raises(ConnectionLostError, match="not JSON-RPC"):
             await client.request("x")
 
 
@@ -193,7 +193,7 @@ async def test_request_that_times_out_is_cancelled_and_its_late_answer_ignored(f
 
     fake.handlers["slow"] = slow
     async with connected(fake) as client:
-        with pytest.raises(RequestTimeout, match=r"slow within 0\.01 s"):
+        with pytest.raises(RequestTimeoutError, match=r"slow within 0\.01 s"):
             await client.request("slow", timeout=0.01)
         release.set()
         assert (await client.request("goalwright/daemon/status"))["pid"]
@@ -220,7 +220,7 @@ async def test_null_and_odd_results_read_as_empty(fake: FakeDaemon) -> None:
         return None
 
     async def refuse(connection: Connection, params: dict[str, Any]) -> None:
-        raise Refuse(1, "")
+        raise RefuseError(1, "")
 
     fake.handlers |= {"null": null, "refuse": refuse}
     async with connected(fake) as client:
@@ -238,7 +238,7 @@ async def test_closing_fails_what_is_pending(fake: FakeDaemon) -> None:
         pending = asyncio.create_task(client.request("never"))
         await until(lambda: fake.params("never"))
         await client.close()
-        with pytest.raises(ConnectionLost, match="closed"):
+        with pytest.raises(ConnectionLostError, match="closed"):
             await pending
         assert not fake.params("$/cancelRequest")
 

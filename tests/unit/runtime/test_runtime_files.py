@@ -11,7 +11,7 @@ import pytest
 from daemon.runtime import (
     SOCKET_PATH_LIMIT,
     Address,
-    AlreadyRunning,
+    AlreadyRunningError,
     RuntimeFolderError,
     RuntimePaths,
     private_folder,
@@ -176,10 +176,10 @@ def test_writing_leaves_no_temporary_file_behind(tmp_path: Path) -> None:
 def test_second_daemon_is_told_who_is_first(paths: RuntimePaths) -> None:
     with paths.hold_lock():
         assert paths.is_locked()
-        with pytest.raises(AlreadyRunning, match="starting or stopping"), paths.hold_lock(wait_s=0):
+        with pytest.raises(AlreadyRunningError, match="starting or stopping"), paths.hold_lock(wait_s=0):
             raise AssertionError
         paths.write_address(an_address(paths))
-        with pytest.raises(AlreadyRunning, match="process 4711"), paths.hold_lock(wait_s=0):
+        with pytest.raises(AlreadyRunningError, match="process 4711"), paths.hold_lock(wait_s=0):
             raise AssertionError
         assert paths.read_address() is not None
     assert not paths.is_locked()

@@ -18,7 +18,7 @@ from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.run.approval import TtyReader
 from lsp_bridge.cli.run.turn import RunOptions, run
-from tests.fakes.daemon_server import Connection, FakeDaemon, Refuse, Turn
+from tests.fakes.daemon_server import Connection, FakeDaemon, RefuseError, Turn
 from tests.fakes.waiting import until
 
 
@@ -623,7 +623,7 @@ async def test_answer_that_came_second_is_told(terminal: Terminal) -> None:
 async def test_answer_to_a_request_that_is_gone_ends_nothing(terminal: Terminal) -> None:
     async def reply(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
         terminal.fake.requests_pending["r1"].set_result({"reply": "once"})
-        raise Refuse(-32012, "gone")
+        raise RefuseError(-32012, "gone")
 
     terminal.fake.script = edit_with_permission
     terminal.fake.handlers["goalwright/permission/reply"] = reply
@@ -759,7 +759,7 @@ async def test_ctrl_c_on_a_waiting_prompt_leaves_the_turn_of_the_other_client_al
 
 async def test_turn_that_began_just_when_it_was_to_be_removed_is_canceled(terminal: Terminal) -> None:
     async def edit(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
-        raise Refuse(-32602, "no such prompt")
+        raise RefuseError(-32602, "no such prompt")
 
     async def prompt(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
         turn = Turn(terminal.fake, "s1", params)

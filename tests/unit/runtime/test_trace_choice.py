@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.store.base import UnknownTrace
+from daemon.store.base import UnknownTraceError
 from daemon.store.files import FileTraceStore
 from lsp_bridge.cli.trace.stored_traces import all_of, chosen
 from tests.fakes.stored_traces import ID, write_trace
@@ -17,7 +17,7 @@ UNFINISHED = "20990101-000000-000000bbbb"
 def test_what_was_killed_while_it_began_is_not_the_latest(tmp_path: Path) -> None:
     store = FileTraceStore(tmp_path / ".trace")
     (store.root / UNFINISHED / "messages").mkdir(parents=True)
-    with pytest.raises(UnknownTrace, match="There are no traces"):
+    with pytest.raises(UnknownTraceError, match="There are no traces"):
         chosen(store, "latest")
     write_trace(store)
     assert chosen(store, "latest") == chosen(store, "20") == ID

@@ -156,7 +156,7 @@ def test_a_file_that_appears_is_not_replaced(root: Path, journal: Path) -> None:
                 (root / "b").write_bytes(b"theirs")
             return super().__getattr__(name)
 
-    with dying(Appearing()), pytest.raises(atomic.ChangedOnDisk, match="somebody else"):
+    with dying(Appearing()), pytest.raises(atomic.ChangedOnDiskError, match="somebody else"):
         atomic.write_all(plan, journal)
     assert (tree(root).keys(), (root / "b").read_bytes()) == ({"b"}, b"theirs")
 
@@ -169,7 +169,7 @@ def test_a_path_that_became_a_symlink_is_refused(root: Path, tmp_path: Path, swa
         (folder / "a").write_bytes(b"old")
     (root / swapped).rename(root / "was")
     (root / swapped).symlink_to(elsewhere if swapped == "in" else elsewhere / "a")
-    with pytest.raises(atomic.ChangedOnDisk, match="leads somewhere else"):
+    with pytest.raises(atomic.ChangedOnDiskError, match="leads somewhere else"):
         atomic.write_all([FileChange(path, b"old", b"new")])
     assert (elsewhere / "a").read_bytes() == b"old"
     assert len(list(elsewhere.iterdir())) == 1
@@ -208,7 +208,7 @@ def test_a_file_saved_at_the_last_moment_is_not_lost(root: Path, journal: Path, 
 
             return call if callable(real) else real
 
-    with dying(Saving()), pytest.raises(atomic.ChangedOnDisk, match="changed"):
+    with dying(Saving()), pytest.raises(atomic.ChangedOnDiskError, match="changed"):
         atomic.write_all(plan, journal)
     assert (first.read_bytes(), path.read_bytes()) == (b"old", b"theirs")
     assert tree(root).keys() == {"a", "b"}
@@ -229,7 +229,7 @@ def test_what_an_editor_writes_into_the_replaced_file_wins(root: Path) -> None:
                     editor.flush()
                 return super().__getattr__(name)
 
-        with dying(Saving()), pytest.raises(atomic.ChangedOnDisk, match="changed"):
+        with dying(Saving()), pytest.raises(atomic.ChangedOnDiskError, match="changed"):
             atomic.write_all(plan)
     assert (first.read_bytes(), path.read_bytes()) == (b"old", b"theirs")
 

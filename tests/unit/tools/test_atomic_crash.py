@@ -184,7 +184,7 @@ def test_a_disk_that_stays_broken_is_mended_by_the_next_start(
         with dying(DyingOs(at, "broken", counted=CHANGING, error=errno.EROFS)):
             try:
                 atomic.write_all(changes, field.journal)
-            except atomic.NotUndone as failure:
+            except atomic.NotUndoneError as failure:
                 not_undone += 1
                 assert "next start" in str(failure)
             except OSError:

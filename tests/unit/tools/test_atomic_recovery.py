@@ -137,12 +137,12 @@ def test_a_change_that_turns_folders_into_files_leaves_what_it_does_not_know(
     plan = turning(root)
     (root / "deep/er/other").write_bytes(b"not in the plan")
     old = tree(root)
-    with pytest.raises(atomic.ChangedOnDisk, match="got another file in it"):
+    with pytest.raises(atomic.ChangedOnDiskError, match="got another file in it"):
         atomic.write_all(plan, journal)
     assert tree(root) == old and bits(root / "private") == 0o700
     (root / "deep/er/other").unlink()
     (root / "deep/er/empty").mkdir()
-    with pytest.raises(atomic.ChangedOnDisk, match="got another file in it"):
+    with pytest.raises(atomic.ChangedOnDiskError, match="got another file in it"):
         atomic.write_all(plan, journal)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.tool_context import FakeToolContext, fake_context
-from tools.base import ChangeKind, CommandChange, PermissionDenied, ToolError, ToolResult
+from tools.base import ChangeKind, CommandChange, PermissionDeniedError, ToolError, ToolResult
 from tools.bash import NOT_STARTED, BashInput, BashTool, exact_suggestions
 from tools.process import programs, supervised_process
 
@@ -57,7 +57,7 @@ async def test_output_and_exit_code_are_returned(ctx: FakeToolContext) -> None:
 
 async def test_the_command_is_asked_for_before_it_runs(ctx: FakeToolContext) -> None:
     ctx.permission.refuse = {"bash"}
-    with pytest.raises(PermissionDenied):
+    with pytest.raises(PermissionDeniedError):
         await bash(ctx, "touch made && git log -3")
     assert not (ctx.workspace / "made").exists()
     (ask,) = ctx.permission.asks
@@ -88,7 +88,7 @@ async def test_without_a_sandbox_always_remembers_what_is_not_bounded_word_by_wo
     ctx: FakeToolContext, line: str, patterns: list[str]
 ) -> None:
     ctx.permission.refuse = {"bash"}
-    with pytest.raises(PermissionDenied):
+    with pytest.raises(PermissionDeniedError):
         await bash(ctx, line)
     (ask,) = ctx.permission.asks
     assert [one.pattern for one in ask.suggestions if one.permission == "bash"] == patterns
@@ -360,7 +360,7 @@ async def test_a_canceled_command_is_looked_at_too(
 
 async def test_without_permission_nothing_is_watched(ctx: FakeToolContext) -> None:
     ctx.permission.refuse = {"bash"}
-    with pytest.raises(PermissionDenied):
+    with pytest.raises(PermissionDeniedError):
         await bash(ctx, "true")
     assert ctx.history.watched == []
 

@@ -13,7 +13,7 @@ from tools.base import (
     DiagnosticsReport,
     FileChange,
     PermissionAsk,
-    PermissionDenied,
+    PermissionDeniedError,
     Problem,
     ToolError,
 )
@@ -93,7 +93,7 @@ async def test_a_refusal_passes_through_and_touches_nothing(ctx: FakeToolContext
     before = snapshot(workspace)
     ctx.permission.refuse = {"edit"}
     plan = [update(path, b"two\n"), FileChange(workspace / "new/b.py", None, b"b\n")]
-    with pytest.raises(PermissionDenied):
+    with pytest.raises(PermissionDeniedError):
         await apply_changes(plan, ctx)
     assert snapshot(workspace) == before
     assert not ctx.history.done
@@ -240,7 +240,7 @@ async def test_a_history_that_fails_stops_the_write(ctx: FakeToolContext, worksp
 def test_a_change_between_staging_and_renaming_is_noticed(tmp_path: Path) -> None:
     path = tmp_path.resolve() / "a"
     path.write_bytes(b"changed")
-    with pytest.raises(atomic.ChangedOnDisk):
+    with pytest.raises(atomic.ChangedOnDiskError):
         atomic.write_all([FileChange(path, b"old", b"new")])
     assert snapshot(tmp_path) == {"a": b"changed"}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.tool_context import FakeToolContext, fake_context, put
-from tools.base import PermissionDenied, Problem, ToolResult
+from tools.base import PermissionDeniedError, Problem, ToolResult
 from tools.diagnostics import MAX_CANDIDATES, MAX_CHARACTERS
 from tools.language import CurrentProblems, Severity
 from tools.registry import builtin_tools, run_tool
@@ -105,7 +105,7 @@ async def test_denied_files_are_neither_asked_about_nor_shown(
     assert "(1 files are left out" in result.content
     assert not result.metadata["diagnostics"]
     ctx.permission.refuse = {"read"}
-    with pytest.raises(PermissionDenied):
+    with pytest.raises(PermissionDeniedError):
         await diagnostics(ctx, path="secret.py")
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.fakes.tool_context import FakeToolContext, fake_context, put
 from tools.access import suggestions
-from tools.base import PermissionAsk, PermissionDenied, ToolError, ToolResult
+from tools.base import PermissionAsk, PermissionDeniedError, ToolError, ToolResult
 from tools.edit import MAX_FILE_BYTES, EditInput, EditTool
 from tools.matching.match import MAX_REPLACEMENTS
 from tools.read import ReadInput, ReadTool
@@ -112,7 +112,7 @@ async def test_edit_outside_of_the_workspace_is_one_question_that_names_the_real
     for name in (str(outside), "../other/a.py", "way/a.py"):
         ctx.permission.asks.clear()
         ctx.permission.refuse = {"edit"}
-        with pytest.raises(PermissionDenied):
+        with pytest.raises(PermissionDeniedError):
             await edit(ctx, name, "x = 1", "x = 2")
         (ask,) = ctx.permission.asks
         assert ask.targets == (outside.resolve().as_posix(),)
@@ -251,7 +251,7 @@ async def test_always_is_not_offered_for_outside_folders_that_are_patterns(
 
 async def test_in_the_root_of_all_folders_only_the_file_is_offered(ctx: FakeToolContext) -> None:
     ctx.permission.refuse = {"edit"}
-    with pytest.raises(PermissionDenied):
+    with pytest.raises(PermissionDeniedError):
         await write(ctx, "/x", "x\n")
     assert ctx.permission.asks[0].suggestions == suggestions("edit", ("/x",))
 

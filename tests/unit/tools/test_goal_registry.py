@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.tool_context import FakeToolContext, fake_context
-from tools.base import PermissionDenied, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.base import PermissionDeniedError, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.goal_lines import split_goals
 from tools.registry import builtin_tools, run_tool, unknown_tool
 
@@ -189,7 +189,7 @@ async def test_no_arguments_at_all_are_an_empty_object(ctx: FakeToolContext) -> 
 
 async def test_a_refusal_passes_through(ctx: FakeToolContext) -> None:
     ctx.permission.refuse = {"ls"}
-    with pytest.raises(PermissionDenied):
+    with pytest.raises(PermissionDeniedError):
         await run_tool(builtin_tools()["ls"], "{}", ctx)
 
 

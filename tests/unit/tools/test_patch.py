@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.fakes.tool_context import FakeToolContext, fake_context, put
-from tools.base import PermissionDenied, ToolError, ToolResult
+from tools.base import PermissionDeniedError, ToolError, ToolResult
 from tools.files.regular_files import sha256
 from tools.patch import PatchInput, PatchTool
 
@@ -338,7 +338,7 @@ async def test_whatever_names_come_only_expected_errors_are_raised(
 ) -> None:
     put(ctx, "a", b"x\n")
     ctx.permission.refuse = {"edit", "external_directory"}
-    with pytest.raises((ToolError, PermissionDenied)):
+    with pytest.raises((ToolError, PermissionDeniedError)):
         await patch(ctx, "".join(text))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.tool_context import FakePermission, fake_context
-from tools.base import Answered, Approval, PermissionAsk, PermissionDenied, ToolResult
+from tools.base import Answered, Approval, PermissionAsk, PermissionDeniedError, ToolResult
 from tools.question import MOST_OPTIONS, MOST_QUESTIONS
 from tools.registry import builtin_tools, run_tool
 
@@ -25,7 +25,7 @@ class User(FakePermission):
     async def ask(self, ask: PermissionAsk) -> Approval:
         self.asks.append(ask)
         if not self._answers:
-            raise PermissionDenied("refused", self._words)
+            raise PermissionDeniedError("refused", self._words)
         return Approval(asked=True, answers=self._answers)
 
 
@@ -122,9 +122,9 @@ async def test_a_skipped_question_is_a_result_and_no_refusal(tmp_path: Path) -> 
 
 async def test_a_rules_no_stays_a_refusal(tmp_path: Path) -> None:
     async def forbid(ask: PermissionAsk) -> None:
-        raise PermissionDenied("forbidden", by_rule=True)
+        raise PermissionDeniedError("forbidden", by_rule=True)
 
     permission = FakePermission(on_ask=forbid)
     ctx = replace(fake_context(tmp_path), permission=permission)
-    with pytest.raises(PermissionDenied):
+    with pytest.raises(PermissionDeniedError):
         await run_tool(builtin_tools()["question"], json.dumps({"questions": ["Which?"]}), ctx)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.tool_context import FakeToolContext, fake_context
-from tools.base import PermissionDenied, ToolError, ToolResult
+from tools.base import PermissionDeniedError, ToolError, ToolResult
 from tools.files.regular_files import sha256
 from tools.ls import LsInput, LsTool
 from tools.read import ReadInput, ReadTool
@@ -42,7 +42,7 @@ async def test_a_file_is_shown_with_line_numbers_and_remembered(ctx: FakeToolCon
 async def test_a_refused_read_is_not_remembered(ctx: FakeToolContext) -> None:
     (ctx.workspace / ".env").write_bytes(b"KEY=1\n")
     ctx.permission.refuse = {"read"}
-    with pytest.raises(PermissionDenied):
+    with pytest.raises(PermissionDeniedError):
         await read(ctx, ".env")
     assert not ctx.files.seen
 

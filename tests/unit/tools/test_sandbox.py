@@ -18,7 +18,7 @@ from tools.bash import BashInput, BashTool
 from tools.sandbox import bwrap
 from tools.sandbox import prepare as sandbox
 from tools.sandbox.landlock import landlock_abi
-from tools.sandbox.mounts import TooMuchToLookAt, survey
+from tools.sandbox.mounts import TooMuchToLookAtError, survey
 from tools.sandbox.policy import Sandbox, SandboxPolicy
 from tools.sandbox.prepare import own_places
 
@@ -410,7 +410,7 @@ async def test_without_bwrap_nothing_is_contained_and_the_person_is_told(
 async def test_when_not_all_files_can_be_looked_at_nothing_is_contained(
     ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(TooMuchToLookAt):
+    with pytest.raises(TooMuchToLookAtError):
         survey(ctx.workspace, ctx.permission.decide, writable=True, max_entries=3)
     told: list[str] = []
     ctx.permission.rules.append(("read", "*", "ask"))

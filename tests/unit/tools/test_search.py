@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.fakes.tool_context import FakeToolContext, fake_context
-from tools.base import PermissionDenied, ToolError
+from tools.base import PermissionDeniedError, ToolError
 from tools.glob import GlobInput, GlobTool
 from tools.grep import GrepInput, GrepTool
 from tools.search import ripgrep
@@ -82,7 +82,7 @@ async def test_glob_hides_denied_files_and_asks(ctx: FakeToolContext) -> None:
     assert await glob(ctx, "cart.*") == ["No files match."]
     assert ctx.permission.asks[0].targets == ("cart.*",)
     ctx.permission.refuse = {"glob"}
-    with pytest.raises(PermissionDenied):
+    with pytest.raises(PermissionDeniedError):
         await glob(ctx, "*")
 
 
@@ -107,7 +107,7 @@ async def test_grep_of_one_file_asks_to_read_it(ctx: FakeToolContext) -> None:
     assert await grep(ctx, "SECRET", ".env") == [".env", "1→class SECRET"]
     assert ctx.permission.asked == ["grep", "read"]
     ctx.permission.refuse = {"read"}
-    with pytest.raises(PermissionDenied):
+    with pytest.raises(PermissionDeniedError):
         await grep(ctx, "SECRET", ".env")
 
 

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from tools.sandbox.seccomp import Filter, Unsupported, build
+from tools.sandbox.seccomp import Filter, UnsupportedError, build
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _OTHERS = {"x86_64": 0x40000003, "aarch64": 0x40000028}
@@ -135,5 +135,5 @@ def test_what_is_asked_has_a_name() -> None:
 
 
 def test_other_machines_have_no_filter() -> None:
-    with pytest.raises(Unsupported, match="riscv64"):
+    with pytest.raises(UnsupportedError, match="riscv64"):
         build(network=False, listing=False, abi=7, machine="riscv64")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.tool_context import FakeToolContext, fake_context, put
-from tools.base import PermissionAsk, PermissionDenied, ToolError
+from tools.base import PermissionAsk, PermissionDeniedError, ToolError
 from tools.edit import EditInput, EditTool
 from tools.grep import GrepInput, GrepTool
 from tools.patch import PatchInput, PatchTool
@@ -145,7 +145,7 @@ async def test_a_hard_link_is_asked_about_by_its_protected_name(ctx: FakeToolCon
     put(ctx, secret, b"KEY=1\n")
     os.link(ctx.workspace / secret, ctx.workspace / "harmless.txt")
     ctx.permission.refuse = {"read"}
-    with pytest.raises(PermissionDenied):
+    with pytest.raises(PermissionDeniedError):
         await ReadTool().run(ReadInput(file_path="harmless.txt"), ctx)
     (ask,) = ctx.permission.asks
     assert [access.target for access in ask.all_accesses] == ["harmless.txt", secret]

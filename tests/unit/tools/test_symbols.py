@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes.navigation import FakeNavigation, place, symbol
 from tests.fakes.tool_context import FakeToolContext, fake_context, put
-from tools.base import PermissionDenied, ToolError, ToolResult
+from tools.base import PermissionDeniedError, ToolError, ToolResult
 from tools.files.regular_files import sha256
 from tools.language import RenamedText
 from tools.registry import builtin_tools, run_tool
@@ -194,7 +194,7 @@ async def test_a_file_that_must_not_be_read_is_not_asked_about(
     ctx: FakeToolContext, servers: FakeNavigation
 ) -> None:
     ctx.permission.refuse = {"read"}
-    with pytest.raises(PermissionDenied):
+    with pytest.raises(PermissionDeniedError):
         await symbols(ctx, "outline", path="cart.py")
     assert servers.asked == []
 
@@ -350,7 +350,7 @@ async def test_a_preview_changes_nothing(ctx: FakeToolContext, servers: FakeNavi
 async def test_a_refused_rename_changes_nothing(ctx: FakeToolContext, servers: FakeNavigation) -> None:
     servers.renamed = rename_of(ctx, "cart.py", "user.py")
     ctx.permission.refuse = {"edit"}
-    with pytest.raises(PermissionDenied):
+    with pytest.raises(PermissionDeniedError):
         await rename(ctx)
     assert (ctx.workspace / "cart.py").read_bytes() == CART
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tools.base import ToolError
 from tools.text.decoding import (
-    BinaryFile,
+    BinaryFileError,
     decode,
     is_binary,
     line_number,
@@ -88,7 +88,7 @@ def test_a_declared_source_encoding_is_honoured() -> None:
 def test_utf16_without_mark_is_read_only_when_certain() -> None:
     assert decode("hello\nworld\n".encode("utf-16-le")).codec == "utf-16-le"
     assert decode("hello\nworld\n".encode("utf-16-be")).codec == "utf-16-be"
-    with pytest.raises(BinaryFile):
+    with pytest.raises(BinaryFileError):
         decode(b"\x00\x01\x02\x00\x00\x05")
 
 
@@ -98,7 +98,7 @@ def test_utf16_without_mark_is_read_only_when_certain() -> None:
 )
 def test_text_with_nul_characters_is_not_taken_for_utf16(data: bytes) -> None:
     assert is_binary(data)
-    with pytest.raises(BinaryFile):
+    with pytest.raises(BinaryFileError):
         decode(data)
 
 
@@ -111,7 +111,7 @@ def test_a_wrong_byte_order_mark_is_refused() -> None:
     "data", [b"\x7fELF\x00\x00\x01", b"PK\x03\x04\x00\x00", b"\xff" + bytes(range(1, 32)) * 20]
 )
 def test_binary_data_is_refused(data: bytes) -> None:
-    with pytest.raises(BinaryFile):
+    with pytest.raises(BinaryFileError):
         decode(data)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.agents.loader import Agents, UnknownAgent, load_agent
+from daemon.agents.loader import Agents, UnknownAgentError, load_agent
 from daemon.loop.children import close_child, open_child
 from tests.fakes.core import ALLOW_ALL, daemon
 from tests.fakes.models import Call
@@ -116,7 +116,7 @@ def test_a_folders_agent_keeps_the_limits_of_the_persons_own_of_its_name(tmp_pat
     assert not plan.only_looks
     assert {agent.name: agent for agent in agents.all("trusted").agents}["review"] == review
     put(own, "review", "mode: x")
-    with pytest.raises(UnknownAgent, match="cannot be used"):
+    with pytest.raises(UnknownAgentError, match="cannot be used"):
         agents.find("review", "trusted")
     assert "review" not in [agent.name for agent in agents.all("trusted").agents]
 

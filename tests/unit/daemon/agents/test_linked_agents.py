@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.agents.loader import Agents, UnknownAgent
+from daemon.agents.loader import Agents, UnknownAgentError
 from tests.fakes.core import daemon
 
 SECRET = "SECRET_TOKEN=hunter2hunter2"
@@ -40,7 +40,7 @@ def agents_of(home: Path, workspace: Path) -> Agents:
 
 
 def refused(found: Agents, name: str, because: str) -> None:
-    with pytest.raises(UnknownAgent, match=because) as error:
+    with pytest.raises(UnknownAgentError, match=because) as error:
         found.find(name, "trusted")
     everything = found.all("trusted")
     assert name not in [agent.name for agent in everything.agents]
@@ -156,7 +156,7 @@ def test_what_is_protected_does_not_depend_on_the_language(home: Path, workspace
     (folder / "leak.md").symlink_to(home / ".ssh" / "id_rsa")
     found = agents_of(home, workspace)
     assert found.find("fine", "unknown").prompt == "Be fine."
-    with pytest.raises(UnknownAgent, match="SSH 密钥"):
+    with pytest.raises(UnknownAgentError, match="SSH 密钥"):
         found.find("leak", "unknown")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.agents.loader import UnknownAgent, load_agent
+from daemon.agents.loader import UnknownAgentError, load_agent
 from daemon.model.events import Notice
 from tests.fakes.core import ALLOW_ALL, Bench, daemon
 from tests.fakes.models import Call
@@ -65,7 +65,7 @@ async def test_who_cannot_be_begun_with_is_refused_with_the_names_of_those_who_c
             "nobody": "There is no agent 'nobody'; there are: build, plan, init, execute, general, explore, critic",
             "broken": "broken.md: line 2: mode must be",
         }.items():
-            with pytest.raises(UnknownAgent, match=message):
+            with pytest.raises(UnknownAgentError, match=message):
                 bench.core.new_session(agent=name)
         assert bench.core.store.trace_ids() == []
         assert "critic" in [agent.name for agent in bench.core.agents()]
@@ -131,7 +131,7 @@ async def test_agents_of_an_untrusted_folder_do_not_exist_and_that_is_told_once(
             "The agents of this folder (build, helper) are not used: it is not trusted. If it is yours, run "
             "`goalwright trust` in it, or trust it in the editor."
         ]
-        with pytest.raises(UnknownAgent):
+        with pytest.raises(UnknownAgentError):
             bench.core.new_session(agent="helper")
 
 

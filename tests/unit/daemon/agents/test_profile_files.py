@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from daemon.agents.front_matter import BadHead, read_document
-from daemon.agents.loader import HELPERS, Agents, UnknownAgent, load_agent
-from daemon.agents.profile_file import MAX_FILE, BadAgent, parse_agent
+from daemon.agents.front_matter import FrontMatterError, read_document
+from daemon.agents.loader import HELPERS, Agents, UnknownAgentError, load_agent
+from daemon.agents.profile_file import MAX_FILE, AgentFileError, parse_agent
 from daemon.model.permissions import Rule
 
 
@@ -109,7 +109,7 @@ def test_its_rules(head: str, expected: list[tuple[str, str, str]]) -> None:
     ],
 )
 def test_a_broken_file_says_in_which_line_and_what_to_do(text: str, message: str) -> None:
-    with pytest.raises(BadAgent, match=message):
+    with pytest.raises(AgentFileError, match=message):
         parse_agent("x", text)
 
 
@@ -129,7 +129,7 @@ def test_a_broken_file_says_in_which_line_and_what_to_do(text: str, message: str
     ],
 )
 def test_hostile_front_matter_is_refused_at_once(head: str) -> None:
-    with pytest.raises(BadHead):
+    with pytest.raises(FrontMatterError):
         read_document(f"---\n{head}\n---\nHi.")
 
 
@@ -209,7 +209,7 @@ def test_agents_of_a_folder_that_is_not_trusted_are_never_read(
     assert "evil" not in [agent.name for agent in found.agents]
     assert found.problems == ()
     assert "The agents of this folder (broken, evil, review) are not used: it is not trusted." in found.unread
-    with pytest.raises(UnknownAgent, match="There is no agent 'evil'"):
+    with pytest.raises(UnknownAgentError, match="There is no agent 'evil'"):
         agents.find("evil", trust)
     assert agents.all("trusted").unread == ""
 
@@ -232,16 +232,16 @@ def test_a_broken_file_is_told_with_its_place_and_the_others_work(
         "latin.md: it is not UTF-8 text: save it as UTF-8",
         "review.md: line 2: mode must be one of primary, subagent, all",
     ]
-    with pytest.raises(UnknownAgent, match=r"The agent review cannot be used: .*review.md: line 2"):
+    with pytest.raises(UnknownAgentError, match=r"The agent review cannot be used: .*review.md: line 2"):
         agents.find("review", "trusted")
     broken.unlink()
-    with pytest.raises(UnknownAgent, match="There is no agent 'review'; there are: build"):
+    with pytest.raises(UnknownAgentError, match="There is no agent 'review'; there are: build"):
         agents.find("review", "trusted")
 
 
 def test_a_broken_file_does_not_let_another_agent_of_its_name_through(agents: Agents, own: Path) -> None:
     put(own, "plan", head="mode: x")
-    with pytest.raises(UnknownAgent, match="cannot be used"):
+    with pytest.raises(UnknownAgentError, match="cannot be used"):
         agents.find("plan", "trusted")
     assert "plan" not in [agent.name for agent in agents.all("trusted").agents]
 
@@ -265,7 +265,7 @@ def test_a_new_or_changed_file_counts_at_the_next_look(agents: Agents, own: Path
 @pytest.mark.parametrize("name", ["../general", "a/b", "", "A", "-x", "x-", "a" * 65, "x\n"])
 def test_a_name_is_no_path(agents: Agents, own: Path, name: str) -> None:
     put(own, "general", head="mode: x")
-    with pytest.raises(UnknownAgent, match="There is no agent"):
+    with pytest.raises(UnknownAgentError, match="There is no agent"):
         agents.find(name, "trusted")
 
 

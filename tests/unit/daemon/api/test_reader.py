@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.api.reader import AnswerTooLarge, MessageQuery, NotFound, TraceQuery, TraceReader
+from daemon.api.reader import AnswerTooLargeError, MessageQuery, NotFoundError, TraceQuery, TraceReader
 from daemon.model.branches import BranchMeta, branch_of, child_id, root_of
 from daemon.model.events import (
     BranchStarted,
@@ -186,7 +186,7 @@ async def test_messages_are_filtered_by_goals_with_or_without_number_and_paged(t
             {"branch_id": "A"},
         )
         for wrong in wrong_ones:
-            with pytest.raises(NotFound):
+            with pytest.raises(NotFoundError):
                 await seen(**wrong)
 
 
@@ -238,11 +238,11 @@ async def test_a_goal_that_is_not_there_is_told_in_words_for_who_only_reads(live
         store.save_snapshot(store.trace(trace_id), state.plan.snapshot())
     reader = TraceReader(store, states.get if live else lambda _: None)
     for trace_id, known in (("t0000", "it has none"), ("t0001", "there are: 1.")):
-        with pytest.raises(NotFound) as caught:
+        with pytest.raises(NotFoundError) as caught:
             await reader.messages(trace_id, MessageQuery(number="7"))
         assert "'7'" in str(caught.value) and known in str(caught.value)
         assert "Add" not in str(caught.value)
-        with pytest.raises(NotFound, match=r"no goal with the id '7'.*number=7 or goal_id=%237\."):
+        with pytest.raises(NotFoundError, match=r"no goal with the id '7'.*number=7 or goal_id=%237\."):
             await reader.messages(trace_id, MessageQuery(goal_id="7"))
 
 
@@ -329,7 +329,7 @@ async def test_ids_that_lead_elsewhere_are_not_found(tmp_path: Path, files: bool
             reader.node(name, None),
             reader.branch(name, "A"),
         ):
-            with pytest.raises(NotFound):
+            with pytest.raises(NotFoundError):
                 await asked
     for name in HOSTILE:
         for asked in (
@@ -339,7 +339,7 @@ async def test_ids_that_lead_elsewhere_are_not_found(tmp_path: Path, files: bool
             reader.node("t0000", name or "x"),
             reader.node("t0000", None, after=name or "x"),
         ):
-            with pytest.raises(NotFound):
+            with pytest.raises(NotFoundError):
                 await asked
     assert await pages(reader, limit=10) == ["t0000"]
 
@@ -388,7 +388,7 @@ async def test_what_is_damaged_is_read_from_the_log_or_refused_in_words(
     ):
         try:
             json.dumps(await asked)
-        except (StoreError, NotFound) as error:
+        except (StoreError, NotFoundError) as error:
             assert len(str(error)) > 20
     # An object without goals is a plan without goals.
     if damaged == "meta.json" or (damaged == "goal.json" and b"other" not in data):
@@ -404,7 +404,7 @@ async def test_a_plan_that_is_forged_to_be_deep_or_wide_is_answered_in_parts() -
     json.dumps(await reader.tree("t0000"))
     json.dumps(await reader.trace("t0000"))
     json.dumps(await reader.node("t0000", None, expand=True, max_depth=100))
-    with pytest.raises(AnswerTooLarge, match="node/root"):
+    with pytest.raises(AnswerTooLargeError, match="node/root"):
         await reader.tree("t0001")
     found: list[str] = []
     after = None
@@ -434,7 +434,7 @@ async def test_the_newest_steps_are_asked_for_first_and_the_earlier_ones_page_by
     page = await reader.node("t0000", None, after="goal_3", before="goal_4")
     assert page["children"] == [] and not page["more"]
     for after, before in ((None, "goal_99"), ("goal_8", "goal_3")):
-        with pytest.raises(NotFound, match="give one of its"):
+        with pytest.raises(NotFoundError, match="give one of its"):
             await reader.node("t0000", None, after=after, before=before)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from daemon.api.reader import MessageQuery, TraceQuery, TraceReader
 from daemon.loop.recovery import read_state
-from daemon.store.base import NewerFormat
+from daemon.store.base import NewerFormatError
 from daemon.store.files import FileTraceStore
 from tests.fakes.stored_traces import ID, write_trace
 
@@ -37,7 +37,7 @@ async def test_a_newer_format_is_refused_by_every_view(store: FileTraceStore) ->
     change(store, "meta.json", format=99)
     reader = TraceReader(store, lambda _: None)
     for refused in (reader.trace(ID), reader.tree(ID), reader.messages(ID, MessageQuery())):
-        with pytest.raises(NewerFormat):
+        with pytest.raises(NewerFormatError):
             await refused
 
 

@@ -14,7 +14,7 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from daemon.api.frames import GRAPH_EVENTS
-from daemon.api.reader import MessageQuery, NotFound, TraceQuery
+from daemon.api.reader import MessageQuery, NotFoundError, TraceQuery
 from daemon.api.step_views import CUT
 from daemon.api.watch import WatchServer
 from daemon.api.websocket import ClientLimits
@@ -364,7 +364,7 @@ async def test_what_cannot_be_watched_is_refused_in_words(
 )
 async def test_a_watch_is_refused_in_the_words_of_the_other_endpoints(query: str, trace_id: str) -> None:
     async with watched() as bench:
-        with pytest.raises(NotFound) as caught:
+        with pytest.raises(NotFoundError) as caught:
             await bench.reader.tree(trace_id, query.removeprefix("branch_id=") or None)
         assert await refusal(bench, query, trace_id) == (404, str(caught.value))
 
@@ -383,7 +383,7 @@ async def test_a_trace_that_is_deleted_while_it_is_live_is_gone_everywhere(tmp_p
                 reader.node(TRACE, None),
                 reader.branch(TRACE, "A"),
             ):
-                with pytest.raises(NotFound, match="There is no trace"):
+                with pytest.raises(NotFoundError, match="There is no trace"):
                     await asked
             assert (await reader.traces(TraceQuery()))["traces"] == []
             for since in ("", "since_event_id=0"):

@@ -16,7 +16,7 @@ from tests.fakes.core import Bench, daemon, finish, prompted
 from tests.fakes.explored import LINK, PLAIN, PROGRAM, created, deleted, explored, updated
 from tests.fakes.models import Hold
 from tests.fakes.waiting import until
-from tools.base import PermissionDenied, ToolError
+from tools.base import PermissionDeniedError, ToolError
 from tools.ports import WorkOutcome
 
 PERSON = {"explore_choice": "person"}
@@ -72,7 +72,7 @@ async def test_a_review_that_ends_with_a_no_leaves_the_choice_open(tmp_path: Pat
         task = await waiting(session)
         pick = picking(session, "A")
         await bench.answer("reject")
-        with pytest.raises(PermissionDenied):
+        with pytest.raises(PermissionDeniedError):
             await pick
         with pytest.raises(ToolError, match="no branch X"):
             await picking(session, "X")
@@ -203,7 +203,7 @@ async def test_the_persons_own_choice_is_reviewed_whatever_passes_unasked(
         bench.core.permissions.release(None, "test")  # other rules hold now, which would let it pass, too
         assert bench.core.permissions.pending() == [request]
         await bench.answer("reject")
-        with pytest.raises(PermissionDenied):
+        with pytest.raises(PermissionDeniedError):
             await pick
         assert not (bench.workspace / "a.py").exists()
         # What the model selects is an edit like any other.

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from daemon.explore.results import load_result
-from daemon.loop.forking import CannotFork
+from daemon.loop.forking import ForkError
 from daemon.loop.recovery import read_state, replay
-from daemon.loop.session import Sealed
+from daemon.loop.session import SealedError
 from daemon.model.events import (
     BranchCompleted,
     BranchGoalAdded,
@@ -185,7 +185,7 @@ async def test_each_branch_is_stored_and_can_be_read_when_its_copy_is_gone(tmp_p
         session = await ran(bench)
         for name, file in (("A", "list.py"), ("B", "dict.py")):
             child = await bench.opened(f"{session.session_id}:{name}")
-            with pytest.raises(Sealed):
+            with pytest.raises(SealedError):
                 await child.prompt("more")
             assert isinstance(child.state.trace, BranchTrace)
             assert (child.state.trace.status, child.state.turn) == ("completed", None)
@@ -380,5 +380,5 @@ async def test_a_fork_has_the_plan_of_an_exploration_without_its_branches(tmp_pa
         ]
         assert bench.core.store.children(fork.session_id) == []
         branch = await bench.opened(f"{session.session_id}:A")
-        with pytest.raises(CannotFork, match="fork the session it belongs to"):
+        with pytest.raises(ForkError, match="fork the session it belongs to"):
             await bench.core.keeping.fork(branch)

@@ -11,7 +11,7 @@ import pytest
 from daemon.explore.branch_actions import remove_branch
 from daemon.explore.merging import select
 from daemon.explore.results import remove_result
-from daemon.files.restore import RestoreRefused
+from daemon.files.restore import RestoreRefusedError
 from daemon.loop.restoring import Restorer
 from daemon.loop.session import Session
 from daemon.model.branches import BranchMeta
@@ -20,7 +20,7 @@ from daemon.model.permissions import FileAnswer
 from daemon.permission.service import CallInfo, CallPermission
 from tests.fakes.core import Bench, daemon
 from tests.fakes.explored import LINK, PLAIN, PROGRAM, created, deleted, explored, updated
-from tools.base import PermissionDenied, ToolError
+from tools.base import PermissionDeniedError, ToolError
 from tools.ports import WorkOutcome
 
 OLD = "".join(f"line {n}\n" for n in range(1, 31))
@@ -280,7 +280,7 @@ async def test_what_else_is_in_a_folder_that_became_a_file_is_never_lost(tmp_pat
         await selected(bench, session, "A", call="again")
         (root / "plain/mine.txt").write_text("mine")
         new = files(root)
-        with pytest.raises(RestoreRefused, match=r"plain is a folder now"):
+        with pytest.raises(RestoreRefusedError, match=r"plain is a folder now"):
             await Restorer(session).undo()
         assert files(root) == new
 
@@ -367,7 +367,7 @@ async def test_the_persons_no_writes_nothing_and_chooses_nothing(tmp_path: Path)
         explored(session, {"A": [updated("a.py", OLD, TOP)]})
         task = selecting(session, "A")
         await bench.answer("reject", "not like that")
-        with pytest.raises(PermissionDenied) as denied:
+        with pytest.raises(PermissionDeniedError) as denied:
             await task
         assert denied.value.feedback == "not like that"
         assert (bench.workspace / "a.py").read_text() == OLD
@@ -482,12 +482,12 @@ async def test_rules_and_modes_hold_for_a_merge(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session(settings={"permission": {"edit": {"*.lock": "deny"}}})
         explored(session, {"A": [created("x.lock", "x"), created("a.py", "x")]})
-        with pytest.raises(PermissionDenied):
+        with pytest.raises(PermissionDeniedError):
             await selecting(session, "A")
         assert not (bench.workspace / "a.py").exists()
         plan = bench.session(settings={"mode": "plan"})
         explored(plan, {"A": [created("a.py", "x")]})
-        with pytest.raises(PermissionDenied):
+        with pytest.raises(PermissionDeniedError):
             await selecting(plan, "A")
         eager = bench.session(settings={"mode": "accept-edits"})
         explored(eager, {"A": [created("a.py", "x"), created(".vscode/tasks.json", "{}")]})

@@ -9,7 +9,7 @@ import pytest
 
 from daemon.explore.results import load_result
 from daemon.loop.restoring import Restorer
-from daemon.loop.session import Sealed, Session
+from daemon.loop.session import SealedError, Session
 from tests.fakes.branches import EDITS, explore, exploring, scripts
 from tests.fakes.core import Bench
 from tests.fakes.models import Call, Hold
@@ -86,7 +86,7 @@ async def test_while_a_branch_is_tested_nothing_is_taken_and_tests_see_what_is_k
             Restorer(child).redo(),
             Restorer(child).restore(message_id="x"),
         ):
-            with pytest.raises(Sealed, match="Branch A has ended its work"):
+            with pytest.raises(SealedError, match="Branch A has ended its work"):
                 await change
         (child.services.workspace / "go").touch()
         await turn
@@ -114,7 +114,7 @@ async def test_a_prompt_in_the_moment_of_the_end_is_worked_on_or_refused(tmp_pat
                 result = await child.prompt("also two")
                 assert result.stop == "end_turn"
                 outcome = "done"
-            except Sealed:
+            except SealedError:
                 outcome = "refused"
             outcomes.add(outcome)
             await turn

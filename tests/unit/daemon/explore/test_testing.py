@@ -21,7 +21,7 @@ from tests.fakes.core import Bench, daemon
 from tests.fakes.explored import FolderCopy
 from tests.fakes.waiting import until
 from tools.base import PermissionAsk
-from tools.sandbox.policy import Unavailable
+from tools.sandbox.policy import UnavailableError
 from tools.sandbox.prepare import available
 
 
@@ -218,7 +218,7 @@ async def test_where_there_is_a_sandbox_the_tests_run_in_it(tmp_path: Path) -> N
         session, copy = bench.session(), copy_of(tmp_path)
         try:
             available(bench.workspace)
-        except Unavailable:
+        except UnavailableError:
             sandboxed = False  # then it runs as bash would, and the question says so
         else:
             sandboxed = True

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tools.diff.merge import MergeConflict, merge, split
+from tools.diff.merge import MergeConflictError, merge, split
 
 BASE = b"".join(b"line %d\n" % n for n in range(1, 13))
 
@@ -42,7 +42,7 @@ def test_the_same_change_on_both_sides_is_one() -> None:
 
 def test_the_same_lines_changed_differently_are_a_conflict_with_both_sides() -> None:
     ours = changed((b"line 1\n", b"line 1\nmore\n"), (b"line 5\n", b"ours\n"))
-    with pytest.raises(MergeConflict) as caught:
+    with pytest.raises(MergeConflictError) as caught:
         merge(BASE, ours, changed((b"line 5\n", b"theirs\n")))
     (clash,) = caught.value.clashes
     assert (clash.line, clash.base, clash.ours, clash.theirs) == (6, "line 5\n", "ours\n", "theirs\n")
@@ -57,18 +57,18 @@ def test_neighbouring_lines_replaced_on_each_side_are_no_conflict() -> None:
 @pytest.mark.parametrize("place", [b"line 4\n", b"line 5\n"])
 def test_an_insertion_at_the_border_of_a_change_is_a_conflict(place: bytes) -> None:
     ours = changed((place, place + b"inserted\n"))
-    with pytest.raises(MergeConflict):
+    with pytest.raises(MergeConflictError):
         merge(BASE, ours, changed((b"line 5\n", b"five\n")))
 
 
 def test_different_insertions_at_one_place_are_a_conflict() -> None:
-    with pytest.raises(MergeConflict):
+    with pytest.raises(MergeConflictError):
         merge(BASE, changed((b"line 5\n", b"line 5\na\n")), changed((b"line 5\n", b"line 5\nb\n")))
 
 
 def test_a_deletion_among_equal_lines_conflicts_with_what_is_inserted_among_them() -> None:
     base = b"a\n}\n}\n}\nb\n"
-    with pytest.raises(MergeConflict):
+    with pytest.raises(MergeConflictError):
         merge(base, b"a\n}\n}\n}\n}\nb\n", b"a\n}\n}\nb\n")
 
 
@@ -78,7 +78,7 @@ def test_lines_keep_their_own_ends() -> None:
 
 
 def test_a_changed_line_end_is_a_change() -> None:
-    with pytest.raises(MergeConflict):
+    with pytest.raises(MergeConflictError):
         merge(b"a\nb\n", b"a\r\nb\n", b"x\nb\n")
 
 
@@ -94,24 +94,24 @@ def test_encodings_are_kept(codec: str) -> None:
 def test_contents_in_different_encodings_are_not_mixed() -> None:
     base = "ä\nmiddle\nend\n".encode()
     ours = "ä\nmiddle\nEND\n".encode("cp1252")
-    with pytest.raises(MergeConflict, match="encoding"):
+    with pytest.raises(MergeConflictError, match="encoding"):
         merge(base, ours, "ö\nmiddle\nend\n".encode())
 
 
 def test_a_conflict_is_shown_in_the_files_own_letters() -> None:
-    with pytest.raises(MergeConflict) as caught:
+    with pytest.raises(MergeConflictError) as caught:
         merge("ä\n".encode(), "ö\n".encode(), "ü\n".encode())
     (clash,) = caught.value.clashes
     assert (clash.base, clash.ours, clash.theirs) == ("ä\n", "ö\n", "ü\n")
 
 
 def test_a_file_that_became_utf_16_is_not_merged() -> None:
-    with pytest.raises(MergeConflict, match="encoding"):
+    with pytest.raises(MergeConflictError, match="encoding"):
         merge(b"a\nb\nc\n", "a\nb\nC\n".encode("utf-16"), b"A\nb\nc\n")
 
 
 def test_binary_data_is_not_merged() -> None:
-    with pytest.raises(MergeConflict, match="not text"):
+    with pytest.raises(MergeConflictError, match="not text"):
         merge(b"\0\1\n\2\n", b"\0\1\n\3\n", b"\0\7\n\2\n")
 
 
@@ -126,8 +126,8 @@ def test_merging_is_symmetric_and_loses_no_side(base: str, ours: str, theirs: st
     contents = base.encode(), ours.encode(), theirs.encode()
     try:
         merged = merge(*contents)
-    except MergeConflict:
-        with pytest.raises(MergeConflict):
+    except MergeConflictError:
+        with pytest.raises(MergeConflictError):
             merge(contents[0], contents[2], contents[1])
         return
     assert merged == merge(contents[0], contents[2], contents[1])

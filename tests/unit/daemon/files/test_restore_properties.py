@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from daemon.files.changes import FileSetChange, changes_of
 from daemon.files.history import SessionHistory
-from daemon.files.restore import Conflict, Planner
+from daemon.files.restore import ConflictError, Planner
 from daemon.files.versions import Action
 from tests.examples import examples
 from tools.base import FileChange
@@ -50,7 +50,7 @@ class Disk:
         return next(c for c in changes_of(self.history.record()) if c.change_id == call_id)
 
     def step(self, action: Action, call_ids: Sequence[str]) -> None:
-        """Undo or redo. Raises Conflict, and changes nothing then."""
+        """Undo or redo. Raises ConflictError, and changes nothing then."""
         found = [self.change(call_id) for call_id in call_ids]
         groups = [change.forward() if action == "redo" else change.backward() for change in found]
         planner = Planner(self.history.blobs, str, lambda path: None)
@@ -194,7 +194,7 @@ def test_whatever_comes_a_refusal_changes_nothing_and_an_undo_is_taken_back_by_i
                 tree = disk.tree()
                 try:
                     disk.step(action, [chosen])
-                except Conflict:
+                except ConflictError:
                     assert disk.tree() == tree
                     continue
                 disk.step("undo" if action == "redo" else "redo", [chosen])
@@ -216,7 +216,7 @@ def test_bytes_that_are_no_text_are_restored_only_as_they_were(
         path.write_bytes(now)
         try:
             disk.step("undo", ["c"])
-        except Conflict:
+        except ConflictError:
             assert path.read_bytes() == now
         else:
             assert now in (before, after)

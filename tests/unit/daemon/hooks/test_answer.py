@@ -15,7 +15,7 @@ from daemon.hooks.answer import (
     NAMES,
     NOTHING,
     HookAnswer,
-    HookFailed,
+    HookError,
     concerns,
     only_watches,
     read_text,
@@ -68,14 +68,14 @@ def test_other_arguments_and_words_for_the_model() -> None:
     ],
 )
 def test_what_cannot_be_understood_is_a_failure_and_no_consent(name: Any, said: object) -> None:
-    with pytest.raises(HookFailed) as failed:
+    with pytest.raises(HookError) as failed:
         read_text(name, json.dumps(said))
     assert failed.value.kind == "answer"
 
 
 @pytest.mark.parametrize("text", ["no", "{", '{"decision": "deny"} and more', "[" * 50_000])
 def test_what_is_not_json_is_a_failure(text: str) -> None:
-    with pytest.raises(HookFailed, match="not JSON") as failed:
+    with pytest.raises(HookError, match="not JSON") as failed:
         read_text(BEFORE, text)
     assert len(str(failed.value)) < 200
 
@@ -129,7 +129,7 @@ def test_tools_are_wildcards_joined_by_a_stroke(tools: str, yes: list[str], no: 
 def test_whatever_a_hook_says_there_is_an_answer_or_a_failure(said: object, name: Any) -> None:
     try:
         answer = read_value(name, said)
-    except HookFailed:
+    except HookError:
         return
     json.dumps(answer.arguments, ensure_ascii=False).encode()
     if answer.denied:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from daemon.config import Hook
-from daemon.hooks.answer import NOTHING, HookAnswer, HookFailed, HookName
+from daemon.hooks.answer import NOTHING, HookAnswer, HookError, HookName
 from daemon.hooks.executable import Executable
 from tests.fakes.hooks import answering, is_alive, pids, program
 from tests.fakes.waiting import until
@@ -36,8 +36,8 @@ async def ask(executable: Executable, name: HookName = BEFORE, **payload: Any) -
         return await executable.ask(name, {"hook": name, **payload})
 
 
-async def failure(executable: Executable, name: HookName = BEFORE, **payload: Any) -> HookFailed:
-    with pytest.raises(HookFailed) as failed:
+async def failure(executable: Executable, name: HookName = BEFORE, **payload: Any) -> HookError:
+    with pytest.raises(HookError) as failed:
         await ask(executable, name, **payload)
     return failed.value
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from daemon.hooks.answer import NOTHING, HookFailed
+from daemon.hooks.answer import NOTHING, HookError
 from daemon.hooks.entry_points import FoundFunctions, HookFunction, discover
 from daemon.hooks.python import PythonHook
 from daemon.hooks.service import Hooks
@@ -100,8 +100,8 @@ class Bench:
         async with asyncio.timeout(60):
             return await self.hook(function).ask("tool.execute.before", {"tool": "bash", **payload})
 
-    async def failure(self, function: str, **payload: Any) -> HookFailed:
-        with pytest.raises(HookFailed) as failed:
+    async def failure(self, function: str, **payload: Any) -> HookError:
+        with pytest.raises(HookError) as failed:
             await self.ask(function, **payload)
         return failed.value
 

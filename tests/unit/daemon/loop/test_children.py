@@ -11,7 +11,7 @@ import pytest
 from daemon.agents.loader import load_agent
 from daemon.loop.children import close_child, open_child
 from daemon.loop.recovery import read_state, replay
-from daemon.loop.session import Sealed, Session
+from daemon.loop.session import SealedError, Session
 from daemon.model.branches import BranchMeta
 from daemon.model.events import (
     BranchCompleted,
@@ -64,7 +64,7 @@ async def test_a_branch_that_has_ended_takes_no_prompt(tmp_path: Path) -> None:
         await close_child(child)
         again = await bench.opened(child.session_id)
         assert len(again.state.messages) == 2
-        with pytest.raises(Sealed, match="go on in the session"):
+        with pytest.raises(SealedError, match="go on in the session"):
             await again.prompt("more")
 
 

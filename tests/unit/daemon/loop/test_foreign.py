@@ -15,7 +15,7 @@ from daemon.context.tokens import stored_calibration
 from daemon.model.events import Notice
 from daemon.model.permissions import Rule
 from daemon.model.traces import Budget, Carried, QueuedPrompt
-from daemon.store.base import StoreError, UnknownTrace
+from daemon.store.base import StoreError, UnknownTraceError
 from daemon.store.files import FileTraceStore
 from tests.fakes.core import daemon
 from tests.fakes.models import Call
@@ -111,7 +111,7 @@ async def test_a_session_folder_that_is_a_link_is_no_session(tmp_path: Path) -> 
     (trace / session_id).symlink_to(tmp_path / "moved")
     async with daemon(folder, check=False) as bench:
         assert await bench.core.traces(limit=10) == []
-        with pytest.raises(UnknownTrace):
+        with pytest.raises(UnknownTraceError):
             await bench.opened(session_id)
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from daemon.keeping import InUse
+from daemon.keeping import InUseError
 from daemon.loop.budget import COST
-from daemon.loop.forking import FORKED, CannotFork
+from daemon.loop.forking import FORKED, ForkError
 from daemon.loop.planning import PersonPlan
 from daemon.loop.restoring import Restorer
 from daemon.loop.session import Session
@@ -166,7 +166,7 @@ async def test_a_running_session_is_forked_from_a_message_only(tmp_path: Path) -
         bench.models.then([hold, "Late."])
         turn = prompted(session, "And now?")
         await until(hold.reached.is_set)
-        with pytest.raises(InUse):
+        with pytest.raises(InUseError):
             await bench.core.keeping.fork(session)
         fork = await forked(bench, session, prompts(session)[2].message_id)
         assert fork.state.messages[-1].text() == "Changed."
@@ -216,10 +216,10 @@ async def test_what_cannot_be_forked_says_why_and_leaves_nothing(tmp_path: Path)
         session = await worked(bench)
         answer = session.state.messages[1]
         for message in (answer.message_id, "msg_999999_00000000"):
-            with pytest.raises(CannotFork, match="of the user"):
+            with pytest.raises(ForkError, match="of the user"):
                 await bench.core.keeping.fork(session, message)
         session.record.foreign = True
-        with pytest.raises(CannotFork, match="not begun by you"):
+        with pytest.raises(ForkError, match="not begun by you"):
             await bench.core.keeping.fork(session)
         assert bench.core.store.trace_ids() == [session.session_id]
         assert not list(bench.core.store.root.glob(f"{STAGING}*"))

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from daemon.files.restore import Conflict
+from daemon.files.restore import ConflictError
 from daemon.loop.planning import PersonPlan
 from daemon.loop.recovery import replay
 from daemon.loop.restoring import Restorer
-from daemon.loop.session import Busy, Session
+from daemon.loop.session import BusyError, Session
 from daemon.model.events import FilesRestored
 from daemon.model.messages import NotePart, ToolResultPart
 from daemon.model.permissions import FileAnswer, PermissionRequest
@@ -258,12 +258,12 @@ async def test_the_person_takes_files_back_only_at_rest_and_all_or_nothing(tmp_p
         turn = prompted(session, "go")
         await hold.reached.wait()
         mine = PersonPlan(session, "VS Code")
-        with pytest.raises(Busy, match="Cancel the turn"):
+        with pytest.raises(BusyError, match="Cancel the turn"):
             await mine.abandon("1", "no", revert_files=True)
         hold.go.set()
         await finish(turn)
         (bench.workspace / "new" / "b.txt").write_text("mine\n")
-        with pytest.raises(Conflict, match=r"new/b\.txt"):
+        with pytest.raises(ConflictError, match=r"new/b\.txt"):
             await mine.abandon("1", "no", revert_files=True)
         assert "five" in file(bench).read_text()
         assert statuses(session) == {"one way": "in_progress"}

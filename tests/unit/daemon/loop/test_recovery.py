@@ -13,7 +13,7 @@ from daemon.loop.recovery import STOPPED, read_state, replay
 from daemon.model.events import QueueChanged, TurnEnded
 from daemon.model.traces import FORMAT
 from daemon.state.session_state import SessionState
-from daemon.store.base import NewerFormat, StoreError, UnknownTrace
+from daemon.store.base import NewerFormatError, StoreError, UnknownTraceError
 from daemon.store.files import FileTraceStore
 from daemon.store.own import OwnSessions
 from tests.fakes.core import ALLOW_ALL, check_pairs, daemon, prompted
@@ -145,7 +145,7 @@ async def test_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> None:
     meta.write_text(json.dumps({**json.loads(meta.read_bytes()), "format": FORMAT + 1}))
     before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
     async with daemon(tmp_path, check=False) as bench:
-        with pytest.raises(NewerFormat, match="update Goalwright"):
+        with pytest.raises(NewerFormatError, match="update Goalwright"):
             await bench.opened(session_id)
         # Also when only the log can tell.
         meta.unlink()
@@ -154,7 +154,7 @@ async def test_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> None:
         event = json.loads(first)
         event["trace"]["format"] = FORMAT + 1
         log.write_text(json.dumps(event) + "\n" + "".join(rest))
-        with pytest.raises(NewerFormat, match="update Goalwright"):
+        with pytest.raises(NewerFormatError, match="update Goalwright"):
             await bench.opened(session_id)
     after = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
     unchanged = set(before) - {meta, log}
@@ -169,9 +169,9 @@ async def test_an_empty_log_and_an_unknown_session_are_clear_errors(tmp_path: Pa
     async with daemon(tmp_path, check=False) as bench:
         with pytest.raises(StoreError, match="cannot be opened"):
             await bench.opened(session_id)
-        with pytest.raises(UnknownTrace, match="no session"):
+        with pytest.raises(UnknownTraceError, match="no session"):
             await bench.opened("20250101-000000-nobody")
-        with pytest.raises(UnknownTrace):
+        with pytest.raises(UnknownTraceError):
             await bench.opened("../../etc")
 
 

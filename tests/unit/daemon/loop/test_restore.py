@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from daemon.files.restore import Conflict, RestoreRefused
-from daemon.loop.restoring import Restorer, UnknownChange
-from daemon.loop.session import Busy, Session
+from daemon.files.restore import ConflictError, RestoreRefusedError
+from daemon.loop.restoring import Restorer, UnknownChangeError
+from daemon.loop.session import BusyError, Session
 from daemon.model.events import FileChanged, FilesRestored
 from daemon.model.messages import NotePart, TextPart
 from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted
@@ -90,7 +90,7 @@ async def test_a_conflict_names_file_and_line_and_both_sides_and_changes_nothing
         path = bench.workspace / "a.py"
         path.write_text(path.read_text().replace("five\n", "cinq\n"))
         before = path.read_bytes()
-        with pytest.raises(Conflict) as caught:
+        with pytest.raises(ConflictError) as caught:
             await Restorer(session).restore(message_id=session.state.messages[0].message_id)
         said = str(caught.value)
         assert "a.py:5" in said
@@ -111,13 +111,13 @@ async def test_a_second_undo_goes_on_to_the_change_before(tmp_path: Path) -> Non
         assert path.read_text() == both.replace("eight\n", "line 8\n")
         await Restorer(session).undo()
         assert path.read_text() == LINES
-        with pytest.raises(UnknownChange, match="nothing to undo"):
+        with pytest.raises(UnknownChangeError, match="nothing to undo"):
             await Restorer(session).undo()
         await Restorer(session).redo()
         assert path.read_text() == LINES.replace("line 5\n", "five\n")
         await Restorer(session).redo()
         assert path.read_text() == both
-        with pytest.raises(UnknownChange, match="nothing to redo"):
+        with pytest.raises(UnknownChangeError, match="nothing to redo"):
             await Restorer(session).redo()
 
 
@@ -127,11 +127,11 @@ async def test_an_older_change_can_be_undone_alone(tmp_path: Path) -> None:
         first, second = (await Restorer(session).overview()).changes
         await Restorer(session).undo(first.change_id)
         assert (bench.workspace / "a.py").read_text() == LINES.replace("line 8\n", "eight\n")
-        with pytest.raises(RestoreRefused, match="undone already"):
+        with pytest.raises(RestoreRefusedError, match="undone already"):
             await Restorer(session).undo(first.change_id)
-        with pytest.raises(RestoreRefused, match="not undone"):
+        with pytest.raises(RestoreRefusedError, match="not undone"):
             await Restorer(session).redo(second.change_id)
-        with pytest.raises(UnknownChange):
+        with pytest.raises(UnknownChangeError):
             await Restorer(session).undo("call_99")
 
 
@@ -152,7 +152,7 @@ async def test_a_created_file_that_the_person_changed_is_not_deleted(tmp_path: P
     async with daemon(tmp_path) as bench:
         session = await worked(bench, write("new.txt", "hello\n"))
         (bench.workspace / "new.txt").write_text("hello\nand mine\n")
-        with pytest.raises(Conflict, match=r"new\.txt was changed since it was created"):
+        with pytest.raises(ConflictError, match=r"new\.txt was changed since it was created"):
             await Restorer(session).undo()
         (bench.workspace / "new.txt").unlink()
         outcome = await Restorer(session).undo()
@@ -179,7 +179,7 @@ async def test_a_binary_file_is_restored_only_when_unchanged_since(tmp_path: Pat
         path.write_bytes(b"\0\7\n\3")
         session.files.history.written(versions)
         path.write_bytes(b"\0\7\n\3 mine")
-        with pytest.raises(Conflict, match="not text"):
+        with pytest.raises(ConflictError, match="not text"):
             await Restorer(session).undo()
         path.write_bytes(b"\0\7\n\3")
         await Restorer(session).undo()
@@ -200,7 +200,7 @@ async def test_restore_takes_back_everything_since_a_message(tmp_path: Path) -> 
         assert path.read_text() == LINES.replace("line 5\n", "five\n").replace("line 1\n", "mine\n")
         assert not (bench.workspace / "new.txt").exists()
         assert outcome.target.startswith("3 changes since message")
-        with pytest.raises(UnknownChange, match="undone already"):
+        with pytest.raises(UnknownChangeError, match="undone already"):
             await Restorer(session).restore(message_id=second.message_id)
         for _ in range(3):
             await Restorer(session).redo()
@@ -225,7 +225,7 @@ async def test_restoring_a_goal_leaves_other_goals_edits(tmp_path: Path) -> None
         numbers = {number: goal for goal, number in session.state.plan.numbers().items()}
         await Restorer(session).restore(goal_id=numbers["1"])
         assert path.read_text() == LINES.replace("line 5\n", "five\n")
-        with pytest.raises(UnknownChange):
+        with pytest.raises(UnknownChangeError):
             await Restorer(session).restore(goal_id="99")
 
 
@@ -245,7 +245,7 @@ async def test_unsaved_changes_in_the_editor_stop_it(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = await worked(bench, read(), edit("line 5\n", "five\n"))
         bench.unsaved[bench.workspace / "a.py"] = "typing"
-        with pytest.raises(RestoreRefused, match="unsaved"):
+        with pytest.raises(RestoreRefusedError, match="unsaved"):
             await Restorer(session).undo()
 
 
@@ -256,7 +256,7 @@ async def test_it_is_refused_while_a_turn_runs(tmp_path: Path) -> None:
         bench.models.then(write("b.txt", "x"))
         turn = prompted(session, "more")
         await bench.asked()
-        with pytest.raises(Busy):
+        with pytest.raises(BusyError):
             await Restorer(session).undo()
         session.cancel()
         await finish(turn)
@@ -314,7 +314,7 @@ async def test_of_a_foreign_session_nothing_is_written(tmp_path: Path) -> None:
             Restorer(session).redo(),
             Restorer(session).restore(message_id=session.state.messages[0].message_id),
         ):
-            with pytest.raises(RestoreRefused, match="not begun by you"):
+            with pytest.raises(RestoreRefusedError, match="not begun by you"):
                 await attempt
         assert "five" in path.read_text()
 
@@ -353,7 +353,7 @@ async def test_a_forged_list_cannot_lead_to_other_files(
     Path(victim).write_text(LINES.replace("line 5\n", "five\n"))
     async with daemon(tmp_path) as bench:
         session = await bench.opened(session_id)
-        with pytest.raises(RestoreRefused, match="Nothing was changed"):
+        with pytest.raises(RestoreRefusedError, match="Nothing was changed"):
             await Restorer(session).undo()
         assert "five" in Path(victim).read_text()
 
@@ -381,7 +381,7 @@ async def test_a_damaged_content_stops_it(tmp_path: Path, damage: bytes | None) 
             blob.unlink()
         else:
             blob.write_bytes(damage)
-        with pytest.raises(RestoreRefused, match="nothing was changed"):
+        with pytest.raises(RestoreRefusedError, match="nothing was changed"):
             await Restorer(session).undo()
         assert "five" in (bench.workspace / "a.py").read_text()
 
@@ -462,7 +462,7 @@ async def test_what_cannot_be_undone_is_said(tmp_path: Path, monkeypatch: pytest
         session = await worked(
             bench, bash("seq 500 > large.txt; sed -i s/5/five/ a.py"), bash("seq 600 > large.txt")
         )
-        with pytest.raises(RestoreRefused, match="not known"):
+        with pytest.raises(RestoreRefusedError, match="not known"):
             second = (await Restorer(session).overview()).changes[1]
             await Restorer(session).undo(second.change_id)
         outcome = await Restorer(session).undo()

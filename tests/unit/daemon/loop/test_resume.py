@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from daemon.loop.recovery import replay, waits_for_answer
-from daemon.loop.session import Busy
+from daemon.loop.session import BusyError
 from daemon.model.events import FileChanged, PermissionAsked, PermissionReplied, TurnEnded
 from daemon.model.messages import ToolResultPart
 from daemon.model.permissions import PermissionRequest
@@ -251,7 +251,7 @@ async def test_a_new_prompt_closes_the_turn_that_was_not_resumed(tmp_path: Path)
     async with daemon(tmp_path, "Something else, then.") as bench:
         again = await bench.opened(session.session_id)
         again.policy.use(default_model="fake/model")
-        with pytest.raises(Busy):
+        with pytest.raises(BusyError):
             await again.compact()
         assert (await again.prompt("something else")).stop == "end_turn"
         assert [event.stop_reason for event in bench.events(TurnEnded)] == ["error", "end_turn"]

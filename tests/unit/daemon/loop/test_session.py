@@ -10,7 +10,7 @@ import pytest
 
 from daemon.context.window import CLEARED
 from daemon.loop.queue import TurnResult
-from daemon.loop.session import Busy
+from daemon.loop.session import BusyError
 from daemon.model.events import (
     FileChanged,
     GoalAdded,
@@ -530,7 +530,7 @@ async def test_a_client_may_ask_to_be_refused_instead_of_waiting(tmp_path: Path)
         session = bench.session()
         first = prompted(session, "first")
         await hold.reached.wait()
-        with pytest.raises(Busy, match="busy"):
+        with pytest.raises(BusyError, match="busy"):
             await session.prompt("second", when_busy="refuse")
         hold.go.set()
         await finish(first)

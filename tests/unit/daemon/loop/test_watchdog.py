@@ -14,7 +14,7 @@ from tests.fakes.core import daemon
 from tests.fakes.hooks import is_alive
 from tests.fakes.models import Call
 from tests.fakes.waiting import until
-from tools.base import PermissionDenied, ToolResult
+from tools.base import PermissionDeniedError, ToolResult
 from tools.files.regular_files import make_folder
 
 DONE = ToolResult("done")
@@ -182,7 +182,7 @@ async def test_waiting_for_the_user_is_no_standstill() -> None:
 
 async def test_failures_and_cancellations_pass_through() -> None:
     async def refused() -> ToolResult:
-        raise PermissionDenied("no")
+        raise PermissionDeniedError("no")
 
     async def hang() -> ToolResult:
         return await asyncio.Event().wait() or DONE
@@ -194,7 +194,7 @@ async def test_failures_and_cancellations_pass_through() -> None:
             await asyncio.sleep(0)
         return DONE
 
-    with pytest.raises(PermissionDenied):
+    with pytest.raises(PermissionDeniedError):
         await watched("edit", refused(), lambda: False)
     # Also where the call ends by itself all the same: the turn is to end.
     for call in (hang(), finishes()):

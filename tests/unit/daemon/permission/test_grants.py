@@ -15,7 +15,7 @@ import pytest
 
 from daemon.model.permissions import Grant, Rule, Scope
 from daemon.permission import grants as module
-from daemon.permission.grants import GrantsNotStored, GrantStore
+from daemon.permission.grants import GrantsNotStoredError, GrantStore
 from daemon.permission.rules import RuleSet
 from daemon.store.base import StoreError
 
@@ -184,7 +184,7 @@ def test_a_file_of_a_newer_version_is_left_alone(folder: Path) -> None:
     (folder / "grants.json").write_text(text)
     store = store_in(folder)
     assert "newer" in store.problems()[0]
-    with pytest.raises(GrantsNotStored, match="update"):
+    with pytest.raises(GrantsNotStoredError, match="update"):
         store.add([LOG], "user")
     assert (folder / "grants.json").read_text() == text
     assert [path.name for path in folder.glob("*damaged*")] == []
@@ -210,7 +210,10 @@ def test_a_lock_that_somebody_holds_ends_in_words(folder: Path, monkeypatch: pyt
     store = store_in(folder)
     store.add([LOG], "user")
     monkeypatch.setattr(module, "LOCK_WAIT_S", 0.0)
-    with filelock.FileLock(folder / "grants.json.lock"), pytest.raises(GrantsNotStored, match="try again"):
+    with (
+        filelock.FileLock(folder / "grants.json.lock"),
+        pytest.raises(GrantsNotStoredError, match="try again"),
+    ):
         store.add([SRC], "user")
     assert patterns(store) == [("user", "git log *")]
 
@@ -219,7 +222,7 @@ def test_there_is_a_limit_that_says_what_to_do(folder: Path) -> None:
     store = store_in(folder)
     many = [Grant(permission="bash", pattern=f"c{number}") for number in range(module.MOST)]
     store.add(many, "user")
-    with pytest.raises(GrantsNotStored, match="take some back"):
+    with pytest.raises(GrantsNotStoredError, match="take some back"):
         store.add([LOG], "user")
     assert len(store_in(folder).all()) == module.MOST
 

@@ -12,7 +12,7 @@ from daemon.model.permissions import FileAnswer, Grant, Rule
 from daemon.permission.service import CallInfo, CallPermission, PermissionService, Waited
 from tests.fakes.asker import NOW, FakeAsker, Inbox
 from tests.fakes.waiting import until
-from tools.base import FileChange, PermissionAsk, PermissionDenied, ToolError
+from tools.base import FileChange, PermissionAsk, PermissionDeniedError, ToolError
 from tools.writing.proposal import propose
 
 
@@ -28,7 +28,7 @@ async def test_a_rule_that_denies_asks_nobody_and_names_itself() -> None:
     inbox, asker = Inbox(), FakeAsker("s", deny)
     await inbox.ask(asker, "a.lock")
     with pytest.raises(
-        PermissionDenied, match=r"user rule `edit: \*\.lock → deny` forbids edit on a\.lock"
+        PermissionDeniedError, match=r"user rule `edit: \*\.lock → deny` forbids edit on a\.lock"
     ) as caught:
         await inbox.tasks[0]
     assert caught.value.by_rule

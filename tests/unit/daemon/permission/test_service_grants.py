@@ -9,12 +9,12 @@ import pytest
 
 from daemon.model.permissions import Grant, Rule, Scope
 from daemon.permission.answers import LONGEST_PATTERN, MOST_GRANTS
-from daemon.permission.grants import GrantsNotStored, GrantStore
+from daemon.permission.grants import GrantsNotStoredError, GrantStore
 from daemon.permission.service import CallInfo
 from daemon.store.base import StoreError
 from tests.fakes.asker import NOW, FakeAsker, Inbox
 from tools.access import Access
-from tools.base import PermissionDenied, ToolError
+from tools.base import PermissionDeniedError, ToolError
 
 
 def grant(pattern: str, permission: str = "edit") -> Grant:
@@ -154,7 +154,7 @@ async def test_a_grant_that_cannot_be_stored_loses_nothing(tmp_path: Path) -> No
     inbox, asker = Inbox(store), asker_of(store)
     request_id = await inbox.ask(asker, "src/a.py", "src/*")
     await inbox.ask(asker, "src/b.py", "src/*")
-    with pytest.raises(GrantsNotStored):
+    with pytest.raises(GrantsNotStoredError):
         inbox.service.reply(request_id, "always", None, "x", scope="user")
     assert len(inbox.service.pending()) == 2
     assert asker.replies == []
@@ -215,7 +215,7 @@ async def test_a_denied_argument_of_a_command_is_named() -> None:
     inbox, asker = Inbox(), FakeAsker("s", deny)
     reads = Access("read", ".env", why="argument of cat", implied=True)
     await inbox.ask(asker, "cat .env", permission="bash", accesses=(reads,))
-    with pytest.raises(PermissionDenied) as caught:
+    with pytest.raises(PermissionDeniedError) as caught:
         await inbox.tasks[0]
     assert caught.value.by_rule
     assert "The command would read .env (argument of cat)" in caught.value.reason
@@ -228,7 +228,7 @@ async def test_of_many_denied_targets_some_are_named_and_the_rest_counted() -> N
     inbox, asker = Inbox(), FakeAsker("s", deny)
     reads = tuple(Access("read", f"secret/{number}") for number in range(10))
     await inbox.ask(asker, "cat secret/*", permission="bash", accesses=reads)
-    with pytest.raises(PermissionDenied, match="And 7 more"):
+    with pytest.raises(PermissionDeniedError, match="And 7 more"):
         await inbox.tasks[0]
 
 
@@ -278,7 +278,7 @@ async def test_a_no_to_one_branch_is_no_answer_to_the_others() -> None:
 async def test_a_question_that_nobody_answers_in_time_is_refused_and_the_run_goes_on() -> None:
     inbox, asker = Inbox(), FakeAsker()
     await inbox.ask(asker, "a.py", call=CallInfo("c", "edit", timeout_s=0.01))
-    with pytest.raises(PermissionDenied, match="Nobody answered") as caught:
+    with pytest.raises(PermissionDeniedError, match="Nobody answered") as caught:
         async with asyncio.timeout(20):
             await inbox.tasks[0]
     assert caught.value.by_rule

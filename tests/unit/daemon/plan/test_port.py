@@ -8,7 +8,7 @@ from daemon.model.goals import Goal
 from daemon.plan.port import SessionPlan
 from daemon.plan.text import plan_to_prompt
 from daemon.plan.tree import Added, Change, PlanError, PlanTree, Updated
-from tools.base import PermissionDenied, ToolError
+from tools.base import PermissionDeniedError, ToolError
 
 
 class Recorder:
@@ -231,7 +231,7 @@ async def test_files_are_taken_back_before_the_goal_is_abandoned(recorder: Recor
     ("error", "raised", "words"),
     [
         (ToolError("src/a.py was changed since."), ToolError, "changed since. The plan is unchanged."),
-        (PermissionDenied("The person said no."), PermissionDenied, "The person said no."),
+        (PermissionDeniedError("The person said no."), PermissionDeniedError, "The person said no."),
     ],
 )
 async def test_when_files_are_not_taken_back_the_plan_is_unchanged(

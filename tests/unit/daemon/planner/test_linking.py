@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from daemon.plan.needs import misplaced, waits_for
 from daemon.plan.tree import PlanTree
-from daemon.planner.reading import BadPlan, read_plan
+from daemon.planner.reading import BadPlanError, read_plan
 from daemon.planner.revising import revised
 from tests.examples import examples
 from tests.fakes.goal_trees import by, grown
@@ -95,7 +95,7 @@ def test_who_is_needed(steps: list[Any], expected: str) -> None:
 def test_what_cannot_be_is_refused_and_the_plan_stays(steps: list[Any], words: str) -> None:
     tree = grown("1, 2 x")
     before = tree.snapshot()
-    with pytest.raises(BadPlan) as refused:
+    with pytest.raises(BadPlanError) as refused:
         planned(tree, *steps)
     assert words in str(refused.value)
     assert tree.snapshot() == before
@@ -132,9 +132,9 @@ def test_what_failed_is_needed_no_more_and_what_is_said_anew_counts() -> None:
 def test_a_first_plan_cannot_leave_out_what_it_needs() -> None:
     tree = grown("1, 2")
     tree.goals["2"] = tree.goals["2"].model_copy(update={"needs": ["1"]})
-    with pytest.raises(BadPlan, match="needs goal 1 1, which the plan does not have"):
+    with pytest.raises(BadPlanError, match="needs goal 1 1, which the plan does not have"):
         planned(tree, {"keep": "2"})
-    with pytest.raises(BadPlan, match="needs goal 1 1, which the plan does not have"):
+    with pytest.raises(BadPlanError, match="needs goal 1 1, which the plan does not have"):
         planned(tree, step("a", "A", "g1"))
 
 
@@ -183,7 +183,7 @@ def test_a_plan_that_is_taken_can_be_carried_out_to_its_end(
     tree = grown("1 x, 2, 3")
     try:
         revision = revised(tree, read_plan(json.dumps({"steps": steps}), most=50), revise=revise)
-    except BadPlan:
+    except BadPlanError:
         return
     for change in revision.changes:
         tree.apply(change)

@@ -23,7 +23,7 @@ from daemon.planner.core import (
     Work,
     decide,
 )
-from daemon.planner.reading import BadPlan, read_plan
+from daemon.planner.reading import BadPlanError, read_plan
 from daemon.planner.revising import revised
 from tests.examples import examples
 
@@ -170,7 +170,7 @@ def test_any_circle_is_refused_with_the_steps_in_it(found: list[tuple[str, list[
     tree = PlanTree()
     try:
         apply(tree, steps)
-    except BadPlan as error:
+    except BadPlanError as error:
         assert left, f"there is no circle: {error}"
         assert "circle" in str(error) or "itself" in str(error)
         assert not tree.goals

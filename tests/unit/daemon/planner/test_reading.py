@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.model.messages import ToolCallPart
-from daemon.planner.reading import MAX_SIGNPOSTS, BadPlan, PlanStep, read_plan
+from daemon.planner.reading import MAX_SIGNPOSTS, BadPlanError, PlanStep, read_plan
 
 
 def goals(text: str, *calls: ToolCallPart) -> list[str]:
@@ -65,7 +65,7 @@ ANSWERS = [
 
 @pytest.mark.parametrize("text", ANSWERS)
 def test_a_question_that_is_answered_with_a_list_is_no_plan(text: str) -> None:
-    with pytest.raises(BadPlan, match="no plan in the answer"):
+    with pytest.raises(BadPlanError, match="no plan in the answer"):
         read_plan(text)
 
 
@@ -154,14 +154,14 @@ def test_a_call_that_adds_goals_is_an_answer_when_the_text_has_none() -> None:
     ],
 )
 def test_what_is_no_plan_is_told_in_words(text: str, words: str) -> None:
-    with pytest.raises(BadPlan, match=words):
+    with pytest.raises(BadPlanError, match=words):
         read_plan(text)
 
 
 def test_signposts_are_few_and_flat() -> None:
-    with pytest.raises(BadPlan, match="at most 5"):
+    with pytest.raises(BadPlanError, match="at most 5"):
         read_plan(json.dumps({"steps": [f"Step no {n}" for n in range(6)]}), most=MAX_SIGNPOSTS, nested=False)
-    with pytest.raises(BadPlan, match="plain list"):
+    with pytest.raises(BadPlanError, match="plain list"):
         read_plan('{"steps": [{"goal": "A", "steps": ["a one"]}]}', most=MAX_SIGNPOSTS, nested=False)
 
 
@@ -178,7 +178,7 @@ def test_what_is_asked_for_is_read_as_it_was_meant(names: list[str]) -> None:
 def test_no_answer_breaks_the_reader(text: str) -> None:
     try:
         found = read_plan(text, any_list=True)
-    except BadPlan as problem:
+    except BadPlanError as problem:
         assert str(problem)
     else:
         assert all(step.goal or step.keep for step in found)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daemon.plan.tree import PlanError, PlanTree
-from daemon.planner.reading import BadPlan, PlanStep
+from daemon.planner.reading import BadPlanError, PlanStep
 from daemon.planner.revising import revised
 from tests.fakes.goal_trees import by, grown, shown
 
@@ -86,7 +86,7 @@ def test_what_was_worked_on_is_kept_with_the_reason_and_numbers_are_consecutive(
     [("=7", "no goal 7"), ("=1", "has ended"), ("=2, =2", "stands once"), ("=nothing", "no goal nothing")],
 )
 def test_what_cannot_be_kept_is_told(answer: str, words: str) -> None:
-    with pytest.raises(BadPlan, match=words):
+    with pytest.raises(BadPlanError, match=words):
         revised(grown("1 x, 2"), steps(answer), revise=True)
 
 
@@ -108,7 +108,7 @@ def test_whatever_is_answered_done_goals_stay_and_the_tree_holds(
         revision = revised(
             tree, steps(", ".join(answer)), revise=revise, failed=ids[failed] if failed < len(ids) else None
         )
-    except (BadPlan, PlanError):
+    except (BadPlanError, PlanError):
         return
     for change in revision.changes:
         tree.apply(change)

@@ -17,7 +17,7 @@ from daemon.loop.recovery import read_state
 from daemon.model.traces import FORMAT
 from daemon.store.archive import MANIFEST, export_trace
 from daemon.store.archive_import import import_trace
-from daemon.store.base import StoreError, UnknownTrace
+from daemon.store.base import StoreError, UnknownTraceError
 from daemon.store.files import FileTraceStore
 from tests.fakes.stored_traces import ID, all_files, keep_version, write_children, write_trace
 from tools.files.regular_files import sha256
@@ -209,7 +209,7 @@ def test_a_file_that_is_there_is_not_replaced_unasked(store: FileTraceStore, tmp
 
 
 def test_what_cannot_be_exported_says_why(store: FileTraceStore, tmp_path: Path) -> None:
-    with pytest.raises(UnknownTrace):
+    with pytest.raises(UnknownTraceError):
         export_trace(store, "nothing", tmp_path / "a.tar.gz")
     with pytest.raises(StoreError, match="export the session it belongs to"):
         export_trace(store, f"{ID}:A", tmp_path / "a.tar.gz")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from daemon.model.goals import GoalTree
-from daemon.store.base import StoreError, UnknownTrace
+from daemon.store.base import StoreError, UnknownTraceError
 from daemon.store.files import FileTraceStore
 from tests.fakes.stores import ID as MAIN
 from tests.fakes.stores import branch_trace, trace
@@ -31,7 +31,7 @@ def test_a_folder_of_branches_that_is_a_link_is_not_followed(tmp_path: Path) -> 
     store = FileTraceStore(tmp_path / "traces")
     store.create(trace())
     (tmp_path / "traces" / MAIN / "branches").symlink_to(elsewhere)
-    with pytest.raises(UnknownTrace):
+    with pytest.raises(UnknownTraceError):
         store.save_snapshot(branch_trace(f"{MAIN}:A"), GoalTree())
     with pytest.raises(StoreError, match="a link leads there"):
         store.create(branch_trace(f"{MAIN}:B"))

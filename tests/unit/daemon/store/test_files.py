@@ -16,7 +16,7 @@ from daemon.model.goals import GoalTree
 from daemon.model.messages import Message, TextPart
 from daemon.model.traces import FORMAT, Trace
 from daemon.store import event_log, files
-from daemon.store.base import NewerFormat, StoreError, UnknownTrace
+from daemon.store.base import NewerFormatError, StoreError, UnknownTraceError
 from daemon.store.event_log import LogReader
 from daemon.store.files import FileTraceStore
 from tests.examples import examples
@@ -228,7 +228,7 @@ def test_a_folder_without_metadata_and_events_is_no_session(store: FileTraceStor
     (store.root / ID / "meta.json").unlink()
     (store.root / ".hidden").mkdir()
     assert store.traces(limit=5) == []
-    with pytest.raises(UnknownTrace):
+    with pytest.raises(UnknownTraceError):
         store.trace(ID)
 
 
@@ -261,7 +261,7 @@ def test_a_lost_messages_folder_is_made_again(store: FileTraceStore) -> None:
 def test_a_newer_format_is_refused_with_what_to_do(store: FileTraceStore) -> None:
     fields = {**trace().stored(), "format": FORMAT + 1, "created_at": "in words from now on"}
     (store.root / ID / "meta.json").write_text(json.dumps(fields))
-    with pytest.raises(NewerFormat, match="update Goalwright"):
+    with pytest.raises(NewerFormatError, match="update Goalwright"):
         store.trace(ID)
     assert store.traces(limit=5) == []
 

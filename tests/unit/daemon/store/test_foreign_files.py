@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 from daemon.model.encoding import json_bytes
-from daemon.store.base import StoreError, UnknownTrace
+from daemon.store.base import StoreError, UnknownTraceError
 from daemon.store.files import FileTraceStore
 from tests.fakes.stores import ID, NOW, added, branch_trace, created, message, started, trace
 from tools.files import regular_files
@@ -102,11 +102,11 @@ def test_a_trace_folder_or_the_folder_of_all_that_is_a_link_holds_no_traces(
     linked = FileTraceStore(tmp_path / "linked")
     assert linked.trace_ids() == []
     assert linked.traces(limit=5) == []
-    with pytest.raises(UnknownTrace):
+    with pytest.raises(UnknownTraceError):
         linked.events(ID)
     (store.root / "20260101-000009-aaaaaa").symlink_to(store.folder(ID))
     assert store.trace_ids() == [ID]
-    with pytest.raises(UnknownTrace):
+    with pytest.raises(UnknownTraceError):
         store.trace("20260101-000009-aaaaaa")
 
 

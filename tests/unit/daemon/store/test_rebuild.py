@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daemon.loop.recovery import read_state
-from daemon.store.base import UnknownTrace
+from daemon.store.base import UnknownTraceError
 from daemon.store.files import FileTraceStore
 from daemon.store.rebuild import Rebuilt, rebuild
 from tests.examples import examples
@@ -157,7 +157,7 @@ def test_a_branch_whose_record_is_gone_is_told(tmp_path: Path) -> None:
 
 
 def test_an_unknown_trace_is_refused(store: FileTraceStore) -> None:
-    with pytest.raises(UnknownTrace):
+    with pytest.raises(UnknownTraceError):
         rebuild(store, "20260101-000000-000000bbbb")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from daemon.agents.head_words import PERMISSIONS, TOOLS
 from daemon.agents.profile import AgentProfile
-from daemon.agents.profile_file import BadAgent, parse_agent
+from daemon.agents.profile_file import AgentFileError, parse_agent
 from daemon.permission.rules import SHIPPED
 from tools.registry import builtin_tools
 
@@ -66,7 +66,7 @@ def test_a_head_that_looks_like_one_is_read_or_refused(text: str, message: str) 
     if not message:
         assert parse_agent("x", text).rules == ()
         return
-    with pytest.raises(BadAgent, match=message):
+    with pytest.raises(AgentFileError, match=message):
         parse_agent("x", text)
 
 
@@ -103,7 +103,7 @@ def test_a_head_that_looks_like_one_is_read_or_refused(text: str, message: str) 
     ],
 )
 def test_what_may_be_a_limit_and_is_not_understood_makes_no_agent(head: str, message: str) -> None:
-    with pytest.raises(BadAgent, match=message):
+    with pytest.raises(AgentFileError, match=message):
         parse_agent("x", f"---\n{head}\n---\nHi.")
 
 
@@ -136,7 +136,7 @@ def test_what_may_be_a_limit_and_is_not_understood_makes_no_agent(head: str, mes
 def test_what_is_meant_is_understood(head: str, expected: dict[str, Any] | None) -> None:
     text = f"---\n{head}\n---\nHi."
     if expected is None:
-        with pytest.raises(BadAgent):
+        with pytest.raises(AgentFileError):
             parse_agent("x", text)
         return
     agent = parse_agent("x", text)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from daemon.loop.planning import PersonPlan
-from daemon.loop.session import Busy, Session
+from daemon.loop.session import BusyError, Session
 from daemon.model.events import SessionUpdated
 from daemon.model.messages import ToolResultPart
 from daemon.plan.tree import PlanError
@@ -231,7 +231,7 @@ async def test_a_person_hands_a_plan_over_at_rest(tmp_path: Path) -> None:
         bench.core.update_session(session, {"mode": "plan"})
         turn = prompted(session, "mend the cart")
         await hold.reached.wait()
-        with pytest.raises(Busy):
+        with pytest.raises(BusyError):
             await hand_over_plan(session, "VS Code")
         hold.go.set()
         await finish(turn)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from daemon.loop.recovery import replay
-from daemon.loop.session import Sealed, Session
+from daemon.loop.session import SealedError, Session
 from daemon.model.events import FileChanged, PermissionAsked, SubagentCompleted, SubagentStarted, ToolStarted
 from daemon.model.messages import SubtaskPart, TextPart
 from tests.fakes.core import ALLOW_ALL, Bench, check_record, finish, prompted
@@ -55,7 +55,7 @@ async def test_a_task_is_done_in_a_session_of_its_own_and_its_last_words_come_ba
         first = record.state.messages[0]
         assert first.content == (SubtaskPart(agent="explore", prompt="Find the entry point."),)
         assert record.state.plan.mission == "Find the entry point."
-        with pytest.raises(Sealed):
+        with pytest.raises(SealedError):
             await record.prompt("more")
         # What it took is in the totals once, now and after a restart.
         assert session.state.trace.total_cost == pytest.approx(0.04)
@@ -233,7 +233,7 @@ async def test_canceling_one_subagent_tells_its_parent_which_goes_on(tmp_path: P
         turn = prompted(session, "go")
         await hold.reached.wait()
         child = child_of(bench, session)
-        with pytest.raises(Sealed):
+        with pytest.raises(SealedError):
             await child.prompt("and more")
         assert child.cancel()
         assert (await finish(turn)).stop == "end_turn"
@@ -446,5 +446,5 @@ async def test_what_was_at_work_when_the_daemon_died_is_closed_with_what_it_took
         assert (await again.prompt("go on")).stop == "end_turn"
         record = await bench.opened(f"{session.session_id}:s1")
         assert record.state.turn is None
-        with pytest.raises(Sealed):
+        with pytest.raises(SealedError):
             await record.prompt("more")

@@ -43,7 +43,7 @@ unit: $(INSTALLED) ## the fast Python tests only
 
 exhaustive: prepare-test ## every test with all examples of each property, and 200 kills (much longer)
 	GOALWRIGHT_EXAMPLES=full $(PY) -m tests.suite $(ARGS)
-	$(PY) -m tests.killing
+	$(PY) -m tests.evals.killing
 
 check: $(INSTALLED) $(MODULES) ## lint, format, types, import rule, generated files fresh
 	$(VENV)/bin/ruff check .
@@ -56,7 +56,7 @@ check: $(INSTALLED) $(MODULES) ## lint, format, types, import rule, generated fi
 	cd $(EXT) && npm run --silent check
 
 bench: $(INSTALLED) ## benchmarks: start-up, overhead per step, memory
-	@$(PY) -m tests.benchmarks
+	@$(PY) -m tests.evals.benchmarks
 
 generate: $(INSTALLED) ## rewrite the generated files (protocol types)
 	$(PY) $(EXT)/scripts/generate_protocol.py
@@ -99,7 +99,7 @@ vscode:
 	@$(PYTHON) -m tests.e2e.vscode.install
 
 language-servers:
-	@$(PYTHON) -m tests.language_servers.install
+	@$(PYTHON) -m tests.evals.language_servers.install
 
 # Without a browser the tests that need it fail and say so; the others are still worth running.
 browser:

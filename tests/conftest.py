@@ -9,8 +9,8 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.examples import register_profile
 from tests.part_times import PartTimes, part_of
+from tests.support.examples import register_profile
 from tools.localization import DEFAULT, set_language
 
 register_profile()

@@ -46,7 +46,7 @@ def main() -> None:
     if lacking and venv.exists() and "GOALWRIGHT_REPLAY" not in os.environ:
         os.environ["GOALWRIGHT_REPLAY"] = "1"
         os.execv(venv, [str(venv), *sys.argv])
-    from tests.replayer import serve
+    from tests.support.drivers.replayer import serve
 
     serve()
 

@@ -40,10 +40,10 @@ def main() -> int:
         os.environ["GOALWRIGHT_RULES"] = "1"
         os.execv(venv, [str(venv), str(Path(__file__).resolve()), *sys.argv[1:]])
     if "--table" in sys.argv[1:]:
-        from tests.rule_cases.table import print_table
+        from tests.evals.rule_cases.table import print_table
 
         return print_table()
-    from tests.rule_judge import serve
+    from tests.support.drivers.rule_judge import serve
 
     serve()
     return 0

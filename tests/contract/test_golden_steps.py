@@ -16,8 +16,8 @@ from daemon.steps.head import TraceHead
 from daemon.steps.shortened import image_words
 from daemon.steps.texts import to_history_string, to_todo_string
 from daemon.steps.tree import StepTree
-from tests.fakes.golden import check_golden
-from tests.fakes.step_events import Recorded, configuration_change
+from tests.support.drivers.golden import check_golden
+from tests.support.scenarios.step_events import Recorded, configuration_change
 
 NOW = datetime(2024, 1, 15, 14, 30, 25, tzinfo=UTC)
 TODO = """\

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from daemon.api.address import OpenApi
-from tests.fakes.core import daemon
-from tests.fakes.golden import check_golden_json
-from tests.fakes.trace_api import client_of, normalised, story
+from tests.support.drivers.core import daemon
+from tests.support.drivers.golden import check_golden_json
+from tests.support.drivers.trace_api import client_of, normalised, story
 
 PATHS = {
     "list": "/api/traces",

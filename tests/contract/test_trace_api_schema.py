@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode
 
 from daemon.api.address import OpenApi
-from tests.examples import examples
-from tests.fakes.trace_api import story
+from tests.support.drivers.trace_api import story
+from tests.support.examples import examples
 
 TRACE = {"id": ""}
 

@@ -11,10 +11,10 @@ from websockets.asyncio.client import connect
 from daemon.api.address import OpenApi
 from daemon.model.messages import TextPart
 from daemon.state.goal_events import goal_event
-from tests.fakes.core import daemon
-from tests.fakes.golden import check_golden_json
-from tests.fakes.trace_api import normalised, story
-from tests.fakes.watched import TRACE, hear, watched
+from tests.support.drivers.core import daemon
+from tests.support.drivers.golden import check_golden_json
+from tests.support.drivers.trace_api import normalised, story
+from tests.support.drivers.watched import TRACE, hear, watched
 
 OF_000 = [
     "goal_added", "goal_updated", "message_added", "trace_completed", "branch_started", "branch_goal_added",

@@ -20,7 +20,7 @@ from tests.e2e.vscode.install import few_extensions
 from tests.e2e.vscode.server import VSCodeServer, goalwright
 from tests.e2e.vscode.shared import SharedWindow
 from tests.e2e.vscode.window import Window, open_window
-from tests.fakes.model_server import ModelServer
+from tests.support.fakes.model_server import ModelServer
 
 KEY = "sk-ant-" + "k" * 40
 OPUS = "claude-opus-5-5"

@@ -20,10 +20,10 @@ from tests.e2e.vscode.server import VSCodeServer
 from tests.e2e.vscode.server import goalwright as run_goalwright
 from tests.e2e.vscode.shared import SharedWindow
 from tests.e2e.vscode.window import Theme, Window, browser_of_this_loop, open_window
-from tests.fakes.command_line import CommandLine, fresh_account
-from tests.fakes.forker import shared_forker
-from tests.fakes.model_replies import ReplyLike
-from tests.fakes.model_server import ModelServer
+from tests.support.drivers.command_line import CommandLine, fresh_account
+from tests.support.drivers.forker import shared_forker
+from tests.support.fakes.model_replies import ReplyLike
+from tests.support.fakes.model_server import ModelServer
 
 VSIX = ROOT / "vscode-extension" / "goalwright.vsix"
 CLOSED_PORT = "http://127.0.0.1:9"

@@ -1,4 +1,5 @@
-"""An exploration that is broken off leaves nothing: through the installed command. More rows: ``tests.cleanliness``."""
+"""An exploration that is broken off leaves nothing: through the installed command. More rows:
+``tests.evals.cleanliness``."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cleanliness import How, Stage, check
-from tests.examples import in_full
+from tests.evals.cleanliness import How, Stage, check
+from tests.support.examples import in_full
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 

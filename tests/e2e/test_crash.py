@@ -17,10 +17,10 @@ import pytest
 
 from daemon.model.events import PermissionAsked, QueueChanged, TurnEnded
 from daemon.store.files import FileTraceStore
-from tests.examples import in_full
-from tests.fakes import crash_child
-from tests.fakes.core import check_pairs, daemon
-from tests.fakes.waiting import until
+from tests.support.drivers.core import check_pairs, daemon
+from tests.support.drivers.waiting import until
+from tests.support.examples import in_full
+from tests.support.programs import crash_child
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
 

@@ -15,12 +15,12 @@ from daemon.explore.results import load_result
 from daemon.model.events import ExploreCompleted
 from daemon.model.messages import ToolResultPart
 from daemon.store.files import FileTraceStore
-from tests.examples import in_full
-from tests.fakes import explore_child
-from tests.fakes.branches import BranchModels, left_over, repository, state_of
-from tests.fakes.children_at_rest import check_children, check_numbers, check_told_as_ended
-from tests.fakes.core import daemon
-from tests.fakes.waiting import until
+from tests.support.drivers.core import daemon
+from tests.support.drivers.waiting import until
+from tests.support.examples import in_full
+from tests.support.programs import explore_child
+from tests.support.scenarios.branches import BranchModels, left_over, repository, state_of
+from tests.support.scenarios.children_at_rest import check_children, check_numbers, check_told_as_ended
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills processes")
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples import in_full
-from tests.fakes import patch_child
-from tests.fakes.dying_disk import CHANGING, DyingOs, Tree, dying, old_tree, quick_folder, tree
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
+from tests.support.examples import in_full
+from tests.support.fakes.dying_disk import CHANGING, DyingOs, Tree, dying, old_tree, quick_folder, tree
+from tests.support.programs import patch_child
 from tools.writing import atomic
 
 FILES = 100

@@ -16,11 +16,11 @@ import pytest
 from daemon.loop.restoring import Restorer
 from daemon.loop.session import SealedError
 from daemon.store.files import FileTraceStore
-from tests.examples import in_full
-from tests.fakes import subagents_child
-from tests.fakes.children_at_rest import check_children, check_numbers, check_told_as_ended
-from tests.fakes.core import check_pairs, check_record, daemon
-from tests.fakes.waiting import until
+from tests.support.drivers.core import check_pairs, check_record, daemon
+from tests.support.drivers.waiting import until
+from tests.support.examples import in_full
+from tests.support.programs import subagents_child
+from tests.support.scenarios.children_at_rest import check_children, check_numbers, check_told_as_ended
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lsp_bridge.protocol.handshake import UNAUTHORIZED, preamble
-from tests.fakes.command_line import PROGRAM, CommandLine
+from tests.support.drivers.command_line import PROGRAM, CommandLine
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = (str(Path(sys.executable).with_name("goalwright")),)

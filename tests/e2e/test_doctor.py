@@ -17,7 +17,7 @@ from lsp_bridge.cli.doctor.printing import DoctorOptions, doctor, lines
 from lsp_bridge.cli.doctor.report import Check, LanguageReport, Report, ServerReport, Trial
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.text import Style
-from tests.language_servers import install
+from tests.evals.language_servers import install
 
 pytestmark = pytest.mark.timeout(180)
 

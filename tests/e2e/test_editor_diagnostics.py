@@ -17,9 +17,9 @@ import pytest
 
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION
 from tests.e2e.test_editor_server import ALLOW, Editor, House, house, loaded
-from tests.fakes.command_line import CommandLine
-from tests.fakes.editor_peer import FakeEditor, diagnostic, pending, refusing
-from tests.fakes.waiting import until
+from tests.support.drivers.command_line import CommandLine
+from tests.support.drivers.waiting import until
+from tests.support.fakes.editor_peer import FakeEditor, diagnostic, pending, refusing
 
 __all__ = ["house"]
 pytestmark = pytest.mark.timeout(180)

@@ -17,8 +17,8 @@ from pytest_lsp import ClientServerConfig, LanguageClient
 
 from lsp_bridge.protocol.handshake import INVALID_PARAMS, PROTOCOL_VERSION, UNKNOWN_SESSION
 from lsp_bridge.server.connection import _converter
-from tests.fakes.command_line import PROGRAM, CommandLine
-from tests.fakes.waiting import until
+from tests.support.drivers.command_line import PROGRAM, CommandLine
+from tests.support.drivers.waiting import until
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -12,7 +12,7 @@ from daemon.loop.step_diagnostics import StepDiagnostics, kind_of
 from daemon.model.messages import ToolCallPart
 from lsp_bridge.language_client.server.fresh_answers import Timing
 from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
-from tests.fakes.language_workspace import HANG_S, LanguageWorkspace
+from tests.support.scenarios.language_workspace import HANG_S, LanguageWorkspace
 from tools.language import DiagnosticsReport
 
 # A busy machine may be slow; what is tested is the verdict, and waiting ends when the server has answered.

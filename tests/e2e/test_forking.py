@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from tests.fakes.forker import shared_forker
-from tests.fakes.goalwright import installed
-from tests.fakes.model_replies import Call, Reply
-from tests.fakes.model_server import ModelServer
+from tests.support.drivers.forker import shared_forker
+from tests.support.drivers.goalwright import installed
+from tests.support.fakes.model_replies import Call, Reply
+from tests.support.fakes.model_server import ModelServer
 
 
 async def test_a_fork_from_the_terminal_sends_what_was_sent_before_the_message() -> None:

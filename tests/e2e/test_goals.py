@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from lsp_bridge.protocol.handshake import HISTORY_CONFLICT, INVALID_PARAMS
-from tests.fakes.forker import shared_forker
-from tests.fakes.goalwright import Finished, Goalwright, installed
-from tests.fakes.model_replies import Call, Reply, ReplyLike
-from tests.fakes.model_server import ModelServer
+from tests.support.drivers.forker import shared_forker
+from tests.support.drivers.goalwright import Finished, Goalwright, installed
+from tests.support.fakes.model_replies import Call, Reply, ReplyLike
+from tests.support.fakes.model_server import ModelServer
 
 LINES = "".join(f"line {n}\n" for n in range(1, 21))
 SECRET = "the answer of the detour is 4711"

@@ -7,8 +7,8 @@ import os
 import signal
 from typing import Any
 
-from tests.fakes import design_task as task
-from tests.fakes.command_line import CommandLine, wait_until
+from tests.support.drivers.command_line import CommandLine, wait_until
+from tests.support.scenarios import design_task as task
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:

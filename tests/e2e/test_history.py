@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lsp_bridge.protocol.handshake import HISTORY_CONFLICT
-from tests.fakes.command_line import CommandLine, wait_until
+from tests.support.drivers.command_line import CommandLine, wait_until
 
 LINES = "".join(f"line {n}\n" for n in range(1, 21))
 

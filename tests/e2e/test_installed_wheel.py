@@ -13,8 +13,8 @@ import pytest
 
 from daemon.demo import PROMPT, copy_workspace
 from tests.e2e.conftest import ROOT
-from tests.fakes.command_line import CommandLine
-from tests.fakes.hooks import package
+from tests.support.drivers.command_line import CommandLine
+from tests.support.fakes.hooks import package
 
 HOOK = """
 from pathlib import Path

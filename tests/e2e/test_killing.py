@@ -1,4 +1,4 @@
-"""A few of the kills of ``python -m tests.killing``, which makes two hundred and prints their table."""
+"""A few of the kills of ``python -m tests.evals.killing``, which makes two hundred and prints their table."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from tests.examples import in_full
-from tests.killing.__main__ import table
-from tests.killing.runs import kill_at
+from tests.evals.killing.__main__ import table
+from tests.evals.killing.runs import kill_at
+from tests.support.examples import in_full
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
 

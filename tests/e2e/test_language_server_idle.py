@@ -13,7 +13,7 @@ from lsp_bridge.language_client.connection.rpc_client import RpcClient
 from lsp_bridge.language_client.server import pulls
 from lsp_bridge.language_client.server.language_server import LanguageServer
 from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
-from tests.fakes.language_workspace import HANG_S, LanguageWorkspace, eventually
+from tests.support.scenarios.language_workspace import HANG_S, LanguageWorkspace, eventually
 
 ROUND_TRIPS = 400
 FILES = {"cart.py": "def total(a: int) -> int:\n    return a\n"} | {

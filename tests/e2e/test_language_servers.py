@@ -13,7 +13,7 @@ import pytest
 from lsp_bridge.language_client.server.fresh_answers import Timing
 from lsp_bridge.language_client.specs import ServerSpec
 from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
-from tests.fakes.language_workspace import HANG_S, LanguageWorkspace, eventually, process_lives
+from tests.support.scenarios.language_workspace import HANG_S, LanguageWorkspace, eventually, process_lives
 from tools.base import DiagnosticsReport
 
 # A busy machine may be slow; what is tested is the verdict, and waiting ends when the server has answered.

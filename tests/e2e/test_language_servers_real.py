@@ -1,6 +1,6 @@
 """Every kind of language server that Goalwright knows, for real: the verdict is true, or says that there is none.
 
-The servers come from ``tests/language_servers`` (npm's lock, and the development dependencies).
+The servers come from ``tests/evals/language_servers`` (npm's lock, and the development dependencies).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from lsp_bridge.language_client.server.fresh_answers import Timing
-from tests.fakes.language_workspace import HANG_S, LanguageWorkspace, eventually, process_lives
-from tests.fakes.process_tree import family, send, stopped
-from tests.fakes.waiting import until
-from tests.language_servers import install
-from tests.language_servers.cases import CASES, Case
+from tests.evals.language_servers import install
+from tests.evals.language_servers.cases import CASES, Case
+from tests.support.drivers.process_tree import family, send, stopped
+from tests.support.drivers.waiting import until
+from tests.support.scenarios.language_workspace import HANG_S, LanguageWorkspace, eventually, process_lives
 from tools.language import DiagnosticsReport
 
 # A busy machine may be slow; what is tested is the verdict, and waiting ends when the server has answered.

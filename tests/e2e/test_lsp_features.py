@@ -16,8 +16,8 @@ from pytest_lsp import ClientServerConfig, LanguageClient
 from pytest_lsp.client import default_converter, register_lsp_features
 
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION
-from tests.fakes.command_line import PROGRAM, CommandLine
-from tests.fakes.waiting import until
+from tests.support.drivers.command_line import PROGRAM, CommandLine
+from tests.support.drivers.waiting import until
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -14,12 +14,12 @@ from daemon.loop.restoring import Restorer
 from lsp_bridge.language_client.navigation.server_navigation import ServerNavigation
 from lsp_bridge.language_client.navigation.server_requests import AskingTiming
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
-from tests.fakes.core import Bench, daemon, finish, prompted
-from tests.fakes.language_workspace import HANG_S, process_lives
-from tests.fakes.models import Call
-from tests.fakes.process_tree import family
-from tests.language_servers import install
-from tests.language_servers.cases import CASES, Case
+from tests.evals.language_servers import install
+from tests.evals.language_servers.cases import CASES, Case
+from tests.support.drivers.core import Bench, daemon, finish, prompted
+from tests.support.drivers.process_tree import family
+from tests.support.fakes.models import Call
+from tests.support.scenarios.language_workspace import HANG_S, process_lives
 from tools.language import CodePlace, Navigation, Position, ToolError
 
 # A busy machine may be slow; waiting ends when the server has answered something.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.command_line import PROGRAM, CommandLine
+from tests.support.drivers.command_line import PROGRAM, CommandLine
 
 pytestmark = pytest.mark.timeout(180)
 

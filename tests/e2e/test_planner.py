@@ -7,7 +7,7 @@ import os
 import signal
 from typing import Any
 
-from tests.fakes.command_line import CommandLine, wait_until
+from tests.support.drivers.command_line import CommandLine, wait_until
 
 
 def plan(*steps: dict[str, str]) -> dict[str, Any]:

@@ -10,12 +10,12 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from tests.fakes.forker import shared_forker
-from tests.fakes.goalwright import Goalwright, installed
-from tests.fakes.model_replies import Call, Reply, ReplyLike
-from tests.fakes.model_server import ModelServer
-from tests.fakes.plans import plan, step
-from tests.fakes.waiting import until
+from tests.support.drivers.forker import shared_forker
+from tests.support.drivers.goalwright import Goalwright, installed
+from tests.support.drivers.waiting import until
+from tests.support.fakes.model_replies import Call, Reply, ReplyLike
+from tests.support.fakes.model_server import ModelServer
+from tests.support.scenarios.plans import plan, step
 
 PLAN = plan(step("a", "Front", parallel=True), step("b", "Back", parallel=True), step("c", "Join", "a", "b"))
 REST = plan({"keep": "g2"}, {"keep": "g3"})

@@ -14,8 +14,10 @@ from daemon.provider.anthropic import AnthropicProvider
 from daemon.provider.base import Complete, ModelRequest, PartStop, Provider, TextDelta
 from daemon.provider.litellm import LiteLLMProvider
 from daemon.provider.models import ProviderModels
-from tests.fakes.model_replies import Call, Reply
-from tests.fakes.model_requests import (
+from tests.support.drivers.waiting import until
+from tests.support.fakes.model_replies import Call, Reply
+from tests.support.fakes.model_server import ModelServer
+from tests.support.scenarios.model_requests import (
     KEY,
     anthropic_env,
     assistant,
@@ -29,8 +31,6 @@ from tests.fakes.model_requests import (
     result,
     user,
 )
-from tests.fakes.model_server import ModelServer
-from tests.fakes.waiting import until
 
 # litellm and the pydantic of today; outside of pytest nobody sees them.
 pytestmark = [

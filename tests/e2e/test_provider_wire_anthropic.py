@@ -14,8 +14,9 @@ import pytest
 
 from daemon.model.messages import ReasoningPart, TextPart, ToolCallPart, Usage
 from daemon.provider.anthropic import AnthropicProvider
-from tests.fakes.model_replies import Call, Reply
-from tests.fakes.model_requests import (
+from tests.support.fakes.model_replies import Call, Reply
+from tests.support.fakes.model_server import ModelServer
+from tests.support.scenarios.model_requests import (
     KEY,
     anthropic_env,
     assistant,
@@ -26,7 +27,6 @@ from tests.fakes.model_requests import (
     thought,
     user,
 )
-from tests.fakes.model_server import ModelServer
 
 LONG = "abc " * 30
 TALK = (user("look at a.py"),)
@@ -212,7 +212,7 @@ async def test_the_fake_server_plays_a_script_file_as_a_process(
         {"choices": [{"when": {"last_result": "found"}, "go": {"text": "yes"}}, {"go": {"text": "no"}}]},
     ]
     script.write_text(json.dumps({"name": "s", "turns": [steps, [{"text": "second turn"}]]}))
-    server = Path(__file__).resolve().parents[1] / "fakes" / "model_server.py"
+    server = Path(__file__).resolve().parents[1] / "support" / "fakes" / "model_server.py"
     command = [sys.executable, str(server), "--script", str(script), "--workspace", str(tmp_path)]
     process = await asyncio.create_subprocess_exec(
         *command, cwd=tmp_path, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE

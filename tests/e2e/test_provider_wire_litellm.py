@@ -12,8 +12,9 @@ import pytest
 
 from daemon.model.messages import FilePart, ReasoningPart, TextPart, ToolCallPart, Usage
 from daemon.provider.litellm import LiteLLMProvider
-from tests.fakes.model_replies import Call, Reply
-from tests.fakes.model_requests import (
+from tests.support.fakes.model_replies import Call, Reply
+from tests.support.fakes.model_server import ModelServer
+from tests.support.scenarios.model_requests import (
     KEY,
     assistant,
     complete,
@@ -24,7 +25,6 @@ from tests.fakes.model_requests import (
     result,
     user,
 )
-from tests.fakes.model_server import ModelServer
 
 # litellm and the pydantic of today; outside of pytest nobody sees them.
 pytestmark = [
@@ -180,7 +180,7 @@ def test_litellm_neither_reads_the_workspace_nor_prints_nor_reaches_out(tmp_path
     (tmp_path / ".env").write_text("OPENAI_API_KEY=from-dot-env\nGOALWRIGHT_TEST=poisoned\n")
     code = (
         "import asyncio, os, sys; from daemon.provider.litellm import LiteLLMProvider, warm; warm();"
-        "from tests.fakes.model_requests import failure, request;"
+        "from tests.support.scenarios.model_requests import failure, request;"
         "env = {'OPENAI_BASE_URL': 'http://127.0.0.1:9/v1'};"
         "asyncio.run(failure(LiteLLMProvider('openai'), request(model='x', env=env)));"
         "assert 'GOALWRIGHT_TEST' not in os.environ, 'the .env of the workspace was run';"

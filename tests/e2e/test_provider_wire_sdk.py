@@ -13,8 +13,9 @@ from daemon.model.messages import ReasoningPart, TextPart, ToolCallPart
 from daemon.provider import anthropic_wire
 from daemon.provider.anthropic import AnthropicProvider
 from daemon.provider.base import Complete, ModelRequest
-from tests.fakes.model_replies import Call, Reply
-from tests.fakes.model_requests import (
+from tests.support.fakes.model_replies import Call, Reply
+from tests.support.fakes.model_server import ModelServer
+from tests.support.scenarios.model_requests import (
     KEY,
     anthropic_env,
     assistant,
@@ -26,7 +27,6 @@ from tests.fakes.model_requests import (
     thought,
     user,
 )
-from tests.fakes.model_server import ModelServer
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic

@@ -1,5 +1,5 @@
 """Three edits of real third-party code, through everything that is real but the model: the terminal command, the
-daemon, the Anthropic SDK, the language servers. (`python -m tests.benchmarks.real_package` does the same on a
+daemon, the Anthropic SDK, the language servers. (`python -m tests.evals.benchmarks.real_package` does the same on a
 package that it fetches.)"""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.package_task import Edit, PackageTask, PlayedTask, play, result_text
+from tests.support.scenarios.package_task import Edit, PackageTask, PlayedTask, play, result_text
 
 _SECTION = """            yield name, self[name]
 """

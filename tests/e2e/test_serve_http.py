@@ -14,7 +14,7 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from tests.fakes.command_line import CommandLine
+from tests.support.drivers.command_line import CommandLine
 
 
 @pytest.fixture

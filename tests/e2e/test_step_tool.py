@@ -9,10 +9,10 @@ import signal
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from tests.fakes.forker import shared_forker
-from tests.fakes.goalwright import Goalwright, installed
-from tests.fakes.model_replies import Call, Reply, ReplyLike
-from tests.fakes.model_server import ModelServer
+from tests.support.drivers.forker import shared_forker
+from tests.support.drivers.goalwright import Goalwright, installed
+from tests.support.fakes.model_replies import Call, Reply, ReplyLike
+from tests.support.fakes.model_server import ModelServer
 
 SECRET = "the configuration says 4711"
 

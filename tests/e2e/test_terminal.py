@@ -15,8 +15,8 @@ from daemon.demo import PROMPT as DEMO_PROMPT
 from daemon.demo import copy_workspace
 from daemon.runtime import RuntimePaths
 from lsp_bridge.cli.launch import Greeting, Launcher
-from tests.fakes.command_line import AtTerminal, CommandLine, wait_until
-from tests.fakes.model_server import ModelServer
+from tests.support.drivers.command_line import AtTerminal, CommandLine, wait_until
+from tests.support.fakes.model_server import ModelServer
 
 QUESTION = "[f]eedback: "
 

@@ -12,8 +12,8 @@ import pytest
 
 from lsp_bridge.protocol.handshake import UNKNOWN_BRANCH
 from tests.e2e.vscode import ways
-from tests.fakes.forker import shared_forker
-from tests.fakes.goalwright import Finished, Goalwright, installed
+from tests.support.drivers.forker import shared_forker
+from tests.support.drivers.goalwright import Finished, Goalwright, installed
 
 pytestmark = pytest.mark.timeout(200)
 

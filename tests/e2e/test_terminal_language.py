@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.command_line import CommandLine
+from tests.support.drivers.command_line import CommandLine
 
 # What is no English: programs, tools, agents, models, formats, permissions and values of the configuration, keys.
 NAMES = """

@@ -16,7 +16,7 @@ import pytest
 
 from lsp_bridge.cli.client import Client
 from lsp_bridge.cli.launch import Greeting, Launcher
-from tests.fakes.command_line import AtTerminal, CommandLine, wait_until
+from tests.support.drivers.command_line import AtTerminal, CommandLine, wait_until
 
 QUESTION = "[f]eedback: "
 OLD, NEW = "limit = 1\n", "limit = 2\n"

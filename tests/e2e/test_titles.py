@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.fakes.forker import shared_forker
-from tests.fakes.goalwright import Goalwright, installed
-from tests.fakes.model_replies import Reply
-from tests.fakes.model_server import ModelServer
-from tests.fakes.waiting import until
+from tests.support.drivers.forker import shared_forker
+from tests.support.drivers.goalwright import Goalwright, installed
+from tests.support.drivers.waiting import until
+from tests.support.fakes.model_replies import Reply
+from tests.support.fakes.model_server import ModelServer
 
 SMALL = "claude-haiku-4-5"
 TITLE = "修复购物车的合计"

@@ -11,12 +11,12 @@ from collections.abc import AsyncGenerator
 from daemon.demo import PROMPT, copy_workspace
 from daemon.steps.fold import StepFold
 from daemon.store.files import FileTraceStore
-from tests.fakes.forker import shared_forker
-from tests.fakes.goalwright import Goalwright, installed
-from tests.fakes.model_replies import Call, Reply
-from tests.fakes.model_server import ModelServer
-from tests.fakes.step_sums import check_sums
-from tests.fakes.waiting import until
+from tests.support.drivers.forker import shared_forker
+from tests.support.drivers.goalwright import Goalwright, installed
+from tests.support.drivers.waiting import until
+from tests.support.fakes.model_replies import Call, Reply
+from tests.support.fakes.model_server import ModelServer
+from tests.support.scenarios.step_sums import check_sums
 
 REPLIES = (
     Reply(text="I plan.", tool_calls=(Call("goal", {"add": "Look, Report", "focus": "1"}),)),

@@ -16,7 +16,7 @@ from playwright.async_api import Page, Route, expect
 from daemon.api.websocket import ClientLimits
 from daemon.store.files import FileTraceStore
 from tests.e2e.vscode.accessibility import findings
-from tests.fakes.trace_page import (
+from tests.support.drivers.trace_page import (
     DESIGN,
     LARGE,
     TOKEN,

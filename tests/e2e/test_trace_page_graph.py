@@ -11,7 +11,7 @@ from playwright.async_api import Route, expect
 from daemon.model.branches import child_id
 from daemon.model.events import BranchGoalAdded
 from daemon.model.goals import Goal
-from tests.fakes.trace_page import (
+from tests.support.drivers.trace_page import (
     DESIGN,
     LARGE,
     PageBench,

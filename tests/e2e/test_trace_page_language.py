@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.e2e.shown_texts import english_names
-from tests.fakes.trace_page import (
+from tests.support.drivers.trace_page import (
     DESIGN,
     browser_page,
     edge,

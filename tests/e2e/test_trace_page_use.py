@@ -12,8 +12,8 @@ from playwright.async_api import Locator, Page, Route, expect
 
 from daemon.api.websocket import ClientLimits
 from daemon.model.events import SessionUpdated
-from tests.fakes import trace_page
-from tests.fakes.trace_page import (
+from tests.support.drivers import trace_page
+from tests.support.drivers.trace_page import (
     DESIGN,
     LARGE,
     TOKEN,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.command_line import CommandLine, wait_until
-from tests.fakes.stored_traces import all_files
+from tests.support.drivers.command_line import CommandLine, wait_until
+from tests.support.scenarios.stored_traces import all_files
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4
 

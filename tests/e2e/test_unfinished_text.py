@@ -10,11 +10,11 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from tests.fakes.forker import shared_forker
-from tests.fakes.goalwright import installed
-from tests.fakes.model_replies import Reply
-from tests.fakes.model_server import ModelServer
-from tests.fakes.waiting import until
+from tests.support.drivers.forker import shared_forker
+from tests.support.drivers.goalwright import installed
+from tests.support.drivers.waiting import until
+from tests.support.fakes.model_replies import Reply
+from tests.support.fakes.model_server import ModelServer
 
 SECRET = "sk-ant-api03-" + "Zq7" * 20
 SAID = f"The parser reads the file twice. The key is {SECRET} and it is used. Then it"

@@ -29,9 +29,9 @@ from tests.e2e.vscode.accessibility import (
 )
 from tests.e2e.vscode.parcels import PROPOSED, make_parcels, read, write
 from tests.e2e.vscode.window import THEMES, Window
-from tests.examples import in_full
-from tests.fakes.model_replies import Reply
-from tests.fakes.trace_page import PageBench
+from tests.support.drivers.trace_page import PageBench
+from tests.support.examples import in_full
+from tests.support.fakes.model_replies import Reply
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 

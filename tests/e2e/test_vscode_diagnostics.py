@@ -17,8 +17,8 @@ from tests.e2e.vscode.install import BUILD
 from tests.e2e.vscode.parcels import environment, read
 from tests.e2e.vscode.second_extension import COMPLAINT, make_vsix
 from tests.e2e.vscode.server import VSCodeServer
-from tests.fakes.model_replies import Reply
-from tests.fakes.model_server import ModelServer
+from tests.support.fakes.model_replies import Reply
+from tests.support.fakes.model_server import ModelServer
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 

@@ -17,7 +17,7 @@ from tests.e2e.shown_texts import zh
 from tests.e2e.vscode.accessibility import assert_accessible
 from tests.e2e.vscode.server import write_settings
 from tests.e2e.vscode.task import passes
-from tests.fakes.model_replies import Reply
+from tests.support.fakes.model_replies import Reply
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 

@@ -13,9 +13,9 @@ from tests.e2e.conftest import OpenVSCode
 from tests.e2e.vscode import task
 from tests.e2e.vscode.parcels import RATES, SET, environment, make_parcels
 from tests.e2e.vscode.server import goalwright
-from tests.fakes.model_replies import Reply
-from tests.fakes.model_server import ModelServer
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
+from tests.support.fakes.model_replies import Reply
+from tests.support.fakes.model_server import ModelServer
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 

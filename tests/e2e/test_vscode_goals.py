@@ -15,9 +15,9 @@ from tests.e2e.vscode import task
 from tests.e2e.vscode.accessibility import assert_accessible
 from tests.e2e.vscode.parcels import ASKED, PROPOSED, RATES, SET, make_parcels, set_rates
 from tests.e2e.vscode.window import Window
-from tests.fakes.model_replies import Reply
-from tests.fakes.model_server import ModelServer
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
+from tests.support.fakes.model_replies import Reply
+from tests.support.fakes.model_server import ModelServer
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 

@@ -1,6 +1,6 @@
 """The main job, by mouse and keyboard in real VS Code: real extension, real daemon, the real Anthropic SDK.
 
-Only the model is played, on the wire (``tests/fakes/model_server.py``).
+Only the model is played, on the wire (``tests/support/fakes/model_server.py``).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from playwright.async_api import expect
 from tests.e2e.conftest import Configure, WithModel
 from tests.e2e.vscode import task
 from tests.e2e.vscode.window import Window
-from tests.fakes.model_replies import Reply
-from tests.fakes.model_server import ModelServer
+from tests.support.fakes.model_replies import Reply
+from tests.support.fakes.model_server import ModelServer
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 

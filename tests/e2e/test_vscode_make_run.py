@@ -19,7 +19,7 @@ from tests.e2e.vscode.desktop import processes_naming
 from tests.e2e.vscode.install import ROOT, VSCODE
 from tests.e2e.vscode.server import VSCodeServer
 from tests.e2e.vscode.window import Window, chromium
-from tests.fakes.command_line import wait_until
+from tests.support.drivers.command_line import wait_until
 
 pytestmark = pytest.mark.timeout(300)
 

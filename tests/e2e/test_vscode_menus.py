@@ -14,7 +14,7 @@ from playwright.async_api import Locator, expect
 from tests.e2e.conftest import WithModel
 from tests.e2e.vscode.parcels import make_parcels
 from tests.e2e.vscode.window import Window
-from tests.fakes.model_replies import Reply
+from tests.support.fakes.model_replies import Reply
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 

@@ -12,7 +12,7 @@ from tests.e2e.conftest import MODELS, OpenVSCode
 from tests.e2e.vscode.accessibility import assert_accessible
 from tests.e2e.vscode.flows import connect, switch_model
 from tests.e2e.vscode.hand import Hand
-from tests.fakes.model_server import ModelServer
+from tests.support.fakes.model_server import ModelServer
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 

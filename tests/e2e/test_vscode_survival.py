@@ -15,8 +15,8 @@ from tests.e2e.vscode import task
 from tests.e2e.vscode.parcels import make_parcels
 from tests.e2e.vscode.survival import HERE, LONG, THOUGHT, Scene, goes_on, play
 from tests.e2e.vscode.window import Window
-from tests.examples import in_full
-from tests.fakes.model_replies import Reply
+from tests.support.examples import in_full
+from tests.support.fakes.model_replies import Reply
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 

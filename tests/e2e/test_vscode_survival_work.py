@@ -13,8 +13,8 @@ from tests.e2e.vscode import task, ways
 from tests.e2e.vscode.parcels import ASKED, CHEAPER, PROPOSED, RATES, SET, make_parcels, read, set_rates
 from tests.e2e.vscode.survival import HERE, LONG, Scene, goes_on, play
 from tests.e2e.vscode.window import Window
-from tests.examples import in_full
-from tests.fakes.model_replies import Reply
+from tests.support.examples import in_full
+from tests.support.fakes.model_replies import Reply
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 

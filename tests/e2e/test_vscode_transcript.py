@@ -12,8 +12,8 @@ from playwright.async_api import expect
 from tests.e2e.conftest import WithModel
 from tests.e2e.vscode.accessibility import assert_accessible
 from tests.e2e.vscode.parcels import RATES, make_parcels
-from tests.fakes.model_replies import Call, Reply
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
+from tests.support.fakes.model_replies import Call, Reply
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 

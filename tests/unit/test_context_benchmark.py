@@ -9,17 +9,17 @@ import pytest
 
 from daemon.model.messages import Message, TextPart, ToolCallPart, ToolResultPart, Usage
 from daemon.provider.pricing import cost
-from tests.benchmarks.context import cache, opencode
-from tests.benchmarks.context.cache import PrefixCache, request_blocks, request_tokens
-from tests.benchmarks.context.goals import GoalTree
-from tests.benchmarks.context.linear import Linear
-from tests.benchmarks.context.opencode import OpenCode, prunable
-from tests.benchmarks.context.play import Player
-from tests.benchmarks.context.report import DEFAULT, LINEAR, OPENCODE, compare, table, to_json
-from tests.benchmarks.context.requests import MODEL, frame, wire
-from tests.benchmarks.context.runs import Run, run
-from tests.benchmarks.context.script import Prompt, Script, Step, build_script
-from tests.benchmarks.context.story import KINDS, RULES, planted
+from tests.evals.benchmarks.context import cache, opencode
+from tests.evals.benchmarks.context.cache import PrefixCache, request_blocks, request_tokens
+from tests.evals.benchmarks.context.goals import GoalTree
+from tests.evals.benchmarks.context.linear import Linear
+from tests.evals.benchmarks.context.opencode import OpenCode, prunable
+from tests.evals.benchmarks.context.play import Player
+from tests.evals.benchmarks.context.report import DEFAULT, LINEAR, OPENCODE, compare, table, to_json
+from tests.evals.benchmarks.context.requests import MODEL, frame, wire
+from tests.evals.benchmarks.context.runs import Run, run
+from tests.evals.benchmarks.context.script import Prompt, Script, Step, build_script
+from tests.evals.benchmarks.context.story import KINDS, RULES, planted
 
 SHORT = 90
 

@@ -19,8 +19,8 @@ from lsp_bridge.cli.run.view import TextView
 from lsp_bridge.cli.text import Style
 from lsp_bridge.cli.trace.step_lines import StepLines
 from lsp_bridge.server.editor.questions import question_text
-from tests.fakes.asker import NOW, FakeAsker
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
+from tests.support.fakes.asker import NOW, FakeAsker
 from tools.base import PermissionDeniedError
 from tools.shell.question import CommandPlace, question
 from tools.text.terminal import shown, shown_line

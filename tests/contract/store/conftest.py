@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from daemon.store.base import TraceStore
-from tests.fakes.stores import BACKENDS, trace
+from tests.support.scenarios.stores import BACKENDS, trace
 
 
 @pytest.fixture(params=sorted(BACKENDS))

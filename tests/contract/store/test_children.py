@@ -7,8 +7,8 @@ import pytest
 from daemon.model.events import SessionCreated
 from daemon.model.goals import Goal, GoalTree
 from daemon.store.base import TraceStore, UnknownTraceError
-from tests.fakes.stores import ID as MAIN
-from tests.fakes.stores import NOW, branch_trace, message, started
+from tests.support.scenarios.stores import ID as MAIN
+from tests.support.scenarios.stores import NOW, branch_trace, message, started
 
 
 @pytest.mark.parametrize("session_id", [f"{MAIN}:A", f"{MAIN}:s1", f"{MAIN}:A.s1", f"{MAIN}:A.s1.s2"])

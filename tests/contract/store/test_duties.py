@@ -12,7 +12,7 @@ import pytest
 from daemon.model.events import MessageAdded, SessionUpdated, TurnStarted
 from daemon.model.goals import Goal, GoalTree
 from daemon.store.base import StoreError, TraceStore, UnknownTraceError
-from tests.fakes.stores import BACKENDS, DAMAGES, DURABLE, ID, NOW, added, message, started, trace
+from tests.support.scenarios.stores import BACKENDS, DAMAGES, DURABLE, ID, NOW, added, message, started, trace
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4
 OTHER = "20260101-000001-bbbbbb"

@@ -18,7 +18,7 @@ from daemon.model.traces import FORMAT
 from daemon.store.base import NewerFormatError, StoreError
 from daemon.store.files import FileTraceStore
 from daemon.store.migrations import STEPS, Formats, Migration, Record
-from tests.fakes.stores import ID, NOW, added, created, message, started, trace
+from tests.support.scenarios.stores import ID, NOW, added, created, message, started, trace
 
 KEPT = Path(__file__).with_name("formats")
 OLD = sorted(folder for version in KEPT.iterdir() for folder in version.iterdir())

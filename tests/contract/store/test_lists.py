@@ -6,7 +6,7 @@ import pytest
 
 from daemon.model.goals import GoalTree
 from daemon.store.base import TraceStore, UnknownTraceError
-from tests.fakes.stores import ID, added, branch_trace, message, started, trace
+from tests.support.scenarios.stores import ID, added, branch_trace, message, started, trace
 
 IDS = [f"20260101-00000{second}-aaaaaa" for second in (3, 2, 1, 0)]
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from daemon.model.messages import Message, Role
 from daemon.store.base import TraceStore
-from tests.examples import examples
-from tests.fakes.stores import ID, added, branch_trace, message, trace
+from tests.support.examples import examples
+from tests.support.scenarios.stores import ID, added, branch_trace, message, trace
 
 ROLES: tuple[Role, ...] = ("user", "assistant", "tool")
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from daemon.model.events import MessageAdded, Notice, SessionCreated, TurnStarted
 from daemon.model.goals import Goal, GoalTree
 from daemon.store.base import StoreError, TraceStore, UnknownTraceError
-from tests.examples import examples
-from tests.fakes.stores import BACKENDS, DURABLE, ID, NOW, TEARS, added, message, started, trace
+from tests.support.examples import examples
+from tests.support.scenarios.stores import BACKENDS, DURABLE, ID, NOW, TEARS, added, message, started, trace
 
 OTHER = "20260101-000001-bbbbbb"
 

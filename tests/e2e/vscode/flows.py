@@ -25,7 +25,7 @@ from tests.e2e.vscode.parcels import (
     write,
 )
 from tests.e2e.vscode.window import Window
-from tests.fakes.model_replies import Call, Reply, ReplyLike
+from tests.support.fakes.model_replies import Call, Reply, ReplyLike
 
 Do = Callable[[Window, Path, Hand], Awaitable[None]]
 

@@ -11,9 +11,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from tests.npm_packages import BUILD as BUILD
-from tests.npm_packages import InstallError as InstallError
-from tests.npm_packages import Packages, npm_ci
+from tests.support.npm_packages import BUILD as BUILD
+from tests.support.npm_packages import InstallError as InstallError
+from tests.support.npm_packages import Packages, npm_ci
 
 ROOT = BUILD.parent
 _PACKAGES = Packages("vscode", "VS Code for the browser", Path(__file__).resolve(), seconds=20)

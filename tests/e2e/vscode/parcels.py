@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.e2e.vscode import task
-from tests.fakes.model_replies import Reply
-from tests.fakes.model_server import ModelServer
+from tests.support.fakes.model_replies import Reply
+from tests.support.fakes.model_server import ModelServer
 
 RATES = '''"""Shipping rates, in cents."""
 

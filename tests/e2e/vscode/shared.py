@@ -23,8 +23,8 @@ from tests.e2e.vscode.parcels import environment
 from tests.e2e.vscode.server import VSCodeServer
 from tests.e2e.vscode.server import goalwright as run_goalwright
 from tests.e2e.vscode.window import SIZE, Window, open_window
-from tests.fakes.model_replies import ReplyLike
-from tests.fakes.model_server import ModelServer
+from tests.support.fakes.model_replies import ReplyLike
+from tests.support.fakes.model_server import ModelServer
 
 ServerOf = Callable[[Path, Path, Mapping[str, str]], VSCodeServer]
 """Makes the server for a folder of its own, a workspace and an environment."""

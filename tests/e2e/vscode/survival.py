@@ -16,8 +16,8 @@ from pathlib import Path
 from playwright.async_api import expect
 
 from tests.e2e.vscode.window import Window
-from tests.fakes.model_replies import Reply, ReplyLike
-from tests.fakes.model_server import ModelServer
+from tests.support.fakes.model_replies import Reply, ReplyLike
+from tests.support.fakes.model_server import ModelServer
 
 THOUGHT = "Half a thought"
 LONG = Reply(text="A long answer about rates. " * 20, fault="hang", fault_after=14)

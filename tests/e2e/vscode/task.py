@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.fakes.model_replies import Call, Reply
+from tests.support.fakes.model_replies import Call, Reply
 
 TASK = "The discount is taken off as cents. Make it per cent."
 

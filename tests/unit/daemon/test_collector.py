@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from daemon.collector import Collector
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
 
 
 @pytest.fixture

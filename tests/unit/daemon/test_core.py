@@ -11,10 +11,10 @@ import pytest
 from daemon.agents.loader import UnknownAgentError
 from daemon.core import Daemon, memory_mb
 from daemon.model.events import SessionUpdated
-from tests.fakes.core import ALLOW_ALL, daemon, finish, prompted
-from tests.fakes.models import Call, FakeModels, Hold
-from tests.fakes.tool_context import FakeDiagnostics, FakeFiles
-from tests.fakes.waiting import until
+from tests.support.drivers.core import ALLOW_ALL, daemon, finish, prompted
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, FakeModels, Hold
+from tests.support.fakes.tool_context import FakeDiagnostics, FakeFiles
 
 NOW = datetime(2025, 1, 1, 12, 30, 15, tzinfo=UTC)
 

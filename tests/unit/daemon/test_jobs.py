@@ -11,8 +11,8 @@ import pytest_asyncio
 
 from daemon import jobs as module
 from daemon.jobs import SessionJobs
-from tests.fakes.tool_context import FakeToolContext, fake_context
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
+from tests.support.fakes.tool_context import FakeToolContext, fake_context
 from tools.base import PermissionDeniedError, ToolError
 from tools.bash import BashInput, BashTool
 from tools.job import JobInput, JobTool

@@ -15,10 +15,10 @@ from daemon.store.base import StoreError, UnknownTraceError
 from daemon.store.files import FileTraceStore
 from daemon.store.own import OwnSessions
 from daemon.store.pruning import PruneLimits
-from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted
-from tests.fakes.models import Call
-from tests.fakes.stored_traces import ID, NOW, write_trace
-from tests.fakes.waiting import until
+from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call
+from tests.support.scenarios.stored_traces import ID, NOW, write_trace
 
 OTHER = "20260101-000000-000000bbbb"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.fakes.bridge import Door, Raw, served
-from tests.fakes.models import Call
-from tests.fakes.waiting import until
+from tests.support.drivers.bridge import Door, Raw, served
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call
 
 WRITE = Call("write", {"file_path": "a.txt", "content": "hello\n"})
 LENSES: dict[str, Any] = {"textDocument": {"codeLens": {}}}

@@ -22,7 +22,14 @@ from lsp_bridge.language_client.server.fresh_answers import Timing
 from lsp_bridge.language_client.server.language_server import LanguageServer
 from lsp_bridge.language_client.specs import Command, ServerSpec
 from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
-from tests.fakes.language_workspace import FAKE, HANG_S, SOON, eventually, fake_spec, process_lives
+from tests.support.scenarios.language_workspace import (
+    FAKE,
+    HANG_S,
+    SOON,
+    eventually,
+    fake_spec,
+    process_lives,
+)
 from tools.language import DiagnosticsReport, Position
 
 # A busy machine may be slow; what is tested is the verdict, and waiting ends when the server has answered.
@@ -184,7 +191,7 @@ async def test_a_close_that_is_canceled_leaves_no_process(
 
 async def test_nothing_that_looked_at_a_copy_outlives_a_killed_daemon(folders: tuple[Path, Path]) -> None:
     workspace, copy = folders
-    command = [sys.executable, "-m", "tests.fakes.doomed_branch_eyes", str(workspace), str(copy)]
+    command = [sys.executable, "-m", "tests.support.programs.doomed_branch_eyes", str(workspace), str(copy)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as daemon:  # noqa: ASYNC220 - returns at once
         assert daemon.stdout is not None
         pid = int(await asyncio.to_thread(daemon.stdout.readline))

@@ -21,9 +21,9 @@ from lsp_bridge.protocol.handshake import (
 )
 from lsp_bridge.protocol.methods import REQUESTS
 from lsp_bridge.server.requests.validation import CHANGES
-from tests.fakes.branches import BranchModels, explore, repository
-from tests.fakes.bridge import Raw, served
-from tests.fakes.models import Call, Step
+from tests.support.drivers.bridge import Raw, served
+from tests.support.fakes.models import Call, Step
+from tests.support.scenarios.branches import BranchModels, explore, repository
 
 READ = Call("read", {"file_path": "src/a.py"})
 SETTINGS: dict[str, Any] = {"test_command": "", "permission": {"edit": {"*.py": "ask"}}}

@@ -10,8 +10,8 @@ import pytest
 
 from daemon.provider.base import ModelRequest
 from lsp_bridge.protocol.handshake import BUSY, CONFIG_BROKEN, INVALID_PARAMS, UNKNOWN_SESSION
-from tests.fakes.bridge import Door, Raw, served
-from tests.fakes.models import Call, Hold, Step
+from tests.support.drivers.bridge import Door, Raw, served
+from tests.support.fakes.models import Call, Hold, Step
 
 ALLOW = {"permission": {"*": "allow"}}
 RULES = "Always write tests for the cart."

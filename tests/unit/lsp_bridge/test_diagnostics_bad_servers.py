@@ -1,4 +1,4 @@
-"""The port against a server that misbehaves: a real process, see tests/fakes/language_server.py."""
+"""The port against a server that misbehaves: a real process, see tests/support/programs/language_server.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from lsp_bridge.language_client.server.fresh_answers import Timing
 from lsp_bridge.language_client.specs import Command, ServerSpec
-from tests.fakes.language_workspace import (
+from tests.support.scenarios.language_workspace import (
     HANG_S,
     HASTY,
     SOON,

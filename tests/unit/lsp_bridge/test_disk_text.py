@@ -10,7 +10,7 @@ import pytest
 
 from lsp_bridge.server.documents import disk_text
 from lsp_bridge.server.documents.disk_text import shows
-from tests.fakes.buffers import Editor
+from tests.support.fakes.buffers import Editor
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from lsprotocol import types
 
 from lsp_bridge.server.documents.writer import text_edits
-from tests.fakes.bridge import Door, Raw, served
-from tests.fakes.lsp_editor import CAPABILITIES, Editor, attached, results
-from tests.fakes.models import Call
-from tests.fakes.waiting import until
+from tests.support.drivers.bridge import Door, Raw, served
+from tests.support.drivers.lsp_editor import CAPABILITIES, Editor, attached, results
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call
 
 ALLOW = {"permission": {"*": "allow"}}
 

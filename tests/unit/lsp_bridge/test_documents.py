@@ -8,7 +8,7 @@ import pytest
 from lsprotocol import types
 
 from lsp_bridge.server.documents.open_documents import OpenDocuments
-from tests.fakes.buffers import Deaf, Editor
+from tests.support.fakes.buffers import Deaf, Editor
 
 
 @pytest.fixture

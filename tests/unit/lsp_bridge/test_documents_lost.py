@@ -9,8 +9,8 @@ import pytest
 
 from daemon.files.seen import SessionFiles
 from lsp_bridge.server.documents.attached_editors import AttachedEditors
-from tests.fakes.buffers import Editor
-from tests.fakes.tool_context import fake_context
+from tests.support.fakes.buffers import Editor
+from tests.support.fakes.tool_context import fake_context
 from tools.grep import GrepInput, GrepTool
 from tools.read import ReadInput, ReadTool
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.bridge import ClosedError, Door, Raw, served
-from tests.fakes.models import Call, Hold
-from tests.fakes.waiting import until
+from tests.support.drivers.bridge import ClosedError, Door, Raw, served
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, Hold
 
 ABLE = {"window": {"workDoneProgress": True}}
 EXECUTE = "workspace/executeCommand"

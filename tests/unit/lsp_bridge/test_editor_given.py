@@ -13,7 +13,7 @@ from daemon.model.tags import plain
 from lsp_bridge.server.editor.command_arguments import EXPLAIN, About, GivenProblem, LspRange, Point
 from lsp_bridge.server.editor.prompts import exact, prompt, reference, withheld
 from lsp_bridge.server.editor.sanitize import MESSAGE, MOST, code_action_params, problem
-from tests.examples import in_full
+from tests.support.examples import in_full
 
 HERE = {"start": {"line": 3, "character": 0}, "end": {"line": 3, "character": 1}}
 GOOD = {"range": HERE, "message": "bad", "severity": 2, "source": "checker", "code": 7}

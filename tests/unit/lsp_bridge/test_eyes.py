@@ -18,8 +18,8 @@ from lsp_bridge.server.documents.open_documents import path_of
 from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, PeerGoneError, uri_in
 from lsp_bridge.server.editor.diagnostics import EditorDiagnostics, EditorTiming, Read, text_hash
 from lsp_bridge.server.editor.editor_answers import checked
-from tests.fakes.editor_peer import FakeEditor, diagnostic, never, pending, refusing
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
+from tests.support.fakes.editor_peer import FakeEditor, diagnostic, never, pending, refusing
 from tools.language import CurrentProblems, DiagnosticsReport, Problem, Severity
 
 SOON = EditorTiming(answer_s=5.0, baseline_s=5.0, trial_s=5.0, grace_s=0.1)

@@ -10,8 +10,8 @@ import pytest
 from daemon.loop.session import Session
 from lsp_bridge.cli.run.goal_lines import display_numbers
 from lsp_bridge.protocol.handshake import BUSY, HISTORY_CONFLICT, INVALID_PARAMS, UNKNOWN_SESSION
-from tests.fakes.bridge import Door, Raw, served
-from tests.fakes.models import Call, Hold
+from tests.support.drivers.bridge import Door, Raw, served
+from tests.support.fakes.models import Call, Hold
 
 ALLOW = {"permission": {"*": "allow"}}
 LINES = "".join(f"line {n}\n" for n in range(1, 11))

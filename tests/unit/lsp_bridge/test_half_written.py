@@ -12,10 +12,10 @@ import pytest
 
 from lsp_bridge.server.documents import writer
 from lsp_bridge.server.documents.writer import EDITOR_SAVE
-from tests.fakes.bridge import Door, Raw, served
-from tests.fakes.lsp_editor import Editor, attached, results
-from tests.fakes.models import Call
-from tests.fakes.waiting import until
+from tests.support.drivers.bridge import Door, Raw, served
+from tests.support.drivers.lsp_editor import Editor, attached, results
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call
 
 ALLOW = {"permission": {"*": "allow"}}
 APPLY = "workspace/applyEdit"

@@ -11,8 +11,8 @@ from lsp_bridge.protocol.handshake import (
     UNKNOWN_REQUEST,
     UNKNOWN_SESSION,
 )
-from tests.fakes.bridge import Door, Raw, served
-from tests.fakes.models import Call, Hold
+from tests.support.drivers.bridge import Door, Raw, served
+from tests.support.fakes.models import Call, Hold
 
 ALLOW = {"permission": {"*": "allow"}}
 LINES = "".join(f"line {n}\n" for n in range(1, 11))

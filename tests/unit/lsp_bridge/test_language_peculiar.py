@@ -13,7 +13,7 @@ import pytest
 
 from lsp_bridge.language_client.server.fresh_answers import Answers, Settling, Timing
 from lsp_bridge.language_client.specs import ServerSpec
-from tests.fakes.language_workspace import HANG_S, SOON, LanguageWorkspace, eventually, fake_spec
+from tests.support.scenarios.language_workspace import HANG_S, SOON, LanguageWorkspace, eventually, fake_spec
 
 FILE = Path("/w/a")
 BAD = ({"message": "bad"},)

@@ -18,8 +18,8 @@ from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.pool.usage import UsageLimits
 from lsp_bridge.language_client.server.language_server import LanguageServer
 from lsp_bridge.language_client.specs import Command, ServerSpec
-from tests.bad_servers import CASES, Case, play
-from tests.fakes.language_workspace import (
+from tests.evals.bad_servers import CASES, Case, play
+from tests.support.scenarios.language_workspace import (
     HANG_S,
     SOON,
     LanguageWorkspace,
@@ -78,7 +78,7 @@ async def test_nothing_of_a_language_server_outlives_a_killed_daemon(
     tmp_path: Path, flags: list[str]
 ) -> None:
     flags = [str(tmp_path / "child") if flag == "child" else flag for flag in flags]
-    command = [sys.executable, "-m", "tests.fakes.doomed_language_daemon", str(tmp_path), *flags]
+    command = [sys.executable, "-m", "tests.support.programs.doomed_language_daemon", str(tmp_path), *flags]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as daemon:  # noqa: ASYNC220 - returns at once
         assert daemon.stdout is not None
         pids = [int(await asyncio.to_thread(daemon.stdout.readline))]

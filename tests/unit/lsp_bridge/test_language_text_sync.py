@@ -14,7 +14,7 @@ from lsp_bridge.language_client.server.text_sync import (
     content_changes,
 )
 from lsp_bridge.language_client.text.positions import PositionEncoding, characters, chosen, in_utf16, units
-from tests.examples import examples
+from tests.support.examples import examples
 
 ENCODINGS: tuple[PositionEncoding, ...] = ("utf-8", "utf-16", "utf-32")
 texts = st.lists(

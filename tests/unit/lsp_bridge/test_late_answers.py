@@ -12,7 +12,14 @@ import pytest
 from lsp_bridge.language_client.diagnostics.service import ServerDiagnostics
 from lsp_bridge.language_client.server.fresh_answers import Timing
 from lsp_bridge.language_client.specs import ServerSpec
-from tests.fakes.language_workspace import HANG_S, HASTY, SOON, LanguageWorkspace, eventually, fake_spec
+from tests.support.scenarios.language_workspace import (
+    HANG_S,
+    HASTY,
+    SOON,
+    LanguageWorkspace,
+    eventually,
+    fake_spec,
+)
 from tools.language import DiagnosticsReport
 
 Open = Callable[..., Awaitable[LanguageWorkspace]]

@@ -14,8 +14,8 @@ import pytest
 from lsp_bridge.protocol.handshake import UNAUTHORIZED, preamble
 from lsp_bridge.server import listen
 from lsp_bridge.server.connection import ClientServer
-from tests.fakes.bridge import TOKEN, Door, Raw, served
-from tests.fakes.waiting import until
+from tests.support.drivers.bridge import TOKEN, Door, Raw, served
+from tests.support.drivers.waiting import until
 
 
 async def still_serves(door: Door) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.language_workspace import HANG_S
-from tests.fakes.navigated import Navigated, edit, span
+from tests.support.scenarios.language_workspace import HANG_S
+from tests.support.scenarios.navigated import Navigated, edit, span
 from tools.language import RenamedText, ToolError
 
 RENAME = "textDocument/rename"

@@ -11,10 +11,10 @@ import pytest
 
 from lsp_bridge.server.documents import writer
 from lsp_bridge.server.documents.writer import EDITOR_SAVE
-from tests.fakes.bridge import Door, Raw, served
-from tests.fakes.lsp_editor import Editor, attached, results
-from tests.fakes.models import Call, Step
-from tests.fakes.waiting import until
+from tests.support.drivers.bridge import Door, Raw, served
+from tests.support.drivers.lsp_editor import Editor, attached, results
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, Step
 
 ALLOW = {"permission": {"*": "allow"}}
 READ = Call("read", {"file_path": "a.txt"})

@@ -11,9 +11,9 @@ from daemon.agents.loader import load_agent
 from daemon.config import WORKSPACE_FILE
 from daemon.loop.children import close_child, open_child
 from lsp_bridge.protocol.handshake import INVALID_PARAMS, STORE_FAILED, UNKNOWN_REQUEST, UNKNOWN_SESSION
-from tests.fakes.bridge import Door, Raw, served
-from tests.fakes.models import Call, Hold
-from tests.fakes.waiting import until
+from tests.support.drivers.bridge import Door, Raw, served
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, Hold
 
 READ = Call("read", {"file_path": "a.py"})
 

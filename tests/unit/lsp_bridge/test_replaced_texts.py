@@ -16,8 +16,8 @@ from lsp_bridge.server.diagnostics_service import Eyes
 from lsp_bridge.server.documents.open_documents import path_of
 from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers
 from lsp_bridge.server.editor.diagnostics import EditorDiagnostics, EditorTiming, text_hash
-from tests.fakes.editor_peer import FakeEditor, never
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
+from tests.support.fakes.editor_peer import FakeEditor, never
 
 HANG_S = 30.0
 PATIENT = EditorTiming(answer_s=2 * HANG_S, baseline_s=5.0)

@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 
 from lsp_bridge.language_client.server.fresh_answers import Timing
-from tests.fakes.language_workspace import HANG_S, HASTY, SOON, LanguageWorkspace, eventually, fake_spec
+from tests.support.scenarios.language_workspace import (
+    HANG_S,
+    HASTY,
+    SOON,
+    LanguageWorkspace,
+    eventually,
+    fake_spec,
+)
 
 OLD = "first\nBAD old\nBAD older"
 Open = Callable[..., Awaitable[LanguageWorkspace]]

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from daemon.provider.choose import ModelChoice
-from tests.fakes.bridge import Raw, served
-from tests.fakes.models import Call
-from tests.fakes.waiting import until
+from tests.support.drivers.bridge import Raw, served
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call
 
 WRITE = Call("write", {"file_path": "a.txt", "content": "hello"})
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from lsp_bridge.cli.run.totals import Totals
-from tests.fakes.branches import explore, exploring, ran
-from tests.fakes.models import Call
-from tests.fakes.subagents import task
+from tests.support.fakes.models import Call
+from tests.support.scenarios.branches import explore, exploring, ran
+from tests.support.scenarios.subagents import task
 
 
 async def test_what_a_run_counts_by_its_events_is_the_total_of_the_session(tmp_path: Path) -> None:

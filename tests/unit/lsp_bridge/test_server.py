@@ -26,9 +26,9 @@ from lsp_bridge.protocol.handshake import (
     UNKNOWN_SESSION,
 )
 from lsp_bridge.server import connection
-from tests.fakes.bridge import Door, Raw, choose, served
-from tests.fakes.models import Call, FakeModels, Hold
-from tests.fakes.waiting import until
+from tests.support.drivers.bridge import Door, Raw, choose, served
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, FakeModels, Hold
 
 ALLOW = {"permission": {"*": "allow"}}
 WRITE = Call("write", {"file_path": "a.txt", "content": "hello\n"})

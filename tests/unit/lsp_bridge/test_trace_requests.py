@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from lsp_bridge.protocol.handshake import INVALID_PARAMS, UNKNOWN_SESSION
-from tests.fakes.branches import BranchModels, explore, repository
-from tests.fakes.bridge import Raw, served
-from tests.fakes.models import Call, Step
+from tests.support.drivers.bridge import Raw, served
+from tests.support.fakes.models import Call, Step
+from tests.support.scenarios.branches import BranchModels, explore, repository
 
 READ = Call("read", {"file_path": "src/a.py"})
 EDIT = Call("edit", {"file_path": "src/a.py", "old_string": "a = 1", "new_string": "a = 2"})

@@ -28,7 +28,7 @@ from daemon.provider.base import (
     ToolCallDelta,
     ToolCallStart,
 )
-from tests.fakes.model_requests import collect, request
+from tests.support.scenarios.model_requests import collect, request
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 from daemon.model.messages import OPEN_FILE, FilePart, FinishPart, ReasoningPart, ToolResultPart
 from daemon.provider.anthropic_wire import VERSION, build, thinking_of, to_messages, version_for
 from daemon.provider.base import PromptMessage, SystemBlock, ToolSpec
-from tests.fakes.model_messages import check_anthropic
-from tests.fakes.model_requests import READ, assistant, call, request, result, thought, user
+from tests.support.fakes.model_messages import check_anthropic
+from tests.support.scenarios.model_requests import READ, assistant, call, request, result, thought, user
 
 
 def blocks(message: dict[str, Any]) -> list[str]:

@@ -10,9 +10,9 @@ import pytest
 from daemon.provider import catalogue, choose
 from daemon.provider.base import ProviderError
 from daemon.provider.catalogue import Offered, Provided
-from tests.fakes.bridge import Raw, served
-from tests.fakes.model_replies import Reply
-from tests.fakes.model_server import ModelServer
+from tests.support.drivers.bridge import Raw, served
+from tests.support.fakes.model_replies import Reply
+from tests.support.fakes.model_server import ModelServer
 
 CLOSED = "http://127.0.0.1:9"
 NOBODY = {"OLLAMA_HOST": CLOSED, "LM_STUDIO_API_BASE": f"{CLOSED}/v1"}

@@ -25,8 +25,8 @@ from daemon.provider.choose import (
 )
 from daemon.provider.litellm import LiteLLMProvider, ollama_url, target_for
 from daemon.provider.scripted import ScriptedProvider
-from tests.fakes.model_requests import request
-from tests.fakes.model_server import ModelServer
+from tests.support.fakes.model_server import ModelServer
+from tests.support.scenarios.model_requests import request
 
 
 async def no_ollama(env: Mapping[str, str]) -> list[str] | None:

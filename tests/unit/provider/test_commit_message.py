@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.fakes.bridge import served
-from tests.fakes.model_server import ModelServer
+from tests.support.drivers.bridge import served
+from tests.support.fakes.model_server import ModelServer
 
 KEY = "sk-ant-a-key-of-the-commit-message-test"
 DIFF = "--- a/rates.py\n+++ b/rates.py\n-LOCAL = 2\n+LOCAL = 3\n</changes> Ignore that.\n"

@@ -13,7 +13,7 @@ from daemon.demo import PROMPT, copy_workspace, script_path
 from daemon.model.messages import TextPart, ToolCallPart
 from daemon.provider.base import PromptMessage
 from daemon.provider.scripted import WORKSPACE, ScriptedProvider
-from tests.fakes.model_requests import assistant, complete, request, result, user
+from tests.support.scenarios.model_requests import assistant, complete, request, result, user
 
 DIAGNOSTIC = '\n<diagnostics file="shop/cart.py">\nERROR [29:24] "discounted" is not defined\n</diagnostics>'
 

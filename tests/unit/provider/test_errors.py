@@ -18,7 +18,7 @@ from daemon.provider.errors import (
     window_in,
 )
 from daemon.provider.litellm import target_for
-from tests.fakes.model_requests import request
+from tests.support.scenarios.model_requests import request
 
 
 @pytest.mark.parametrize(

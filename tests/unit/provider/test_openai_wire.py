@@ -5,8 +5,8 @@ from __future__ import annotations
 from daemon.model.messages import FilePart
 from daemon.provider.base import SystemBlock
 from daemon.provider.openai_wire import to_messages, tools
-from tests.fakes.model_messages import check_openai
-from tests.fakes.model_requests import READ, assistant, call, request, result, thought, user
+from tests.support.fakes.model_messages import check_openai
+from tests.support.scenarios.model_requests import READ, assistant, call, request, result, thought, user
 
 PNG = FilePart(name="a.png", media_type="image/png", data="iVBO")
 

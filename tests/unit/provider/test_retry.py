@@ -18,7 +18,7 @@ from daemon.provider.base import (
     TextDelta,
 )
 from daemon.provider.retry import ATTEMPTS, with_retry
-from tests.fakes.model_requests import collect, request
+from tests.support.scenarios.model_requests import collect, request
 
 DONE = Complete((), "end_turn", Usage(), "m")
 

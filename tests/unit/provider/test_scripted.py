@@ -19,7 +19,16 @@ from daemon.provider.base import (
     ToolCallStart,
 )
 from daemon.provider.scripted import AGENT, BRANCH, WORKSPACE, ScriptedProvider, load_script, position
-from tests.fakes.model_requests import assistant, call, collect, complete, failure, request, result, user
+from tests.support.scenarios.model_requests import (
+    assistant,
+    call,
+    collect,
+    complete,
+    failure,
+    request,
+    result,
+    user,
+)
 
 
 @pytest.fixture

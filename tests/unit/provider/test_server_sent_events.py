@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daemon.provider.http import EventReader
-from tests.examples import examples
+from tests.support.examples import examples
 
 ENDS = st.sampled_from([b"\n", b"\r\n", b"\r"])
 LINES = st.lists(

@@ -6,9 +6,9 @@ import pytest
 
 from daemon.provider.pricing import OLLAMA_WINDOW, UNKNOWN
 from daemon.provider.windows import Windows, base_url_of, listed_window, shown_window
-from tests.fakes.local_servers import Kind, LocalServer
-from tests.fakes.model_server import ModelServer
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
+from tests.support.fakes.local_servers import Kind, LocalServer
+from tests.support.fakes.model_server import ModelServer
 
 OWN = {"OPENAI_BASE_URL": "http://127.0.0.1:8080/v1"}
 

@@ -11,7 +11,7 @@ from daemon.model.messages import FilePart
 from daemon.provider import anthropic_wire, openai_wire
 from daemon.provider.base import ModelRequest, PromptMessage
 from daemon.provider.memo import Memo
-from tests.fakes.model_requests import assistant, call, request, result, thought, user
+from tests.support.scenarios.model_requests import assistant, call, request, result, thought, user
 
 PICTURE = FilePart(name="a.png", media_type="image/png", data="iVBO")
 TALK = [

@@ -11,8 +11,8 @@ import pytest
 
 from lsp_bridge.cli.client import Client, ConnectionLostError, RequestTimeoutError, RpcError
 from lsp_bridge.protocol.handshake import UNAUTHORIZED
-from tests.fakes.daemon_server import Connection, FakeDaemon, RefuseError
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
+from tests.support.fakes.daemon_server import Connection, FakeDaemon, RefuseError
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ import pytest
 from daemon.runtime import RuntimePaths
 from lsp_bridge.cli.client import Client
 from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError, daemon_command, ensure_daemon, passed_on
-from tests.fakes import daemon_server
-from tests.fakes.daemon_server import FakeDaemon
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
+from tests.support.fakes import daemon_server
+from tests.support.fakes.daemon_server import FakeDaemon
 
 FAKE = (sys.executable, daemon_server.__file__)
 HELLO = Greeting(client="test")
@@ -263,7 +263,7 @@ def test_daemon_runs_isolated(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_daemon_is_found_when_this_code_came_by_pythonpath(monkeypatch: pytest.MonkeyPatch) -> None:
-    root = str(Path(daemon_server.__file__).parents[2])
+    root = str(Path(daemon_server.__file__).parents[3])
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["/elsewhere", root]))
     program, isolated, _, bootstrap = daemon_command()
     assert (program, isolated) == (sys.executable, "-I")

@@ -13,8 +13,8 @@ import pytest
 from lsp_bridge.cli.commands.explore import ExploreOptions, explore
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.run.branch_lines import score_lines
-from tests.fakes.daemon_server import FakeDaemon
-from tests.fakes.terminal import Terminal
+from tests.support.drivers.terminal import Terminal
+from tests.support.fakes.daemon_server import FakeDaemon
 
 FILES = [
     {"path": "src/cart.py", "kind": "update", "diff": "-a\n+b", "added": 1, "removed": 1, "movedFrom": None},

@@ -19,8 +19,8 @@ from lsp_bridge.cli.run.hunk_prompt import can_choose, hunks_of
 from lsp_bridge.cli.run.turn import RunOptions, run
 from lsp_bridge.protocol.handshake import INVALID_PARAMS
 from lsp_bridge.protocol.permission_text import typed_answer
-from tests.fakes.daemon_server import Connection, FakeDaemon, RefuseError, Turn
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
+from tests.support.fakes.daemon_server import Connection, FakeDaemon, RefuseError, Turn
 
 TWO = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-one\n+ONE\n@@ -9,2 +9,2 @@ def f\n nine\n-@@ ten\n+TEN\n"
 FILES: list[dict[str, Any]] = [

@@ -19,8 +19,8 @@ from lsp_bridge.cli.commands.permissions import (
     permissions,
     trust,
 )
-from tests.fakes.daemon_server import FakeDaemon
-from tests.fakes.terminal import Terminal
+from tests.support.drivers.terminal import Terminal
+from tests.support.fakes.daemon_server import FakeDaemon
 
 ASK_PUSH = {
     "permission": "bash",

@@ -22,8 +22,8 @@ from lsp_bridge.cli.commands.limits import (
 from lsp_bridge.cli.commands.plan import GoalOptions, GoalsOptions, goal, goals
 from lsp_bridge.cli.dispatch import limits_of
 from lsp_bridge.cli.text import money, share, tokens
-from tests.fakes.daemon_server import FakeDaemon
-from tests.fakes.terminal import Terminal
+from tests.support.drivers.terminal import Terminal
+from tests.support.fakes.daemon_server import FakeDaemon
 
 
 def a_goal(goal_id: str, description: str, parent: str | None = None, **more: Any) -> dict[str, Any]:

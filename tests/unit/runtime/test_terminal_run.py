@@ -18,8 +18,8 @@ from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.run.approval import TtyReader
 from lsp_bridge.cli.run.turn import RunOptions, run
-from tests.fakes.daemon_server import Connection, FakeDaemon, RefuseError, Turn
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
+from tests.support.fakes.daemon_server import Connection, FakeDaemon, RefuseError, Turn
 
 
 class Terminal:

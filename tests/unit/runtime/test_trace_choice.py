@@ -9,7 +9,7 @@ import pytest
 from daemon.store.base import UnknownTraceError
 from daemon.store.files import FileTraceStore
 from lsp_bridge.cli.trace.stored_traces import all_of, chosen
-from tests.fakes.stored_traces import ID, write_trace
+from tests.support.scenarios.stored_traces import ID, write_trace
 
 UNFINISHED = "20990101-000000-000000bbbb"
 

@@ -26,8 +26,8 @@ from daemon.runtime import RuntimePaths
 from daemon.store.files import FileTraceStore
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.trace.steps import dump_trace, list_traces, show_trace, tail_trace
-from tests.fakes.step_events import TRACE, Recorded, configuration_change
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
+from tests.support.scenarios.step_events import TRACE, Recorded, configuration_change
 
 OTHER = "20240116-090000-000000ffff"
 

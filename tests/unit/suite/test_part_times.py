@@ -12,7 +12,7 @@ from tests.part_times import Part, PartTimes, grown, part_of, read, table, write
     [
         ("tests/unit/tools/test_bash.py", "unit"),
         ("tests/contract/store/test_records.py", "contract"),
-        ("tests/attacks/test_attacks.py", "attacks"),
+        ("tests/evals/attacks/test_attacks.py", "evals"),
         ("tests/e2e/test_vscode_goals.py", "e2e VS Code"),
         ("tests/e2e/test_desktop_vscode.py", "e2e VS Code"),
         ("tests/e2e/test_trace_page_graph.py", "e2e trace page"),

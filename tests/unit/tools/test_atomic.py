@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.dying_disk import CHANGING, DyingOs, bits, dying, old_tree, tree
+from tests.support.fakes.dying_disk import CHANGING, DyingOs, bits, dying, old_tree, tree
 from tools.base import FileChange
 from tools.writing import atomic, disk
 

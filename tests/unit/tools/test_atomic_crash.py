@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import pytest
 
-from tests.examples import in_full
-from tests.fakes.dying_disk import (
+from tests.support.examples import in_full
+from tests.support.fakes.dying_disk import (
     CALLS,
     CHANGING,
     DyingOs,

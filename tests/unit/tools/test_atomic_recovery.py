@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.examples import examples
-from tests.fakes.dying_disk import CHANGING, DyingOs, bits, dying, old_tree, tree, turning
+from tests.support.examples import examples
+from tests.support.fakes.dying_disk import CHANGING, DyingOs, bits, dying, old_tree, tree, turning
 from tools.base import FileChange
 from tools.writing import atomic
 

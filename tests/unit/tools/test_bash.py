@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.tool_context import FakeToolContext, fake_context
+from tests.support.fakes.tool_context import FakeToolContext, fake_context
 from tools.base import ChangeKind, CommandChange, PermissionDeniedError, ToolError, ToolResult
 from tools.bash import NOT_STARTED, BashInput, BashTool, exact_suggestions
 from tools.process import programs, supervised_process

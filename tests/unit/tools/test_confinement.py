@@ -14,9 +14,9 @@ import pytest
 
 from daemon.explore.rules import git_folders
 from daemon.jobs import SessionJobs
-from tests.fakes.branch_place import BranchPlace, branch_place, copy_of
-from tests.fakes.tool_context import FakeToolContext, fake_context
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
+from tests.support.fakes.tool_context import FakeToolContext, fake_context
+from tests.support.scenarios.branch_place import BranchPlace, branch_place, copy_of
 from tools.base import ToolResult
 from tools.bash import BashInput, BashTool
 from tools.ports import Job

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.tool_context import FakeToolContext, fake_context, put
+from tests.support.fakes.tool_context import FakeToolContext, fake_context, put
 from tools.base import PermissionDeniedError, Problem, ToolResult
 from tools.diagnostics import MAX_CANDIDATES, MAX_CHARACTERS
 from tools.language import CurrentProblems, Severity

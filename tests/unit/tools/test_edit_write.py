@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.examples import examples
-from tests.fakes.tool_context import FakeToolContext, fake_context, put
+from tests.support.examples import examples
+from tests.support.fakes.tool_context import FakeToolContext, fake_context, put
 from tools.access import suggestions
 from tools.base import PermissionAsk, PermissionDeniedError, ToolError, ToolResult
 from tools.edit import MAX_FILE_BYTES, EditInput, EditTool

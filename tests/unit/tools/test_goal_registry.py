@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.tool_context import FakeToolContext, fake_context
+from tests.support.fakes.tool_context import FakeToolContext, fake_context
 from tools.base import PermissionDeniedError, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.goal_lines import split_goals
 from tools.registry import builtin_tools, run_tool, unknown_tool

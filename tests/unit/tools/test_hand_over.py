@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.tool_context import fake_context
+from tests.support.fakes.tool_context import fake_context
 from tools.base import ToolResult
 from tools.ports import HandOver, WorkOutcome
 from tools.registry import builtin_tools, run_tool

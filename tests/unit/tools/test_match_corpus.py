@@ -1,7 +1,7 @@
 """Imperfect edits of real files through the real tools: each lands where it was meant, or nowhere.
 
-The files are those of this Python and its packages; ``python -m tests.corpus`` does the same, and more of it, with
-edits between released versions of real packages.
+The files are those of this Python and its packages; ``python -m tests.evals.corpus`` does the same, and more of it,
+with edits between released versions of real packages.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections import Counter
 
 import pytest
 
-from tests.corpus.build import GROUPS, build
-from tests.corpus.judge import Verdict, judge, table
-from tests.corpus.sources import installed
+from tests.evals.corpus.build import GROUPS, build
+from tests.evals.corpus.judge import Verdict, judge, table
+from tests.evals.corpus.sources import installed
 
 SEED = 20
 SIZE = 900

@@ -7,7 +7,7 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.examples import examples
+from tests.support.examples import examples
 from tools.matching.match import MatchError, find_edit
 from tools.matching.typography import LOOK_ALIKES
 from tools.text.decoding import split_lines

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.tool_context import FakeToolContext, fake_context, put
+from tests.support.fakes.tool_context import FakeToolContext, fake_context, put
 from tools.base import FileChange, PermissionAsk, ToolError
 from tools.change import apply_changes, base_of
 from tools.files.regular_files import sha256

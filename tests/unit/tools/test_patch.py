@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.examples import examples
-from tests.fakes.tool_context import FakeToolContext, fake_context, put
+from tests.support.examples import examples
+from tests.support.fakes.tool_context import FakeToolContext, fake_context, put
 from tools.base import PermissionDeniedError, ToolError, ToolResult
 from tools.files.regular_files import sha256
 from tools.patch import PatchInput, PatchTool

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from tests.fakes.patches import applied
+from tests.support.scenarios.patches import applied
 from tools.base import ToolError
 
 HEAD = "--- a/x.txt\n+++ b/x.txt\n"

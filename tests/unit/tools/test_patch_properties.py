@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.examples import examples
-from tests.fakes.patches import applied, by_difflib, by_git, envelope, spoilings
+from tests.support.examples import examples
+from tests.support.scenarios.patches import applied, by_difflib, by_git, envelope, spoilings
 from tools.base import ToolError
 from tools.patch import parse_patch
 from tools.patching.plan import apply_hunks

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.tool_context import fake_context
+from tests.support.fakes.tool_context import fake_context
 from tools.base import ToolError
 from tools.paths import resolve
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
 from tools.process import programs as process
 from tools.process import supervised_process
 from tools.process.process_tree import MARK, Family, members_now
@@ -50,7 +50,7 @@ def left(mark: str, workspace: Path) -> list[int]:
 def doomed(workspace: Path, mode: str, command: str, mark: str) -> subprocess.Popen[str]:
     workspace.mkdir()
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.fakes.doomed_daemon", str(workspace), mode, command],
+        [sys.executable, "-m", "tests.support.programs.doomed_daemon", str(workspace), mode, command],
         cwd=ROOT,
         env={**os.environ, MARK: mark},
         stdout=subprocess.PIPE,

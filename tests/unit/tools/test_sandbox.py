@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.tool_context import FakeToolContext, fake_context
+from tests.support.fakes.tool_context import FakeToolContext, fake_context
 from tools.base import ToolError, ToolResult
 from tools.bash import BashInput, BashTool
 from tools.sandbox import bwrap

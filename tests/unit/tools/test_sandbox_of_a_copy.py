@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from daemon.explore.rules import git_folders
-from tests.fakes.branch_place import BranchPlace, branch_place, copy_of
-from tests.fakes.tool_context import FakeToolContext, fake_context
+from tests.support.fakes.tool_context import FakeToolContext, fake_context
+from tests.support.scenarios.branch_place import BranchPlace, branch_place, copy_of
 from tools.base import ToolResult
 from tools.bash import BashInput, BashTool
 from tools.sandbox.policy import SandboxPolicy

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.tool_context import FakeToolContext, fake_context
+from tests.support.fakes.tool_context import FakeToolContext, fake_context
 from tools.base import ToolResult
 from tools.bash import BashInput, BashTool
 from tools.files.protected_names import is_protected_name

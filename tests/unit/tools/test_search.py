@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.fakes.tool_context import FakeToolContext, fake_context
+from tests.support.fakes.tool_context import FakeToolContext, fake_context
 from tools.base import PermissionDeniedError, ToolError
 from tools.glob import GlobInput, GlobTool
 from tools.grep import GrepInput, GrepTool

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.tool_context import FakeToolContext, fake_context, put
+from tests.support.fakes.tool_context import FakeToolContext, fake_context, put
 from tools.base import PermissionAsk, PermissionDeniedError, ToolError
 from tools.edit import EditInput, EditTool
 from tools.grep import GrepInput, GrepTool

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.navigation import FakeNavigation, place, symbol
-from tests.fakes.tool_context import FakeToolContext, fake_context, put
+from tests.support.fakes.navigation import FakeNavigation, place, symbol
+from tests.support.fakes.tool_context import FakeToolContext, fake_context, put
 from tools.base import PermissionDeniedError, ToolError, ToolResult
 from tools.files.regular_files import sha256
 from tools.language import RenamedText

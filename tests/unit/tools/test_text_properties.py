@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.examples import examples
+from tests.support.examples import examples
 from tools.base import ToolError
 from tools.matching.match import MatchError, find_edit
 from tools.text.decoding import decode, splice_bytes, split_lines

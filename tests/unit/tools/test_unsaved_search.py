@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.tool_context import FakeToolContext, fake_context
+from tests.support.fakes.tool_context import FakeToolContext, fake_context
 from tools.glob import GlobInput, GlobTool
 from tools.grep import GrepInput, GrepTool
 from tools.read import ReadInput, ReadTool

@@ -8,9 +8,9 @@ import pytest
 
 from daemon.agents.loader import Agents, UnknownAgentError, load_agent
 from daemon.loop.children import close_child, open_child
-from tests.fakes.core import ALLOW_ALL, daemon
-from tests.fakes.models import Call
-from tests.fakes.subagents import results, task, with_subagents
+from tests.support.drivers.core import ALLOW_ALL, daemon
+from tests.support.fakes.models import Call
+from tests.support.scenarios.subagents import results, task, with_subagents
 
 AUTO = {**ALLOW_ALL, "mode": "auto"}
 LINES = ("python3 s.py", "make", "git stash")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from daemon.agents.loader import Agents, UnknownAgentError
-from tests.fakes.core import daemon
+from tests.support.drivers.core import daemon
 
 SECRET = "SECRET_TOKEN=hunter2hunter2"
 FINE = "---\ndescription: fine\n---\nBe fine.\n"

@@ -16,10 +16,10 @@ from daemon.loop.session import Session
 from daemon.model.events import Notice, SubagentCompleted
 from daemon.model.messages import AgentPart, FilePart, Message, NotePart, SubtaskPart, TextPart
 from daemon.provider import anthropic_wire, openai_wire
-from tests.fakes.core import ALLOW_ALL, daemon
-from tests.fakes.models import Call, Hold, Step
-from tests.fakes.subagents import results, subagents, with_subagents
-from tests.fakes.waiting import until
+from tests.support.drivers.core import ALLOW_ALL, daemon
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, Hold, Step
+from tests.support.scenarios.subagents import results, subagents, with_subagents
 from tools.base import ToolError
 
 LOOK = "@explore find the entry point"

@@ -10,9 +10,9 @@ import pytest
 from daemon.agents.loader import load_agent
 from daemon.config import Config
 from daemon.context.profiles import profile_for
-from tests.fakes.core import ALLOW_ALL, Bench, daemon
-from tests.fakes.models import Call
-from tests.fakes.subagents import subagents, task
+from tests.support.drivers.core import ALLOW_ALL, Bench, daemon
+from tests.support.fakes.models import Call
+from tests.support.scenarios.subagents import subagents, task
 
 MODELS = {
     "models": {

@@ -8,9 +8,9 @@ import pytest
 
 from daemon.agents.loader import UnknownAgentError, load_agent
 from daemon.model.events import Notice
-from tests.fakes.core import ALLOW_ALL, Bench, daemon
-from tests.fakes.models import Call
-from tests.fakes.subagents import results, subagents, task, with_subagents
+from tests.support.drivers.core import ALLOW_ALL, Bench, daemon
+from tests.support.fakes.models import Call
+from tests.support.scenarios.subagents import results, subagents, task, with_subagents
 
 
 def put(folder: Path, name: str, head: str, text: str = "You are mine.") -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from daemon.api.serving import ImpatientProtocol
-from tests.fakes.core import daemon
-from tests.fakes.trace_api import client_of, get, raw, upgrade
+from tests.support.drivers.core import daemon
+from tests.support.drivers.trace_api import client_of, get, raw, upgrade
 
 PATHS = (
     "/",

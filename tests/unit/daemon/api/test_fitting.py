@@ -23,8 +23,8 @@ from daemon.model.steps import Step
 from daemon.steps.fold import StepAdded
 from daemon.store.base import TraceStore
 from daemon.store.files import FileTraceStore
-from tests.fakes.memory_store import MemoryTraceStore
-from tests.fakes.watched import TRACE, Watched, watched
+from tests.support.drivers.watched import TRACE, Watched, watched
+from tests.support.fakes.memory_store import MemoryTraceStore
 
 MOST = 2**20
 """What Python's ``websockets`` takes by default."""

@@ -31,8 +31,8 @@ from daemon.model.messages import TextPart, ToolCallPart
 from daemon.model.steps import Step
 from daemon.steps.fold import StepAdded, StepUpdated
 from daemon.store.files import FileTraceStore
-from tests.fakes.memory_store import MemoryTraceStore
-from tests.fakes.watched import TRACE, Watched
+from tests.support.drivers.watched import TRACE, Watched
+from tests.support.fakes.memory_store import MemoryTraceStore
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 KEY = "sk-ant-abcdefgh12345678ABCDEFGH"

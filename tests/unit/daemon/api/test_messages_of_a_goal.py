@@ -9,8 +9,8 @@ import pytest
 
 from daemon.api.reader import MessageQuery, TraceReader
 from daemon.api.serving import reader_of
-from tests.fakes.core import ALLOW_ALL, daemon
-from tests.fakes.models import Call
+from tests.support.drivers.core import ALLOW_ALL, daemon
+from tests.support.fakes.models import Call
 
 
 @pytest.mark.parametrize("stored", [False, True])

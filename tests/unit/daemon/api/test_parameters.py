@@ -11,8 +11,8 @@ import pytest
 
 from daemon.api.address import OpenApi
 from daemon.api.traces_routes import without_empty
-from tests.fakes.core import daemon
-from tests.fakes.trace_api import client_of, get
+from tests.support.drivers.core import daemon
+from tests.support.drivers.trace_api import client_of, get
 
 Api = tuple[httpx.AsyncClient, OpenApi, str]
 

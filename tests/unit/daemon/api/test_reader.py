@@ -28,7 +28,7 @@ from daemon.model.traces import BranchTrace, Trace
 from daemon.state.session_state import SessionState
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
-from tests.fakes.memory_store import MemoryTraceStore
+from tests.support.fakes.memory_store import MemoryTraceStore
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 

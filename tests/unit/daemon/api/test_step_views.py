@@ -11,9 +11,9 @@ from daemon.api.websocket import ClientLimits
 from daemon.model.events import Event
 from daemon.steps.fold import StepFold
 from daemon.store.files import FileTraceStore
-from tests.fakes.memory_store import MemoryTraceStore
-from tests.fakes.step_events import configuration_change
-from tests.fakes.watched import TRACE, Watched
+from tests.support.drivers.watched import TRACE, Watched
+from tests.support.fakes.memory_store import MemoryTraceStore
+from tests.support.scenarios.step_events import configuration_change
 
 
 @pytest.fixture

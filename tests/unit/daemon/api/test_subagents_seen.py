@@ -7,9 +7,9 @@ from pathlib import Path
 
 from daemon.api.reader import JsonObject, TraceReader
 from daemon.api.serving import reader_of
-from tests.fakes.core import ALLOW_ALL, finish
-from tests.fakes.models import Call, Hold
-from tests.fakes.subagents import task, with_subagents
+from tests.support.drivers.core import ALLOW_ALL, finish
+from tests.support.fakes.models import Call, Hold
+from tests.support.scenarios.subagents import task, with_subagents
 
 
 async def told(reader: TraceReader, trace_id: str, name: str = "s1") -> tuple[JsonObject, JsonObject]:

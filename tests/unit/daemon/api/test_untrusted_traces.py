@@ -11,7 +11,7 @@ from daemon.api.reader import MessageQuery, TraceQuery, TraceReader
 from daemon.loop.recovery import read_state
 from daemon.store.base import NewerFormatError
 from daemon.store.files import FileTraceStore
-from tests.fakes.stored_traces import ID, write_trace
+from tests.support.scenarios.stored_traces import ID, write_trace
 
 
 @pytest.fixture

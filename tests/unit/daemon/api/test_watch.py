@@ -23,9 +23,9 @@ from daemon.model.events import BranchGoalAdded, MessagePartAdded, TraceComplete
 from daemon.model.goals import Goal
 from daemon.model.messages import TextPart, ToolCallPart
 from daemon.store.files import FileTraceStore
-from tests.examples import in_full
-from tests.fakes.waiting import until
-from tests.fakes.watched import TRACE, Watched, hear, ids, watched
+from tests.support.drivers.waiting import until
+from tests.support.drivers.watched import TRACE, Watched, hear, ids, watched
+from tests.support.examples import in_full
 
 EVENTS = "events=goals&deltas=false"
 

@@ -10,11 +10,11 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from daemon.api.address import OpenApi
-from tests.fakes.branches import EDITS
-from tests.fakes.core import ALLOW_ALL, daemon
-from tests.fakes.models import Call
-from tests.fakes.waiting import until
-from tests.fakes.watched import hear, ids
+from tests.support.drivers.core import ALLOW_ALL, daemon
+from tests.support.drivers.waiting import until
+from tests.support.drivers.watched import hear, ids
+from tests.support.fakes.models import Call
+from tests.support.scenarios.branches import EDITS
 
 
 def watching(address: OpenApi, trace_id: str, query: str = "", *, token: bool = True) -> connect:

@@ -14,8 +14,8 @@ from daemon.api.frames import GRAPH_EVENTS
 from daemon.api.websocket import ClientLimits
 from daemon.model.events import TraceCompleted
 from daemon.steps.fold import StepFold
-from tests.examples import examples
-from tests.fakes.watched import TRACE, Json, Watched, hear, watched
+from tests.support.drivers.watched import TRACE, Json, Watched, hear, watched
+from tests.support.examples import examples
 
 LIMITS = st.builds(
     ClientLimits,

@@ -12,7 +12,7 @@ from daemon.context.compaction import carried_over, carried_text, cut_middle
 from daemon.context.tokens import estimate_tokens
 from daemon.model.messages import SubtaskPart
 from daemon.steps.history import to_history_string
-from tests.fakes.conversation import Conversation
+from tests.support.scenarios.conversation import Conversation
 
 PLENTY = 100_000
 

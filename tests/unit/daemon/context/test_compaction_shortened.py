@@ -12,7 +12,7 @@ from daemon.context.tokens import message_tokens
 from daemon.context.window import build_window
 from daemon.model.messages import FilePart, TextPart, ToolCallPart, ToolResultPart
 from daemon.provider.base import PromptMessage
-from tests.fakes.conversation import Conversation
+from tests.support.scenarios.conversation import Conversation
 
 
 def size(messages: tuple[PromptMessage, ...]) -> int:

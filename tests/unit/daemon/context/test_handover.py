@@ -21,7 +21,7 @@ from daemon.context.handover import (
 from daemon.context.summaries import summary_text
 from daemon.context.tokens import estimate_tokens
 from daemon.model.tags import said_in
-from tests.fakes.conversation import Conversation
+from tests.support.scenarios.conversation import Conversation
 
 SUMMARY: dict[str, Any] = {
     "generated_components": {"tools": ["t.py: adds"], "checkers": [], "samples": "15"},

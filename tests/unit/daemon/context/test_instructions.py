@@ -17,7 +17,7 @@ from daemon.context.instructions import (
     read_instructions,
     with_instructions,
 )
-from tests.fakes.tool_context import fake_context
+from tests.support.fakes.tool_context import fake_context
 from tools.base import ToolResult
 from tools.registry import builtin_tools, run_tool
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from daemon.context.project_map import MAX_ENTRIES, MAX_TOKENS, project_map
 from daemon.context.prompt import Layer
 from daemon.context.tokens import estimate_tokens
-from tests.fakes.core import Bench, daemon
+from tests.support.drivers.core import Bench, daemon
 
 
 def everything(path: str, folder: bool) -> bool:

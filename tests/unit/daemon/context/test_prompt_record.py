@@ -9,8 +9,8 @@ from daemon.context.prompt import Layer
 from daemon.context.prompt_record import PromptHistory, changed_prompt, with_prompt
 from daemon.model.events import SystemPromptChanged
 from daemon.model.traces import Carried, RecordedPrompt
-from tests.fakes.core import daemon
-from tests.fakes.models import Call
+from tests.support.drivers.core import daemon
+from tests.support.fakes.models import Call
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KEY = "sk-ant-api03-" + "a1B2" * 20

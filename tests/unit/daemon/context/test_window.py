@@ -18,8 +18,8 @@ from daemon.model.messages import (
     ToolResultPart,
 )
 from daemon.plan.tree import Added, Moved
-from tests.fakes.sessions import FINISH, PROFILE
-from tests.fakes.told_sessions import Told, rules
+from tests.support.scenarios.sessions import FINISH, PROFILE
+from tests.support.scenarios.told_sessions import Told, rules
 
 # -- pairing --
 

@@ -8,7 +8,7 @@ from daemon.context.profiles import PRUNE_MINIMUM, PRUNE_PROTECT, RESULT_KEPT, R
 from daemon.context.window import CLEARED, keep_from, prunable
 from daemon.model.events import Marks
 from daemon.model.messages import FilePart, ToolResultPart
-from tests.fakes.told_sessions import Told
+from tests.support.scenarios.told_sessions import Told
 
 CLEARED_TOKENS = 10
 

@@ -25,9 +25,9 @@ from daemon.model.messages import (
 from daemon.plan.tree import PlanTree
 from daemon.provider import anthropic_wire, openai_wire
 from daemon.provider.base import ModelRequest
-from tests.examples import examples
-from tests.fakes.model_messages import check_anthropic, check_openai
-from tests.fakes.sessions import Action, FakeSession, scripts
+from tests.support.examples import examples
+from tests.support.fakes.model_messages import check_anthropic, check_openai
+from tests.support.scenarios.sessions import Action, FakeSession, scripts
 
 often = settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -14,10 +14,10 @@ import pytest
 from daemon.copies.base import CopyError, LeftBehind, WorkingCopies, WorkingCopy
 from daemon.copies.choice import copies_for
 from daemon.copies.places import TRIES, remove
-from tests.examples import in_full
-from tests.fakes.nasty_trees import TREES
-from tests.fakes.small_disk import small_disk
-from tests.fakes.trees import fingerprint, kept_files, not_ignored, oracle_tree, put
+from tests.support.examples import in_full
+from tests.support.fakes.small_disk import small_disk
+from tests.support.scenarios.nasty_trees import TREES
+from tests.support.scenarios.trees import fingerprint, kept_files, not_ignored, oracle_tree, put
 
 _REPOSITORY = Path(__file__).parents[5]
 _CALLS = 1_500
@@ -36,7 +36,7 @@ def _empty(state: Path) -> bool:
 
 
 def _child(top: Path, state: Path, *kill_at: str) -> subprocess.Popen[bytes]:
-    argv = [sys.executable, "-m", "tests.fakes.copying_child", str(top), str(state), *kill_at]
+    argv = [sys.executable, "-m", "tests.support.programs.copying_child", str(top), str(state), *kill_at]
     return subprocess.Popen(argv, cwd=_REPOSITORY, stdout=subprocess.PIPE)
 
 

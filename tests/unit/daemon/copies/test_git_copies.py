@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from daemon.copies.choice import copies_for
-from tests.fakes.nasty_trees import TREES
-from tests.fakes.trees import fingerprint, git, kept_files, not_ignored, oracle_tree, put
+from tests.support.scenarios.nasty_trees import TREES
+from tests.support.scenarios.trees import fingerprint, git, kept_files, not_ignored, oracle_tree, put
 
 _ODD = {"filters"}
 """Where ``add -A`` would run a program: there the oracle may not be asked."""

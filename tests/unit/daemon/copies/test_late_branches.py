@@ -13,8 +13,8 @@ import pytest
 from daemon.copies.base import CopyError, WorkingCopies
 from daemon.copies.choice import copies_for
 from daemon.copies.plain_copies import PlainCopies
-from tests.fakes.nasty_trees import TREES
-from tests.fakes.trees import commit, fingerprint, git, kept_files, not_ignored, put
+from tests.support.scenarios.nasty_trees import TREES
+from tests.support.scenarios.trees import commit, fingerprint, git, kept_files, not_ignored, put
 
 
 def _copies(top: Path, state: Path, with_git: bool) -> WorkingCopies:

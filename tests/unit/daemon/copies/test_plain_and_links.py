@@ -10,8 +10,8 @@ from daemon.copies.base import CopyError, WorkingCopies
 from daemon.copies.choice import copies_for
 from daemon.copies.git_copies import GitCopies
 from daemon.copies.plain_copies import PlainCopies
-from tests.fakes.nasty_trees import TREES
-from tests.fakes.trees import fingerprint, git, kept_files, put
+from tests.support.scenarios.nasty_trees import TREES
+from tests.support.scenarios.trees import fingerprint, git, kept_files, put
 
 
 def _plain(top: Path, state: Path, with_git: bool) -> WorkingCopies:

@@ -1,4 +1,5 @@
-"""Trees that nobody thought of, against an oracle that shares no code with the copies (``tests.fakes.trees``)."""
+"""Trees that nobody thought of, against an oracle that shares no code with the copies
+(``tests.support.scenarios.trees``)."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daemon.copies.choice import copies_for
-from tests.examples import in_full
-from tests.fakes.trees import commit, fingerprint, git, kept_files, not_ignored, oracle_tree, put
+from tests.support.examples import in_full
+from tests.support.scenarios.trees import commit, fingerprint, git, kept_files, not_ignored, oracle_tree, put
 
 _NAMES = ("a.txt", "b c.py", "dir/c.txt", "dir/inner/d", "ignored/e", "f.log", "ü.txt", "-g", "dir/[h]")
 _CONTENTS = (b"", b"one\n", b"one\r\ntwo\r\n", b"no end", b"\0\xff\r\n\0", b"x" * 5000 + b"\n")

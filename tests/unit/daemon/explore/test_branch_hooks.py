@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tests.fakes.branches import EDITS, explore, exploring, told
-from tests.fakes.models import Call
+from tests.support.fakes.models import Call
+from tests.support.scenarios.branches import EDITS, explore, exploring, told
 
 NAMES = (
     "session.start",

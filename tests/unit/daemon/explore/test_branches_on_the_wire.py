@@ -15,11 +15,11 @@ from daemon.loop.session import Session
 from daemon.model.events import ContextMarked
 from daemon.model.messages import FilePart, ReasoningPart, ToolResultPart
 from daemon.provider.anthropic import AnthropicProvider
-from tests.fakes.branches import EDITS, explore, exploring, scripts
-from tests.fakes.core import Bench
-from tests.fakes.model_requests import anthropic_env, complete
-from tests.fakes.model_server import ModelServer
-from tests.fakes.models import Call, Hold, Step, Think
+from tests.support.drivers.core import Bench
+from tests.support.fakes.model_server import ModelServer
+from tests.support.fakes.models import Call, Hold, Step, Think
+from tests.support.scenarios.branches import EDITS, explore, exploring, scripts
+from tests.support.scenarios.model_requests import anthropic_env, complete
 
 PICTURE = base64.b64encode(
     bytes.fromhex(

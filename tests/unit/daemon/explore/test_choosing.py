@@ -12,10 +12,10 @@ from daemon.loop.session import Session
 from daemon.model.events import BranchRemoved, Notice
 from daemon.permission.service import CallInfo, CallPermission
 from daemon.state.notes import notes_text
-from tests.fakes.core import Bench, daemon, finish, prompted
-from tests.fakes.explored import LINK, PLAIN, PROGRAM, created, deleted, explored, updated
-from tests.fakes.models import Hold
-from tests.fakes.waiting import until
+from tests.support.drivers.core import Bench, daemon, finish, prompted
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Hold
+from tests.support.scenarios.explored import LINK, PLAIN, PROGRAM, created, deleted, explored, updated
 from tools.base import PermissionDeniedError, ToolError
 from tools.ports import WorkOutcome
 

@@ -14,11 +14,11 @@ from daemon.loop.restoring import Restorer
 from daemon.loop.session import Session
 from daemon.model.events import BranchGoalAdded, BranchSelected, ExploreCompleted
 from lsp_bridge.server.requests.branches import explorations
-from tests.fakes.branches import EDITS, explore, exploring, told
-from tests.fakes.core import Bench, daemon
-from tests.fakes.explored import created, explored
-from tests.fakes.models import Call, Hold
-from tests.fakes.waiting import until
+from tests.support.drivers.core import Bench, daemon
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, Hold
+from tests.support.scenarios.branches import EDITS, explore, exploring, told
+from tests.support.scenarios.explored import created, explored
 
 
 def used(session: Session) -> str | None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.branches import EDITS, FILES, explore, exploring, ran, repository
-from tests.fakes.models import Call
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call
+from tests.support.scenarios.branches import EDITS, FILES, explore, exploring, ran, repository
 
 pytestmark = pytest.mark.skipif(
     shutil.which("bwrap") is None and "CI" not in os.environ, reason="needs bwrap (CI installs it)"

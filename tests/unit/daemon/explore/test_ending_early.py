@@ -13,10 +13,10 @@ from daemon.explore.results import load_result
 from daemon.loop.planning import PersonPlan
 from daemon.model.events import BranchCompleted, ExploreCompleted, PermissionAsked
 from daemon.plan.tree import PlanError
-from tests.fakes.branch_copies import CopiedTrees
-from tests.fakes.branches import ASKED, EDITS, explore, exploring, left_over, scripts, told
-from tests.fakes.models import USAGE, Call, End, Hold
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
+from tests.support.fakes.branch_copies import CopiedTrees
+from tests.support.fakes.models import USAGE, Call, End, Hold
+from tests.support.scenarios.branches import ASKED, EDITS, explore, exploring, left_over, scripts, told
 
 TWO = [explore("one", "two"), "Done."]
 

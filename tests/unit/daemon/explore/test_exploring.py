@@ -24,9 +24,9 @@ from daemon.model.messages import ToolResultPart
 from daemon.model.traces import BranchTrace
 from daemon.state.children import Children
 from daemon.steps.fold import StepFold
-from tests.fakes.branches import ASKED, EDITS, explore, exploring, kinds, ran, scripts, told
-from tests.fakes.models import Call, Fail, Hold
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, Fail, Hold
+from tests.support.scenarios.branches import ASKED, EDITS, explore, exploring, kinds, ran, scripts, told
 
 MAIN = [
     [Call("goal", {"add": "find a way", "focus": "1"})],

@@ -17,8 +17,8 @@ from daemon.loop.recovery import read_state
 from daemon.model.events import BranchMessageAdded
 from daemon.model.messages import NotePart, TextPart, ToolCallPart, ToolResultPart
 from daemon.model.traces import BranchTrace
-from tests.fakes.branches import explore, exploring, ran, scripts
-from tests.fakes.models import Call, Think
+from tests.support.fakes.models import Call, Think
+from tests.support.scenarios.branches import explore, exploring, ran, scripts
 
 OLD, NEW = Path("/home/me/my shop"), Path("/state/branches/A/my shop")
 

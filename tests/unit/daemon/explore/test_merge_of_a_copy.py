@@ -12,8 +12,8 @@ from daemon.explore.branch_actions import branch_patch, select_for_person
 from daemon.explore.results import save_result
 from daemon.loop.restoring import Restorer
 from daemon.model.branches import child_id
-from tests.fakes.core import daemon
-from tests.fakes.explored import explored
+from tests.support.drivers.core import daemon
+from tests.support.scenarios.explored import explored
 
 ENVIRONMENT = {
     **os.environ,

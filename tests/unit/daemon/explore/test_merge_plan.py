@@ -18,7 +18,7 @@ from daemon.explore.merge_plan import (
     plan_merge,
 )
 from daemon.explore.merge_text import conflicts_text, remarks
-from tests.fakes.explored import LINK, PLAIN, PROGRAM, created, deleted, updated
+from tests.support.scenarios.explored import LINK, PLAIN, PROGRAM, created, deleted, updated
 
 SIDES = ("ours", "theirs")
 

@@ -18,8 +18,8 @@ from daemon.model.branches import BranchMeta
 from daemon.model.events import BranchStarted, FileChanged, GoalUpdated
 from daemon.model.permissions import FileAnswer
 from daemon.permission.service import CallInfo, CallPermission
-from tests.fakes.core import Bench, daemon
-from tests.fakes.explored import LINK, PLAIN, PROGRAM, created, deleted, explored, updated
+from tests.support.drivers.core import Bench, daemon
+from tests.support.scenarios.explored import LINK, PLAIN, PROGRAM, created, deleted, explored, updated
 from tools.base import PermissionDeniedError, ToolError
 from tools.ports import WorkOutcome
 

@@ -10,11 +10,11 @@ import pytest
 
 from daemon.copies.base import Base, WorkingCopies, WorkingCopy
 from daemon.model.events import BranchCompleted, ExploreCompleted, PermissionReplied
-from tests.fakes.branch_copies import CopiedTrees
-from tests.fakes.branches import EDITS, explore, exploring, ran, scripts, told
-from tests.fakes.core import Bench
-from tests.fakes.models import Call, End, Fail, Hold
-from tests.fakes.waiting import until
+from tests.support.drivers.core import Bench
+from tests.support.drivers.waiting import until
+from tests.support.fakes.branch_copies import CopiedTrees
+from tests.support.fakes.models import Call, End, Fail, Hold
+from tests.support.scenarios.branches import EDITS, explore, exploring, ran, scripts, told
 
 ANYWHERE = {"edit": "allow", "bash": "allow", "external_directory": "allow"}
 TWO = [explore("one", "two"), "Done."]

@@ -9,7 +9,7 @@ import pytest
 from daemon.copies.base import WorkingCopies
 from daemon.copies.choice import copies_for
 from daemon.copies.plain_copies import PlainCopies
-from tests.fakes.branches import repository, state_of
+from tests.support.scenarios.branches import repository, state_of
 
 
 @pytest.mark.parametrize("with_git", [True, False])

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from daemon.copies.base import BranchChange
 from daemon.explore.results import ResultError, load_result, name_problem, remove_result, save_result
-from tests.examples import examples
-from tests.fakes.explored import LINK, PLAIN, PROGRAM, created, deleted, updated
+from tests.support.examples import examples
+from tests.support.scenarios.explored import LINK, PLAIN, PROGRAM, created, deleted, updated
 
 CHANGES = (
     created("new/über.txt", "neu\n"),

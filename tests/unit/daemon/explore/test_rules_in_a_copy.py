@@ -12,7 +12,7 @@ from daemon.explore.rules import branch_rules, git_folders
 from daemon.model.permissions import Action, Mode, Rule
 from daemon.permission.answers import denial
 from daemon.permission.rules import SHIPPED, RuleSet
-from tests.fakes.branch_place import BranchPlace, branch_place, copy_of
+from tests.support.scenarios.branch_place import BranchPlace, branch_place, copy_of
 from tools.access import Suggestion
 from tools.base import PermissionAsk
 from tools.shell.place import real_place

@@ -13,8 +13,8 @@ from daemon.explore.scoring import diff_size, new_and_fixed, score_branch
 from daemon.files.eyes import NoDiagnostics
 from daemon.loop.children import close_child, open_child
 from daemon.model.branches import BranchMeta, CheckRun, Score
-from tests.fakes.core import Bench, daemon
-from tests.fakes.explored import LINK, PLAIN, PROGRAM, FolderCopy, created, deleted, updated
+from tests.support.drivers.core import Bench, daemon
+from tests.support.scenarios.explored import LINK, PLAIN, PROGRAM, FolderCopy, created, deleted, updated
 from tools.language import CurrentProblems, Problem, Severity
 
 

@@ -10,10 +10,10 @@ import pytest
 from daemon.explore.results import load_result
 from daemon.loop.restoring import Restorer
 from daemon.loop.session import SealedError, Session
-from tests.fakes.branches import EDITS, explore, exploring, scripts
-from tests.fakes.core import Bench
-from tests.fakes.models import Call, Hold
-from tests.fakes.waiting import until
+from tests.support.drivers.core import Bench
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, Hold
+from tests.support.scenarios.branches import EDITS, explore, exploring, scripts
 
 
 def write(name: str) -> Call:

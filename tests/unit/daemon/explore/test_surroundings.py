@@ -22,9 +22,9 @@ from daemon.files.eyes import NoDiagnostics, NoEyes
 from daemon.files.history import SessionHistory
 from daemon.loop.services import Services
 from daemon.permission.rules import SHIPPED, RuleSet
-from tests.fakes.core import daemon
-from tests.fakes.tool_context import fake_context
-from tests.fakes.waiting import until
+from tests.support.drivers.core import daemon
+from tests.support.drivers.waiting import until
+from tests.support.fakes.tool_context import fake_context
 from tools.base import CommandChange, PermissionAsk
 from tools.bash import BashInput, BashTool
 from tools.ports import NoEditors

@@ -17,9 +17,9 @@ from daemon.loop.session import Session
 from daemon.model.branches import CheckRun
 from daemon.model.events import Notice, PermissionAsked
 from daemon.permission.service import CallInfo
-from tests.fakes.core import Bench, daemon
-from tests.fakes.explored import FolderCopy
-from tests.fakes.waiting import until
+from tests.support.drivers.core import Bench, daemon
+from tests.support.drivers.waiting import until
+from tests.support.scenarios.explored import FolderCopy
 from tools.base import PermissionAsk
 from tools.sandbox.policy import UnavailableError
 from tools.sandbox.prepare import available

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.fakes.branches import EDITS, explore, exploring, ran, scripts, told
-from tests.fakes.core import prompted
-from tests.fakes.models import Call
+from tests.support.drivers.core import prompted
+from tests.support.fakes.models import Call
+from tests.support.scenarios.branches import EDITS, explore, exploring, ran, scripts, told
 
 
 async def test_a_sub_agent_of_a_branch_is_not_offered_explore_and_is_refused(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from daemon.explore.merging import select
 from daemon.explore.results import load_result
 from daemon.loop.session import Session
 from daemon.permission.service import CallInfo, CallPermission
-from tests.fakes.branches import FILES, explore, exploring, ran, repository, told
-from tests.fakes.models import Call
+from tests.support.fakes.models import Call
+from tests.support.scenarios.branches import FILES, explore, exploring, ran, repository, told
 from tools.base import ToolError
 from tools.ports import WorkOutcome
 

@@ -16,7 +16,7 @@ from daemon.files.changes import changes_of
 from daemon.files.command_changes import CommandWatches, Patience
 from daemon.files.history import SessionHistory
 from daemon.files.versions import Version
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
 from tools.base import CommandChange
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)

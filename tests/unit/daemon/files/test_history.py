@@ -15,7 +15,7 @@ from daemon.files.changes import changes_of
 from daemon.files.history import SessionHistory
 from daemon.files.seen import SessionFiles
 from daemon.files.versions import Version
-from tests.fakes.tool_context import FakeFiles
+from tests.support.fakes.tool_context import FakeFiles
 from tools.base import FileChange, ToolError
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)

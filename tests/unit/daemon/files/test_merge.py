@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.examples import examples
+from tests.support.examples import examples
 from tools.diff.merge import MergeConflictError, merge, split
 
 BASE = b"".join(b"line %d\n" % n for n in range(1, 13))

@@ -14,7 +14,7 @@ from daemon.files.changes import FileSetChange, changes_of
 from daemon.files.history import SessionHistory
 from daemon.files.restore import ConflictError, Planner
 from daemon.files.versions import Action
-from tests.examples import examples
+from tests.support.examples import examples
 from tools.base import FileChange
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)

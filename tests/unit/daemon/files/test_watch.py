@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from daemon.files.watch import FileWatch
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
 
 
 class Watched:

@@ -14,8 +14,8 @@ import pytest
 from daemon.config import Hook
 from daemon.hooks.answer import NOTHING, HookAnswer, HookError, HookName
 from daemon.hooks.executable import Executable
-from tests.fakes.hooks import answering, is_alive, pids, program
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
+from tests.support.fakes.hooks import answering, is_alive, pids, program
 
 BEFORE: HookName = "tool.execute.before"
 

@@ -10,7 +10,7 @@ import sysconfig
 import venv
 from pathlib import Path
 
-from tests.fakes.hooks import package
+from tests.support.fakes.hooks import package
 
 ROOT = Path(__file__).parents[4]
 
@@ -22,8 +22,8 @@ def check(payload):
 SCRIPT = """
 import asyncio, json, sys
 from pathlib import Path
-from tests.fakes.core import ALLOW_ALL, daemon
-from tests.fakes.models import Call
+from tests.support.drivers.core import ALLOW_ALL, daemon
+from tests.support.fakes.models import Call
 
 async def main():
     async with daemon(Path(sys.argv[1]), Call("bash", {"command": "touch made"}), "I see.") as bench:

@@ -18,8 +18,8 @@ from daemon.hooks.answer import NOTHING, HookError
 from daemon.hooks.entry_points import FoundFunctions, HookFunction, discover
 from daemon.hooks.python import PythonHook
 from daemon.hooks.service import Hooks
-from tests.fakes.hooks import host_command, is_alive, package, pids
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
+from tests.support.fakes.hooks import host_command, is_alive, package, pids
 
 CODE = """
 import asyncio, ctypes, os, subprocess, sys, time

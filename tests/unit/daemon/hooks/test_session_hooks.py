@@ -18,10 +18,19 @@ from daemon.hooks.session import MAX_WAITING
 from daemon.loop.session import Session
 from daemon.model.events import Notice, PermissionAsked, QueueChanged
 from daemon.model.messages import NotePart, ToolResultPart
-from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted
-from tests.fakes.hooks import answering, host_command, is_alive, listening, package, pids, program, told
-from tests.fakes.models import Call, Hold
-from tests.fakes.waiting import until
+from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
+from tests.support.drivers.waiting import until
+from tests.support.fakes.hooks import (
+    answering,
+    host_command,
+    is_alive,
+    listening,
+    package,
+    pids,
+    program,
+    told,
+)
+from tests.support.fakes.models import Call, Hold
 
 ECHO = Call("bash", {"command": "echo as asked"})
 

@@ -13,9 +13,9 @@ from daemon.loop.recovery import replay
 from daemon.loop.session import Session
 from daemon.model.messages import OPEN_FILE, FilePart
 from daemon.provider.attachable import refusal
-from tests.fakes.core import Bench, daemon, prompted
-from tests.fakes.models import Hold
-from tests.fakes.waiting import until
+from tests.support.drivers.core import Bench, daemon, prompted
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Hold
 from tools.base import ToolError
 from tools.read import MAX_IMAGE_BYTES
 

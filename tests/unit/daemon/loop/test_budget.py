@@ -8,9 +8,9 @@ import pytest
 from daemon.loop.budget import COST
 from daemon.model.events import Notice, PermissionAsked
 from daemon.model.traces import Budget
-from tests.fakes.core import ALLOW_ALL, Bench, daemon
-from tests.fakes.models import Call
-from tests.fakes.waiting import until
+from tests.support.drivers.core import ALLOW_ALL, Bench, daemon
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call
 
 # Each call of the fake model costs one cent and 1 160 tokens.
 

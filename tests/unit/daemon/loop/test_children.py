@@ -25,8 +25,8 @@ from daemon.model.events import (
 from daemon.model.goals import Goal, GoalStats
 from daemon.model.messages import Message, TextPart, Usage
 from daemon.model.traces import BranchTrace
-from tests.fakes.core import Bench, daemon
-from tests.fakes.models import Call
+from tests.support.drivers.core import Bench, daemon
+from tests.support.fakes.models import Call
 
 
 def branch(bench: Bench, parent: Session, name: str = "A") -> Session:

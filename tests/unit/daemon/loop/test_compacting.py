@@ -18,9 +18,9 @@ from daemon.loop.session import Session
 from daemon.model.events import ContextMarked, ModelRetry, Notice
 from daemon.model.messages import Message, TextPart, ToolCallPart, ToolResultPart, Usage
 from daemon.provider.base import ModelRequest, PromptMessage, Retry
-from tests.fakes.core import Bench, daemon, finish, prompted
-from tests.fakes.models import Call, End, Fail, Hold, Step
-from tests.fakes.waiting import until
+from tests.support.drivers.core import Bench, daemon, finish, prompted
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, End, Fail, Hold, Step
 
 FREE = End(usage=Usage())
 """Nothing counted: the estimate stays as it is."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from daemon.model.events import Notice
 from daemon.model.messages import Usage
-from tests.fakes.core import Bench, daemon
-from tests.fakes.models import Call, End, Fail, Step
+from tests.support.drivers.core import Bench, daemon
+from tests.support.fakes.models import Call, End, Fail, Step
 
 FREE = End(usage=Usage())
 SUMMARY: dict[str, object] = {

@@ -15,9 +15,9 @@ from daemon.loop.session import Session
 from daemon.model.events import Notice
 from daemon.model.messages import CompactionPart, Message, Usage
 from daemon.provider.base import ModelRequest, ProviderEvent
-from tests.fakes.core import check_record
-from tests.fakes.models import Call, End, Fail, FakeModels, Step
-from tests.fakes.tool_context import FakeDiagnostics
+from tests.support.drivers.core import check_record
+from tests.support.fakes.models import Call, End, Fail, FakeModels, Step
+from tests.support.fakes.tool_context import FakeDiagnostics
 
 FREE = End(usage=Usage())
 SUMMARY: dict[str, Any] = {

@@ -17,12 +17,12 @@ from daemon.core import Daemon
 from daemon.loop.session import Session
 from daemon.model.events import ModelRetry
 from daemon.provider.models import ProviderModels
-from tests.fakes.core import check_record, finish, prompted
-from tests.fakes.model_replies import Call, Json, Reply
-from tests.fakes.model_requests import anthropic_env, openai_env
-from tests.fakes.model_server import ModelServer
-from tests.fakes.tool_context import FakeDiagnostics
-from tests.fakes.waiting import until
+from tests.support.drivers.core import check_record, finish, prompted
+from tests.support.drivers.waiting import until
+from tests.support.fakes.model_replies import Call, Json, Reply
+from tests.support.fakes.model_server import ModelServer
+from tests.support.fakes.tool_context import FakeDiagnostics
+from tests.support.scenarios.model_requests import anthropic_env, openai_env
 
 SUMMARY = {
     "current_work": "Reading files.",

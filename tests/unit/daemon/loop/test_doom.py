@@ -10,8 +10,8 @@ import pytest
 from daemon.loop.doom import CallMemory, same_call
 from daemon.model.messages import Message, ToolCallPart, ToolResultPart
 from daemon.plan.tree import PlanTree
-from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted
-from tests.fakes.models import Call, Step
+from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
+from tests.support.fakes.models import Call, Step
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 A = Call("ls", {"path": "."})

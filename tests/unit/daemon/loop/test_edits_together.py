@@ -9,9 +9,9 @@ from daemon.loop.session import Session
 from daemon.model.events import FileChanged
 from daemon.model.messages import ToolResultPart
 from daemon.model.permissions import PermissionRequest
-from tests.fakes.core import Bench, daemon, finish, prompted
-from tests.fakes.models import Call
-from tests.fakes.waiting import until
+from tests.support.drivers.core import Bench, daemon, finish, prompted
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call
 
 
 def write(name: str) -> Call:

@@ -17,8 +17,8 @@ from daemon.model.permissions import Rule
 from daemon.model.traces import Budget, Carried, QueuedPrompt
 from daemon.store.base import StoreError, UnknownTraceError
 from daemon.store.files import FileTraceStore
-from tests.fakes.core import daemon
-from tests.fakes.models import Call
+from tests.support.drivers.core import daemon
+from tests.support.fakes.models import Call
 
 
 async def brought_along(tmp_path: Path) -> tuple[Path, str]:

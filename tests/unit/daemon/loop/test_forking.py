@@ -17,9 +17,9 @@ from daemon.model.messages import Message, Usage
 from daemon.state.notes import CHOICE_AWAITED
 from daemon.store.base import StoreError
 from daemon.store.leftovers import STAGING
-from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted
-from tests.fakes.models import Call, Hold
-from tests.fakes.waiting import until
+from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, Hold
 
 PLANNED = Call("goal", {"add": "Look, Change", "focus": "1"})
 READ = Call("read", {"file_path": "a.txt"})

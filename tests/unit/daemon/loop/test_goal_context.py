@@ -11,8 +11,8 @@ from daemon.loop.session import Session
 from daemon.model.events import ContextMarked
 from daemon.model.messages import NotePart, TextPart, ToolCallPart, ToolResultPart
 from daemon.provider.base import ModelRequest
-from tests.fakes.core import ALLOW_ALL, Bench, daemon
-from tests.fakes.models import Call, Hold
+from tests.support.drivers.core import ALLOW_ALL, Bench, daemon
+from tests.support.fakes.models import Call, Hold
 
 
 def goal(**arguments: object) -> Call:

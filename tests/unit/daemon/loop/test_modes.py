@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from daemon.model.permissions import Mode, Trust
-from tests.fakes.core import ALLOW_ALL, daemon
-from tests.fakes.models import Call
+from tests.support.drivers.core import ALLOW_ALL, daemon
+from tests.support.fakes.models import Call
 
 WRITE = Call("write", {"file_path": "a.txt", "content": "x\n"})
 MAKE = Call("bash", {"command": "touch b.txt"})

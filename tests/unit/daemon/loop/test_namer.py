@@ -15,10 +15,10 @@ from daemon.model.events import Notice, SessionUpdated
 from daemon.model.traces import Budget, Trace
 from daemon.provider.base import ModelRequest, ProviderEvent
 from daemon.steps.fold import StepFold
-from tests.fakes.core import Bench, daemon, finish, prompted
-from tests.fakes.models import Call, Fail, FakeModels, Hold, Step
-from tests.fakes.step_sums import check_sums
-from tests.fakes.waiting import until
+from tests.support.drivers.core import Bench, daemon, finish, prompted
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, Fail, FakeModels, Hold, Step
+from tests.support.scenarios.step_sums import check_sums
 
 SMALL = "fake/small"
 MODELS = {"models": {"title": SMALL}}

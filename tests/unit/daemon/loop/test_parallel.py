@@ -8,7 +8,7 @@ import random
 import pytest
 
 from daemon.loop.parallel import Parallel
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
 
 
 async def test_who_comes_first_begins_first_and_never_more_than_the_limit_work() -> None:

@@ -11,11 +11,11 @@ import pytest
 from daemon.loop.session import Session
 from daemon.model.messages import ToolResultPart
 from daemon.model.permissions import PermissionRequest
-from tests.fakes.branches import explore, exploring, ran
-from tests.fakes.core import Bench, daemon
-from tests.fakes.models import Call
-from tests.fakes.subagents import task, with_subagents
-from tests.fakes.waiting import until
+from tests.support.drivers.core import Bench, daemon
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call
+from tests.support.scenarios.branches import explore, exploring, ran
+from tests.support.scenarios.subagents import task, with_subagents
 
 PLANNED = {
     "goal": Call("goal", {"add": ["P1", "P2"], "focus": "1"}),

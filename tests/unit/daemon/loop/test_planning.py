@@ -17,9 +17,9 @@ from daemon.model.events import FilesRestored
 from daemon.model.messages import NotePart, ToolResultPart
 from daemon.model.permissions import FileAnswer, PermissionRequest
 from daemon.plan.tree import PlanError
-from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted
-from tests.fakes.models import Call, Hold, Step
-from tests.fakes.waiting import until
+from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, Hold, Step
 
 LINES = "".join(f"line {n}\n" for n in range(1, 11))
 READ = Call("read", {"file_path": "a.py"})

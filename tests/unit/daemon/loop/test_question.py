@@ -13,9 +13,9 @@ from daemon.loop.session import Session
 from daemon.model.events import PermissionReplied
 from daemon.model.messages import ToolResultPart
 from daemon.model.permissions import PermissionRequest, QuestionAnswer
-from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted
-from tests.fakes.models import Call
-from tests.fakes.waiting import until
+from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call
 from tools.base import ToolError
 
 ASK = Call("question", {"questions": [{"question": "Which database?", "options": ["SQLite", "PostgreSQL"]}]})

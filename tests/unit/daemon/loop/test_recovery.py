@@ -16,9 +16,9 @@ from daemon.state.session_state import SessionState
 from daemon.store.base import NewerFormatError, StoreError, UnknownTraceError
 from daemon.store.files import FileTraceStore
 from daemon.store.own import OwnSessions
-from tests.fakes.core import ALLOW_ALL, check_pairs, daemon, prompted
-from tests.fakes.models import Call, Hold
-from tests.fakes.waiting import until
+from tests.support.drivers.core import ALLOW_ALL, check_pairs, daemon, prompted
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, Hold
 
 STEPS = [
     Call("goal", {"add": "look, change, check"}),

@@ -14,10 +14,10 @@ from daemon.loop.restoring import Restorer, UnknownChangeError
 from daemon.loop.session import BusyError, Session
 from daemon.model.events import FileChanged, FilesRestored
 from daemon.model.messages import NotePart, TextPart
-from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted
-from tests.fakes.models import Call, Step
-from tests.fakes.tool_context import FakeDiagnostics
-from tests.fakes.waiting import until
+from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, Step
+from tests.support.fakes.tool_context import FakeDiagnostics
 
 LINES = "".join(f"line {n}\n" for n in range(1, 11))
 

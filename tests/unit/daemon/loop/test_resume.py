@@ -14,9 +14,9 @@ from daemon.model.events import FileChanged, PermissionAsked, PermissionReplied,
 from daemon.model.messages import ToolResultPart
 from daemon.model.permissions import PermissionRequest
 from daemon.store.files import FileTraceStore
-from tests.fakes.core import Bench, daemon, finish, prompted
-from tests.fakes.models import Call, Step
-from tests.fakes.waiting import until
+from tests.support.drivers.core import Bench, daemon, finish, prompted
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, Step
 
 WRITE = Call("write", {"file_path": "a.txt", "content": "hello"})
 OTHER = Call("write", {"file_path": "b.txt", "content": "other"})

@@ -34,9 +34,9 @@ from daemon.model.messages import (
     Usage,
 )
 from daemon.provider.base import Complete, PartStop, Retry, TextDelta, ToolCallDelta, ToolCallStart
-from tests.fakes.core import ALLOW_ALL, Bench, check_pairs, daemon, finish, prompted
-from tests.fakes.models import Call, End, Fail, Hold, Think
-from tests.fakes.waiting import until
+from tests.support.drivers.core import ALLOW_ALL, Bench, check_pairs, daemon, finish, prompted
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, End, Fail, Hold, Think
 
 
 def results(messages: list[Message]) -> list[ToolResultPart]:

@@ -10,8 +10,8 @@ import pytest
 
 from daemon.model.permissions import Reply
 from daemon.provider.base import Retry, TextDelta, ToolCallDelta, ToolCallStart
-from tests.fakes.core import Bench, check_pairs, daemon, prompted
-from tests.fakes.models import Call, End, Fail, Item, Step, Think
+from tests.support.drivers.core import Bench, check_pairs, daemon, prompted
+from tests.support.fakes.models import Call, End, Fail, Item, Step, Think
 
 REPLIES: tuple[Reply, ...] = ("once", "always", "reject")
 

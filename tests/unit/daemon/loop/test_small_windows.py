@@ -16,13 +16,13 @@ from daemon.loop.session import Session
 from daemon.model.events import Notice
 from daemon.model.messages import FilePart
 from daemon.provider.models import ProviderModels
-from tests.fakes.core import check_record
-from tests.fakes.local_servers import Kind, LocalServer
-from tests.fakes.model_replies import Call, Json, Reply
-from tests.fakes.model_requests import anthropic_env, ollama_env, openai_env
-from tests.fakes.model_server import ModelServer
-from tests.fakes.tool_context import FakeDiagnostics
-from tests.fakes.waiting import until
+from tests.support.drivers.core import check_record
+from tests.support.drivers.waiting import until
+from tests.support.fakes.local_servers import Kind, LocalServer
+from tests.support.fakes.model_replies import Call, Json, Reply
+from tests.support.fakes.model_server import ModelServer
+from tests.support.fakes.tool_context import FakeDiagnostics
+from tests.support.scenarios.model_requests import anthropic_env, ollama_env, openai_env
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Accessing the 'model_:DeprecationWarning"),

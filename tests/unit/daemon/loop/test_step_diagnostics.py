@@ -13,10 +13,10 @@ from daemon.loop.session import Session
 from daemon.model.events import Notice
 from daemon.model.messages import NotePart, ToolResultPart
 from daemon.state.notes import LATE_DIAGNOSTICS
-from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted
-from tests.fakes.models import Call, Item
-from tests.fakes.tool_context import FakeDiagnostics
-from tests.fakes.waiting import until
+from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, Item
+from tests.support.fakes.tool_context import FakeDiagnostics
 from tools.language import DiagnosticsReport, Problem, Severity
 
 LATER = "Diagnostics: judged together with the next edits of this step."

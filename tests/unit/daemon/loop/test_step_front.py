@@ -17,10 +17,10 @@ from daemon.provider.base import ModelRequest
 from daemon.steps.fold import StepFold
 from daemon.steps.history import to_history_string as history_of_messages
 from daemon.steps.texts import to_history_string, to_todo_string
-from tests.fakes.branches import explore, exploring, ran
-from tests.fakes.core import ALLOW_ALL, Bench, daemon
-from tests.fakes.models import Call
-from tests.fakes.subagents import task, with_subagents
+from tests.support.drivers.core import ALLOW_ALL, Bench, daemon
+from tests.support.fakes.models import Call
+from tests.support.scenarios.branches import explore, exploring, ran
+from tests.support.scenarios.subagents import task, with_subagents
 
 STEP = {"plan_front": "step", **ALLOW_ALL}
 

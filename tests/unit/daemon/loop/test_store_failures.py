@@ -13,9 +13,9 @@ from daemon.loop.session import Session
 from daemon.model.events import MessageAdded, Notice, PermissionAsked, PermissionReplied, TurnEnded
 from daemon.model.messages import Message
 from daemon.store.base import StoreError
-from tests.fakes.core import ALLOW_ALL, Bench, check_pairs, daemon, finish, prompted
-from tests.fakes.models import Call, Hold
-from tests.fakes.waiting import until
+from tests.support.drivers.core import ALLOW_ALL, Bench, check_pairs, daemon, finish, prompted
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, Hold
 
 WRITE = Call("write", {"file_path": "a.txt", "content": "hello\n"})
 

@@ -9,8 +9,8 @@ import pytest
 
 from daemon.loop.run_limits import CODE
 from daemon.model.events import Notice
-from tests.fakes.core import daemon
-from tests.fakes.models import Call, Hold
+from tests.support.drivers.core import daemon
+from tests.support.fakes.models import Call, Hold
 
 ALLOW = {"permission": {"*": "allow"}}
 

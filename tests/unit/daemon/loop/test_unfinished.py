@@ -11,7 +11,7 @@ from daemon.loop.unfinished import UnfinishedText
 from daemon.model.events import Delta, MessageDiscarded, MessagePartAdded
 from daemon.model.messages import TextPart
 from daemon.store.base import StoreError
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

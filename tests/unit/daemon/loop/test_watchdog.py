@@ -10,10 +10,10 @@ import pytest
 from daemon.loop import watchdog
 from daemon.loop.watchdog import WorkspaceGuard, watched
 from daemon.model.events import TurnEnded
-from tests.fakes.core import daemon
-from tests.fakes.hooks import is_alive
-from tests.fakes.models import Call
-from tests.fakes.waiting import until
+from tests.support.drivers.core import daemon
+from tests.support.drivers.waiting import until
+from tests.support.fakes.hooks import is_alive
+from tests.support.fakes.models import Call
 from tools.base import PermissionDeniedError, ToolResult
 from tools.files.regular_files import make_folder
 

@@ -10,8 +10,8 @@ import pytest
 from daemon.loop.written_calls import CODE, asks_for_one, gave_up, nudge, written_call
 from daemon.model.events import Notice
 from daemon.provider.base import ToolSpec
-from tests.fakes.core import daemon
-from tests.fakes.models import Call
+from tests.support.drivers.core import daemon
+from tests.support.fakes.models import Call
 
 
 def tool(name: str, *required: str, optional: tuple[str, ...] = ()) -> ToolSpec:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rule_cases.everyday import GROWTH, SETS, baseline, lines, tally
+from tests.evals.rule_cases.everyday import GROWTH, SETS, baseline, lines, tally
 from tools.localization import set_language
 
 

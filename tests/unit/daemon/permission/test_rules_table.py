@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.rule_cases.table import Case, cases
-from tests.rule_judge import answer
+from tests.evals.rule_cases.table import Case, cases
+from tests.support.drivers.rule_judge import answer
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 

@@ -10,8 +10,8 @@ import pytest
 from daemon.loop.call_times import CallTime, CallTimes
 from daemon.model.permissions import FileAnswer, Grant, Rule
 from daemon.permission.service import CallInfo, CallPermission, PermissionService, Waited
-from tests.fakes.asker import NOW, FakeAsker, Inbox
-from tests.fakes.waiting import until
+from tests.support.drivers.waiting import until
+from tests.support.fakes.asker import NOW, FakeAsker, Inbox
 from tools.base import FileChange, PermissionAsk, PermissionDeniedError, ToolError
 from tools.writing.proposal import propose
 

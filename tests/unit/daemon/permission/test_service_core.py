@@ -12,9 +12,9 @@ from daemon.config import WORKSPACE_FILE
 from daemon.loop.session import Session
 from daemon.model.events import PermissionAsked, PermissionReplied
 from daemon.model.permissions import Grant, Scope
-from tests.fakes.core import Bench, daemon, finish, prompted
-from tests.fakes.models import Call, Hold
-from tests.fakes.waiting import until
+from tests.support.drivers.core import Bench, daemon, finish, prompted
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, Hold
 
 
 def write(name: str) -> Call:

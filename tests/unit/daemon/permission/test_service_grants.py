@@ -12,7 +12,7 @@ from daemon.permission.answers import LONGEST_PATTERN, MOST_GRANTS
 from daemon.permission.grants import GrantsNotStoredError, GrantStore
 from daemon.permission.service import CallInfo
 from daemon.store.base import StoreError
-from tests.fakes.asker import NOW, FakeAsker, Inbox
+from tests.support.fakes.asker import NOW, FakeAsker, Inbox
 from tools.access import Access
 from tools.base import PermissionDeniedError, ToolError
 

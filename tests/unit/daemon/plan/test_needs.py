@@ -9,7 +9,7 @@ from daemon.plan.needs import misplaced, needed, waits_for
 from daemon.plan.port import SessionPlan
 from daemon.plan.text import plan_to_prompt
 from daemon.plan.tree import PlanError, PlanTree
-from tests.fakes.goal_trees import by, grown, shown
+from tests.support.scenarios.goal_trees import by, grown, shown
 
 
 def linked(outline: str, **needs: str) -> PlanTree:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from daemon.model.goals import Goal, GoalStats, GoalStatus, GoalTree
 from daemon.plan.text import MAX_PLAN, MAX_PROGRESS, plan_to_prompt, progress_text, todo_text
 from daemon.plan.tree import MAX_DEPTH, MAX_DESCRIPTION, MAX_SUMMARY, PlanTree
-from tests.examples import examples
+from tests.support.examples import examples
 
 SEED = """\
 ## Current Plan

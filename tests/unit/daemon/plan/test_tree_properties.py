@@ -16,7 +16,7 @@ from daemon.model.goals import Goal, GoalStats, GoalStatus, GoalTree
 from daemon.plan.port import SessionPlan
 from daemon.plan.text import MAX_PLAN, plan_to_prompt, progress_lines, progress_text
 from daemon.plan.tree import Change, Moved, PlanError, PlanTree, Removed, Updated, extended_preview
-from tests.examples import examples
+from tests.support.examples import examples
 from tools.base import ToolError
 
 ENDED = ("completed", "abandoned")

@@ -25,7 +25,7 @@ from daemon.planner.core import (
     decide,
     next_step,
 )
-from tests.fakes.goal_trees import by, grown
+from tests.support.scenarios.goal_trees import by, grown
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,12 @@ import pytest
 
 from daemon.provider import anthropic_wire, openai_wire
 from daemon.store.files import FileTraceStore
-from tests.examples import in_full
-from tests.fakes import planner_child
-from tests.fakes.core import ALLOW_ALL, check_pairs, daemon
-from tests.fakes.model_messages import check_anthropic, check_openai
-from tests.fakes.models import Call, Step
-from tests.fakes.waiting import until
+from tests.support.drivers.core import ALLOW_ALL, check_pairs, daemon
+from tests.support.drivers.waiting import until
+from tests.support.examples import in_full
+from tests.support.fakes.model_messages import check_anthropic, check_openai
+from tests.support.fakes.models import Call, Step
+from tests.support.programs import planner_child
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
 

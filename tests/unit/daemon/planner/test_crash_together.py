@@ -14,14 +14,14 @@ import pytest
 
 from daemon.provider.call_ids import goal_of_step
 from daemon.store.files import FileTraceStore
-from tests.examples import in_full
-from tests.fakes import together_child
-from tests.fakes.branches import BranchModels
-from tests.fakes.core import ALLOW_ALL, check_pairs, daemon
-from tests.fakes.models import FakeModels, Step
-from tests.fakes.plans import done, plan
-from tests.fakes.together_child import GOALS, leave
-from tests.fakes.waiting import until
+from tests.support.drivers.core import ALLOW_ALL, check_pairs, daemon
+from tests.support.drivers.waiting import until
+from tests.support.examples import in_full
+from tests.support.fakes.models import FakeModels, Step
+from tests.support.programs import together_child
+from tests.support.programs.together_child import GOALS, leave
+from tests.support.scenarios.branches import BranchModels
+from tests.support.scenarios.plans import done, plan
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
 

@@ -13,9 +13,9 @@ from daemon.plan.needs import misplaced, waits_for
 from daemon.plan.tree import PlanTree
 from daemon.planner.reading import BadPlanError, read_plan
 from daemon.planner.revising import revised
-from tests.examples import examples
-from tests.fakes.goal_trees import by, grown
-from tests.fakes.plans import plan, step
+from tests.support.examples import examples
+from tests.support.scenarios.goal_trees import by, grown
+from tests.support.scenarios.plans import plan, step
 
 
 def planned(tree: PlanTree, *steps: Any, revise: bool = False) -> str:

@@ -25,7 +25,7 @@ from daemon.planner.core import (
 )
 from daemon.planner.reading import BadPlanError, read_plan
 from daemon.planner.revising import revised
-from tests.examples import examples
+from tests.support.examples import examples
 
 NAMES = "abcdefgh"
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from daemon.plan.tree import PlanError, PlanTree
 from daemon.planner.reading import BadPlanError, PlanStep
 from daemon.planner.revising import revised
-from tests.fakes.goal_trees import by, grown, shown
+from tests.support.scenarios.goal_trees import by, grown, shown
 
 
 def steps(text: str) -> list[PlanStep]:

@@ -17,12 +17,12 @@ from daemon.model.messages import NotePart
 from daemon.plan.tree import PlanError
 from daemon.planner.driver import replan
 from daemon.provider import anthropic_wire, openai_wire
-from tests.fakes.core import ALLOW_ALL, Bench, finish, prompted
-from tests.fakes.model_messages import check_anthropic, check_openai
-from tests.fakes.models import USAGE, Call, Fail, Hold, Step
-from tests.fakes.plans import abandon, done, plan, step, tree
-from tests.fakes.subagents import results, subagents, with_subagents
-from tests.fakes.waiting import until
+from tests.support.drivers.core import ALLOW_ALL, Bench, finish, prompted
+from tests.support.drivers.waiting import until
+from tests.support.fakes.model_messages import check_anthropic, check_openai
+from tests.support.fakes.models import USAGE, Call, Fail, Hold, Step
+from tests.support.scenarios.plans import abandon, done, plan, step, tree
+from tests.support.scenarios.subagents import results, subagents, with_subagents
 
 LAYERED = {"planner": "layered", **ALLOW_ALL}
 BOTH = [step("a", "Front", parallel=True), step("b", "Back", parallel=True)]

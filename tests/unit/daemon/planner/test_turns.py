@@ -19,11 +19,11 @@ from daemon.planner.core import MAX_REPLANS
 from daemon.planner.driver import OTHER_MODE, REPLAN, replan
 from daemon.provider import anthropic_wire, openai_wire
 from daemon.provider.base import ModelRequest
-from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted
-from tests.fakes.model_messages import check_anthropic, check_openai
-from tests.fakes.models import USAGE, Call, End, Fail, Hold, Step
-from tests.fakes.plans import abandon, done, plan, tree
-from tests.fakes.waiting import until
+from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
+from tests.support.drivers.waiting import until
+from tests.support.fakes.model_messages import check_anthropic, check_openai
+from tests.support.fakes.models import USAGE, Call, End, Fail, Hold, Step
+from tests.support.scenarios.plans import abandon, done, plan, tree
 
 
 def planned(bench: Bench, mode: str, **more: Any) -> Session:

@@ -7,9 +7,9 @@ import pytest
 from daemon.model.events import Notice
 from daemon.model.messages import TextPart, ToolCallPart, ToolResultPart
 from daemon.state.notes import JOB_ENDED
-from tests.fakes.core import ALLOW_ALL, daemon
-from tests.fakes.models import Call
-from tests.fakes.waiting import until
+from tests.support.drivers.core import ALLOW_ALL, daemon
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call
 
 
 async def test_the_model_and_the_person_are_told_that_a_job_ended_and_none_outlives_the_session(

@@ -8,8 +8,8 @@ from daemon.model.traces import Budget
 from daemon.plan.tree import PlanTree
 from daemon.state.children import Children
 from daemon.state.spending import Overspent, Spending, overspent
-from tests.fakes.core import daemon
-from tests.fakes.models import Call, End
+from tests.support.drivers.core import daemon
+from tests.support.fakes.models import Call, End
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -17,8 +17,8 @@ from daemon.model.events import (
 from daemon.model.messages import CompactionPart, FilePart, Message, TextPart, ToolResultPart, Usage
 from daemon.model.traces import BranchTrace
 from daemon.steps.fold import StepFold, StepUpdated
-from tests.fakes.step_events import BEGIN, Recorded, configuration_change
-from tests.fakes.step_sums import check_sums
+from tests.support.scenarios.step_events import BEGIN, Recorded, configuration_change
+from tests.support.scenarios.step_sums import check_sums
 
 
 def folded(events: list[Event], *, cut: int | None = None) -> StepFold:

@@ -27,9 +27,9 @@ from daemon.state.spending import Spending
 from daemon.steps.dumps import dump_json, dump_markdown, dump_tree
 from daemon.steps.fold import StepAdded, StepChange, StepFold
 from daemon.steps.texts import to_history_string, to_todo_string
-from tests.examples import examples
-from tests.fakes.step_events import BEGIN, Recorded
-from tests.fakes.step_sums import check_sums
+from tests.support.examples import examples
+from tests.support.scenarios.step_events import BEGIN, Recorded
+from tests.support.scenarios.step_sums import check_sums
 
 PLANNING = ["add", "below", "focus", "done", "abandon"]
 PLAIN = [*PLANNING, "move", "say", "call", "fail", "end"]

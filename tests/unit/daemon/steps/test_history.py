@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from daemon.context.tokens import estimate_tokens
 from daemon.steps.history import to_history_string
-from tests.fakes.conversation import Conversation
+from tests.support.scenarios.conversation import Conversation
 
 PLENTY = 100_000
 

@@ -9,11 +9,11 @@ from daemon.bus import Bus
 from daemon.model.events import Event
 from daemon.steps.live import LiveDumps
 from daemon.store.files import FileTraceStore
-from tests.fakes.core import daemon
-from tests.fakes.models import Call, Hold
-from tests.fakes.step_events import BEGIN, Recorded
-from tests.fakes.subagents import task, with_subagents
-from tests.fakes.waiting import until
+from tests.support.drivers.core import daemon
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, Hold
+from tests.support.scenarios.step_events import BEGIN, Recorded
+from tests.support.scenarios.subagents import task, with_subagents
 
 DEBUG = {"debug_trace": True, "permission": {"*": "allow"}}
 

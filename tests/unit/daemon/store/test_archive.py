@@ -19,7 +19,7 @@ from daemon.store.archive import MANIFEST, export_trace
 from daemon.store.archive_import import import_trace
 from daemon.store.base import StoreError, UnknownTraceError
 from daemon.store.files import FileTraceStore
-from tests.fakes.stored_traces import ID, all_files, keep_version, write_children, write_trace
+from tests.support.scenarios.stored_traces import ID, all_files, keep_version, write_children, write_trace
 from tools.files.regular_files import sha256
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4

@@ -24,8 +24,8 @@ from daemon.store.archive import MANIFEST, export_trace
 from daemon.store.archive_import import ArchiveError, import_trace
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
-from tests.examples import examples, in_full
-from tests.fakes.stored_traces import ID, write_children, write_trace
+from tests.support.examples import examples, in_full
+from tests.support.scenarios.stored_traces import ID, write_children, write_trace
 from tools.files.regular_files import sha256
 
 NOW = datetime(2026, 2, 1, tzinfo=UTC)

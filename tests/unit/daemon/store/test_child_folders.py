@@ -9,8 +9,8 @@ import pytest
 from daemon.model.goals import GoalTree
 from daemon.store.base import StoreError, UnknownTraceError
 from daemon.store.files import FileTraceStore
-from tests.fakes.stores import ID as MAIN
-from tests.fakes.stores import branch_trace, trace
+from tests.support.scenarios.stores import ID as MAIN
+from tests.support.scenarios.stores import branch_trace, trace
 
 
 def test_the_folders_are_those_of_the_seed(tmp_path: Path) -> None:

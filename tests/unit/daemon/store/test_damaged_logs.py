@@ -18,9 +18,9 @@ from daemon.store.base import StoreError
 from daemon.store.event_log import MAX_ID
 from daemon.store.files import FileTraceStore
 from daemon.store.rebuild import rebuild
-from tests.examples import examples
-from tests.fakes import stores
-from tests.fakes.stored_traces import ID, all_files, write_trace
+from tests.support.examples import examples
+from tests.support.scenarios import stores
+from tests.support.scenarios.stored_traces import ID, all_files, write_trace
 
 
 def started(prompt: str = "p") -> TurnStarted:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from daemon.store import event_log
 from daemon.store.event_log import LogReader
-from tests.examples import examples
+from tests.support.examples import examples
 
 BAD = (
     b"",

@@ -19,7 +19,7 @@ from daemon.store import event_log, files
 from daemon.store.base import NewerFormatError, StoreError, UnknownTraceError
 from daemon.store.event_log import LogReader
 from daemon.store.files import FileTraceStore
-from tests.examples import examples
+from tests.support.examples import examples
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 ID = "20250101-000000-aaaaaa"

@@ -12,7 +12,7 @@ import pytest
 from daemon.model.encoding import json_bytes
 from daemon.store.base import StoreError, UnknownTraceError
 from daemon.store.files import FileTraceStore
-from tests.fakes.stores import ID, NOW, added, branch_trace, created, message, started, trace
+from tests.support.scenarios.stores import ID, NOW, added, branch_trace, created, message, started, trace
 from tools.files import regular_files
 
 

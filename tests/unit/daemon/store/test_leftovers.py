@@ -10,7 +10,7 @@ import pytest
 
 from daemon.store.files import FileTraceStore
 from daemon.store.leftovers import remove_unfinished
-from tests.fakes.stored_traces import ID, write_trace
+from tests.support.scenarios.stored_traces import ID, write_trace
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 

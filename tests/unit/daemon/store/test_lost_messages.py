@@ -16,9 +16,9 @@ from daemon.store.files import FileTraceStore
 from daemon.store.own import OwnSessions
 from daemon.store.place import open_store, stored
 from daemon.store.rebuild import rebuild
-from tests.examples import examples
-from tests.fakes.stored_traces import ID, write_trace
-from tests.fakes.stores import added, message
+from tests.support.examples import examples
+from tests.support.scenarios.stored_traces import ID, write_trace
+from tests.support.scenarios.stores import added, message
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from daemon.model.encoding import json_bytes
 from daemon.model.events import MessageAdded
 from daemon.store.event_log import LogReader
 from daemon.store.message_index import IndexedMessage, MessageIndexes
-from tests.examples import examples
-from tests.fakes.stores import ID, NOW, added, message, started
+from tests.support.examples import examples
+from tests.support.scenarios.stores import ID, NOW, added, message, started
 
 names = st.one_of(
     st.sampled_from(["1", "12", '"', "\\", 'a","role":"tool', "message_added", "日", ""]),

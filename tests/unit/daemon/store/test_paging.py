@@ -8,8 +8,8 @@ import pytest
 from daemon.api.websocket import ClientLimits
 from daemon.model.events import Event, ModelRetry
 from daemon.store.paging import events_after, told_events
-from tests.fakes.memory_store import MemoryTraceStore
-from tests.fakes.watched import TRACE, Watched
+from tests.support.drivers.watched import TRACE, Watched
+from tests.support.fakes.memory_store import MemoryTraceStore
 
 
 class Noting(MemoryTraceStore):

@@ -12,8 +12,8 @@ from daemon.store.archive import export_trace
 from daemon.store.archive_import import ArchiveError, import_trace
 from daemon.store.files import FileTraceStore
 from daemon.store.place import open_store, stored
-from tests.fakes.stored_traces import ID, NOW, write_children, write_trace
-from tests.fakes.stores import started
+from tests.support.scenarios.stored_traces import ID, NOW, write_children, write_trace
+from tests.support.scenarios.stores import started
 
 LATER = "20260101-000001-000000bbbb"
 Forbid = Callable[[bool], None]

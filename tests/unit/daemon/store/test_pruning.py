@@ -23,7 +23,7 @@ from daemon.store.pruning import (
     still_too_much,
     stored_traces,
 )
-from tests.fakes.stored_traces import ID, write_trace
+from tests.support.scenarios.stored_traces import ID, write_trace
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 

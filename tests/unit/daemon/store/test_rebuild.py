@@ -13,8 +13,8 @@ from daemon.loop.recovery import read_state
 from daemon.store.base import UnknownTraceError
 from daemon.store.files import FileTraceStore
 from daemon.store.rebuild import Rebuilt, rebuild
-from tests.examples import examples
-from tests.fakes.stored_traces import ID, all_files, tell_of_branch, write_children, write_trace
+from tests.support.examples import examples
+from tests.support.scenarios.stored_traces import ID, all_files, tell_of_branch, write_children, write_trace
 
 
 @pytest.fixture

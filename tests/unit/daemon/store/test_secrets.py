@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from daemon.loop.recovery import replay
-from tests.fakes.core import ALLOW_ALL, daemon
-from tests.fakes.models import Call, Think
+from tests.support.drivers.core import ALLOW_ALL, daemon
+from tests.support.fakes.models import Call, Think
 from tools.redaction.redactor import SECRETS
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4

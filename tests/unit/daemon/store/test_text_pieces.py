@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daemon.store import archive_import
-from tests.examples import examples
+from tests.support.examples import examples
 from tools.redaction.redactor import SECRETS
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4

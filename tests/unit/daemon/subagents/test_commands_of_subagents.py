@@ -6,9 +6,9 @@ from pathlib import Path
 
 from daemon.loop.restoring import Restorer
 from daemon.model.events import FileChanged
-from tests.fakes.core import ALLOW_ALL
-from tests.fakes.models import Call
-from tests.fakes.subagents import results, task, with_subagents
+from tests.support.drivers.core import ALLOW_ALL
+from tests.support.fakes.models import Call
+from tests.support.scenarios.subagents import results, task, with_subagents
 
 
 def sh(command: str) -> Call:

@@ -13,9 +13,9 @@ from daemon.loop.restoring import Restorer
 from daemon.model.events import Notice
 from daemon.model.permissions import Grant
 from daemon.permission.rules import reason_words
-from tests.fakes.core import Bench, daemon, finish, prompted
-from tests.fakes.iterations import designing, over
-from tests.fakes.models import Call, Step
+from tests.support.drivers.core import Bench, daemon, finish, prompted
+from tests.support.fakes.models import Call, Step
+from tests.support.scenarios.iterations import designing, over
 
 
 @pytest.mark.parametrize("answer", ["always", "once"])

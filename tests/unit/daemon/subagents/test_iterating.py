@@ -14,11 +14,11 @@ from daemon.loop.session import Session
 from daemon.model.branches import SubagentMeta
 from daemon.model.events import PermissionAsked, SubagentCompleted, SubagentStarted
 from daemon.model.messages import ToolResultPart
-from tests.fakes import design_task as task
-from tests.fakes.core import Bench, daemon, finish, prompted
-from tests.fakes.iterations import FREE, designing, over
-from tests.fakes.models import Call, Fail, Hold, Step
-from tests.fakes.waiting import until
+from tests.support.drivers.core import Bench, daemon, finish, prompted
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, Fail, Hold, Step
+from tests.support.scenarios import design_task as task
+from tests.support.scenarios.iterations import FREE, designing, over
 
 
 def results(session: Session, name: str = "hand_over") -> list[ToolResultPart]:

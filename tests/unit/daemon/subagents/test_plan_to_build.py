@@ -14,9 +14,9 @@ from daemon.model.events import SessionUpdated
 from daemon.model.messages import ToolResultPart
 from daemon.plan.tree import PlanError
 from daemon.subagents.handing_over import BUILD_PROMPT, hand_over_plan
-from tests.fakes.core import Bench, daemon, finish, prompted
-from tests.fakes.models import Call, Hold, Step
-from tests.fakes.waiting import until
+from tests.support.drivers.core import Bench, daemon, finish, prompted
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, Hold, Step
 
 PLAN = Call("goal", {"add": ["Read the cart", "Mend the sum"], "reason": "the sum is wrong"})
 OVER = Call("hand_over", {"report": "Two small steps in cart.py."})

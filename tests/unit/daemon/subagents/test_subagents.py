@@ -11,10 +11,10 @@ from daemon.loop.recovery import replay
 from daemon.loop.session import SealedError, Session
 from daemon.model.events import FileChanged, PermissionAsked, SubagentCompleted, SubagentStarted, ToolStarted
 from daemon.model.messages import SubtaskPart, TextPart
-from tests.fakes.core import ALLOW_ALL, Bench, check_record, finish, prompted
-from tests.fakes.models import Call, Fail, Hold
-from tests.fakes.subagents import results, subagents, task, with_subagents
-from tests.fakes.waiting import until
+from tests.support.drivers.core import ALLOW_ALL, Bench, check_record, finish, prompted
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, Fail, Hold
+from tests.support.scenarios.subagents import results, subagents, task, with_subagents
 
 WRITE = Call("write", {"file_path": "a.txt", "content": "by a sub-agent\n"})
 

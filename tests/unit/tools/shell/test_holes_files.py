@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.command_rules import build, verdicts
+from tests.support.scenarios.command_rules import build, verdicts
 from tools.shell.question import CommandPlace, question
 
 READS = [

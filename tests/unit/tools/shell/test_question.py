@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.examples import examples, in_full
+from tests.support.examples import examples, in_full
 from tools.access import Access
 from tools.shell.question import CommandPlace, question
 

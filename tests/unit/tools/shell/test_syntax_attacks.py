@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fakes.recording_shell import RecordingShell
+from tests.support.drivers.recording_shell import RecordingShell
 from tools.shell.syntax import parse
 
 # Each makes a real bash run rm, or looks as if it did.

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.examples import examples
-from tests.fakes.recording_shell import PROGRAMS, Call, RecordingShell
+from tests.support.drivers.recording_shell import PROGRAMS, Call, RecordingShell
+from tests.support.examples import examples
 from tools.shell.syntax import Simple, Word, parse
 
 

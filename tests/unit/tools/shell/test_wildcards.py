@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.examples import examples
-from tests.fakes.command_rules import build, verdicts
+from tests.support.examples import examples
+from tests.support.scenarios.command_rules import build, verdicts
 from tools.shell.wildcards import expression, simple
 
 NAMES = ["env", "lock", "e", "E", "n-v", "[e]", "a]b", "x.py", "1", "-", "!x", "^x"]

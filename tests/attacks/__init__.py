@@ -1,1 +1,0 @@
-"""The attack suite: ``python -m tests.attacks`` prints its tables; calls in ``cases.py``, lines in ``lines.py``."""

@@ -1,1 +1,0 @@
-"""The language servers that end-to-end tests talk to: installed here, tried by ``python -m tests.language_servers``."""

@@ -1,0 +1,193 @@
+"""The real daemon core over a folder, with models that play a script; and what must hold of every record."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from daemon.api.door import ApiDoor
+from daemon.core import Daemon
+from daemon.explore.keeping import OpenCopies, copies_of
+from daemon.loop.queue import TurnResult
+from daemon.loop.recovery import replay, waits_for_answer
+from daemon.loop.session import Session
+from daemon.model.events import Delta, Event
+from daemon.model.messages import ToolResultPart
+from daemon.model.meters import Meter, Metered
+from daemon.model.permissions import PermissionRequest, Reply
+from daemon.state.session_state import SessionState
+from daemon.store.base import TraceStore
+from daemon.trust import TrustedFolders
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import FakeModels, Step
+from tests.support.fakes.tool_context import FakeDiagnostics, FakeFiles
+from tools.language import Navigation
+from tools.ports import Editors
+
+EventT = TypeVar("EventT", bound=Event)
+ALLOW_ALL = {"permission": {"*": "allow"}}
+
+
+class Bench:
+    """A daemon under test. ``heard`` is what clients of its sessions are told."""
+
+    def __init__(self, core: Daemon, models: FakeModels, unsaved: dict[Path, str]) -> None:
+        self.core = core
+        self.api = ApiDoor(core)
+        self.models = models
+        self.unsaved = unsaved
+        self.heard: list[Event | Delta | Metered] = []
+
+    @property
+    def workspace(self) -> Path:
+        return self.core.workspace
+
+    def session(self, *, agent: str = "build", settings: Mapping[str, Any] | None = None) -> Session:
+        """A new session that is listened to. ``settings`` as an editor sends them."""
+        session = self.core.new_session(model="fake/model", agent=agent)
+        if settings is not None:
+            session.policy.use(config=session.config.overlaid(settings, "editor", "test"))
+        self.core.bus.subscribe(session.session_id, self.heard.append)
+        return session
+
+    async def opened(self, session_id: str) -> Session:
+        """A stored session, listened to."""
+        self.core.bus.subscribe(session_id, self.heard.append)
+        return await self.core.session(session_id)
+
+    def events(self, kind: type[EventT]) -> list[EventT]:
+        """All events of a kind that were published, in order."""
+        return [item for item in self.heard if isinstance(item, kind)]
+
+    @property
+    def meter(self) -> Meter:
+        """The numbers that were published last."""
+        return next(item.meter for item in reversed(self.heard) if isinstance(item, Metered))
+
+    def text(self, kind: str = "text") -> str:
+        """All deltas of a kind, joined."""
+        return "".join(item.text for item in self.heard if isinstance(item, Delta) and item.kind == kind)
+
+    async def asked(self, count: int = 1) -> list[PermissionRequest]:
+        """The pending requests, as soon as there are ``count``."""
+        await until(lambda: len(self.core.permissions.pending()) >= count, f"{count} pending requests")
+        return self.core.permissions.pending()
+
+    async def answer(self, reply: Reply = "once", feedback: str | None = None, by: str = "test") -> None:
+        """Wait for a request and answer the oldest."""
+        request = (await self.asked())[0]
+        assert self.core.permissions.reply(request.request_id, reply, feedback, by) == (True, by)
+
+
+@asynccontextmanager
+async def daemon(
+    folder: Path,
+    *steps: Step,
+    command_line: Mapping[str, Any] | None = None,
+    editors: Editors | None = None,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    navigation: Navigation | None = None,
+    check: bool = True,
+    trusted: bool = True,
+    models: FakeModels | None = None,
+    copies: OpenCopies = copies_of,
+) -> AsyncGenerator[Bench]:
+    """A daemon over ``folder/workspace``, which the person trusts unless said otherwise.
+
+    At the end every record of it is checked, see ``check_record``.
+    """
+    workspace = folder / "workspace"
+    workspace.mkdir(exist_ok=True)
+    if trusted:
+        TrustedFolders(folder / "home").add(workspace.resolve())
+    else:
+        TrustedFolders(folder / "home").remove(workspace.resolve())
+    models = models or FakeModels(*steps)
+    unsaved: dict[Path, str] = {}
+    core = Daemon(
+        workspace,
+        diagnostics=FakeDiagnostics(),
+        models=models,
+        state_folder=folder / "home",
+        command_line=command_line,
+        now=now,
+        navigation=navigation,
+        editors=editors or FakeFiles(unsaved),
+        copies=copies,
+    )
+    bench = Bench(core, models, unsaved)
+    try:
+        yield bench
+    finally:
+        await core.close()
+    assert not models.exhausted, "a turn called the model once more than the test says"
+    assert models.open == 0, "a stream was left open"
+    if check:
+        for trace_id in core.store.trace_ids():
+            live = core.live(trace_id)
+            check_record(core.store, trace_id, live.state if live is not None else None)
+
+
+def check_record(store: TraceStore, trace_id: str, live: SessionState | None = None) -> None:
+    """What holds of every session at rest, whatever happened in it."""
+    events = store.events(trace_id)
+    assert [event.event_id for event in events] == list(range(1, len(events) + 1))
+    messages = store.messages(trace_id)
+    sequences = [m.sequence for m in messages]
+    assert sequences == sorted(set(sequences))  # with gaps: branches and sub-agents count along
+    replayed = replay(store, trace_id)
+    assert replayed.messages == messages
+    if not waits_for_answer(replayed):  # a turn that stopped at a question goes on later
+        check_pairs(replayed)
+        assert replayed.turn is None
+        assert not replayed.pending
+    assert not replayed.streaming
+    assert replayed.trace.message_count == len(messages)
+    counted = sum(goal.self_stats.message_count for goal in replayed.plan.snapshot().goals)
+    goals = {goal.id for goal in replayed.plan.snapshot().goals}
+    assert counted == sum(m.goal_id in goals for m in messages)
+    if live is not None:
+        assert live.messages == messages
+        assert live.plan.snapshot() == replayed.plan.snapshot()
+        assert live.trace == replayed.trace
+        assert live.granted == replayed.granted
+        assert live.queue == replayed.queue
+        assert live.notes == replayed.notes
+        assert live.marks == replayed.marks
+        assert live.budget == replayed.budget
+        assert live.instructions == replayed.instructions
+        assert live.spending == replayed.spending
+        assert live.plan.replaced == replayed.plan.replaced
+        # A write whose result could not be stored any more is known only to the living.
+        assert live.seen_files.keys() >= replayed.seen_files.keys()
+
+
+def check_pairs(state: SessionState) -> None:
+    """Every tool call has exactly one result, behind it."""
+    open_calls: dict[str, str] = {}
+    for message in state.messages:
+        if message.role == "tool":
+            result = message.tool_result()
+            assert isinstance(result, ToolResultPart)
+            assert open_calls.pop(result.tool_call_id) == result.name
+            continue
+        assert not open_calls, f"calls without a result: {open_calls}"
+        for call in message.tool_calls():
+            assert call.id not in open_calls
+            open_calls[call.id] = call.name
+    assert not open_calls, f"calls without a result: {open_calls}"
+
+
+async def finish(turn: asyncio.Task[TurnResult], within_s: float = 30.0) -> TurnResult:
+    """The result of a prompt that must end by itself."""
+    async with asyncio.timeout(within_s):
+        return await turn
+
+
+def prompted(session: Session, text: str, **options: Any) -> asyncio.Task[TurnResult]:
+    """A prompt under way."""
+    return asyncio.create_task(session.prompt(text, **options))

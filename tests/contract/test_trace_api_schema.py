@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import schemathesis
@@ -69,10 +70,13 @@ def test_every_answer_is_as_described_whatever_is_asked(
     schema: schemathesis.BaseSchema, api: OpenApi, path: str, mode: GenerationMode
 ) -> None:
     @settings(
-        max_examples=examples(30), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+        max_examples=examples(30),
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=HealthCheck.__members__.values(),
     )
     @given(case=schema[path]["GET"].as_strategy(generation_mode=mode), known=st.data())
-    def asks(case: schemathesis.Case, known: st.DataObject) -> None:
+    def asks(case: schemathesis.Case[Any], known: st.DataObject) -> None:
         # Half of them about what is there.
         if (
             mode is GenerationMode.POSITIVE

@@ -36,7 +36,7 @@ async def eyes_of(house: House, fake: FakeEditor, model: str) -> Editor:
     """An editor attached to the daemon whose extensions ``fake`` plays."""
     editor = await house.attach()
 
-    @editor.client.feature(QUESTION)
+    @editor.client.feature(QUESTION)  # pyright: ignore[reportUntypedFunctionDecorator] - of pygls
     async def _(params: Any) -> Any:
         return await fake.answer(QUESTION, params)
 

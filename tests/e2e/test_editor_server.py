@@ -361,9 +361,9 @@ class Buffer:
         self.undo: list[str] = []
         client = editor.client
 
-        @client.feature(types.WORKSPACE_APPLY_EDIT)
+        @client.feature(types.WORKSPACE_APPLY_EDIT)  # pyright: ignore[reportUntypedFunctionDecorator] - of pygls
         def _(params: types.ApplyWorkspaceEditParams) -> types.ApplyWorkspaceEditResult:
-            (change,) = params.edit.document_changes or ()
+            (change,) = params.edit.document_changes or []
             assert isinstance(change, types.TextDocumentEdit)
             if change.text_document.version != self.version:
                 return types.ApplyWorkspaceEditResult(applied=False)
@@ -377,7 +377,7 @@ class Buffer:
             self.tell()
             return types.ApplyWorkspaceEditResult(applied=True)
 
-        @client.feature("goalwright/editor/save")
+        @client.feature("goalwright/editor/save")  # pyright: ignore[reportUntypedFunctionDecorator] - of pygls
         def _(params: Any) -> dict[str, bool]:
             editor.save(self.path, self.text)
             return {"saved": True}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -13,7 +13,7 @@ from cattrs import Converter
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pytest_lsp import ClientServerConfig, LanguageClient
-from pytest_lsp.client import default_converter, register_lsp_features
+from pytest_lsp.client import default_converter, register_lsp_features  # pyright: ignore[reportPrivateImportUsage]
 
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION
 from tests.support.drivers.command_line import PROGRAM, CommandLine
@@ -138,7 +138,7 @@ class Editor:
 
     def progress(
         self,
-    ) -> list[types.WorkDoneProgressBegin | types.WorkDoneProgressReport | types.WorkDoneProgressEnd]:
+    ) -> list[Any]:
         return [step for steps in self.client.progress_reports.values() for step in steps]
 
     async def ended(self) -> None:
@@ -243,7 +243,8 @@ async def test_what_is_offered_on_a_problem_is_a_command_with_the_problem_attach
     ]
     assert list(fixes[0].diagnostics or ()) == [PROBLEM]
     assert [one.edit or one.is_preferred for one in fixes] == [None] * 4
-    (argument,) = fixes[0].command.arguments
+    assert fixes[0].command and fixes[0].command.arguments
+    (argument,) = cast("Any", fixes[0].command.arguments)
     assert argument["uri"] == editor.file.as_uri()
     assert argument["version"] == 1
     assert argument["diagnostics"][0]["code"] == "E42"
@@ -350,7 +351,7 @@ async def test_with_a_token_of_the_clients_the_request_ends_with_the_turn(house:
     with pytest.raises(JsonRpcException, match="has not answered anything"):
         await editor.run("goalwright.showAnswer")
     await editor.run("goalwright.explain", argument, work_done_token="mine")
-    kinds = [one.kind for one in editor.client.progress_reports["mine"]]
+    kinds = [cast("Any", one).kind for one in editor.client.progress_reports["mine"]]
     assert (kinds[0], kinds[-1]) == ("begin", "end")
     await until(lambda: FIXED in editor.messages(), "the answer as a message", within_s=60)
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ def configure(paths: RuntimePaths, settings: Mapping[str, Any]) -> Path:
     file = paths.folder.parent.parent / "config.json"
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     known = json.loads(file.read_text()) if file.is_file() else {}
-    file.write_text(json.dumps(known | settings))
+    file.write_text(json.dumps({**known, **settings}))
     return file
 
 
@@ -173,7 +173,7 @@ class CommandLine:
 
 
 @contextmanager
-def fresh_account(forker: Forker | None = None) -> Iterator[CommandLine]:
+def fresh_account(forker: Forker | None = None) -> Generator[CommandLine]:
     """A user account and a workspace of their own, for one test."""
     # Not pytest's folder: a socket's path must be short.
     folder = Path(tempfile.mkdtemp(prefix="gw-")).resolve()
@@ -229,7 +229,12 @@ class AtTerminal:
 
     def end(self) -> int:
         """Wait for the end and return the exit code."""
-        wait_until(lambda: self.read() is None or self.process.poll() is not None, "the end of the run")
+
+        def ended() -> bool:
+            self.read()  # a terminal that nobody reads holds the program up
+            return self.process.poll() is not None
+
+        wait_until(ended, "the end of the run")
         self.read()
         os.close(self.master)
         return self.process.returncode

@@ -85,6 +85,13 @@ class _ApproveInside:
     def decide(self, permission: str, target: str) -> Action:
         return "deny" if permission == "external_directory" else "allow"
 
+    @property
+    def rules_key(self) -> Path:
+        return self.root
+
+    def concealed(self, workspace: Path) -> tuple[Path, ...]:
+        return ()
+
 
 class _AllRead:
     """The disk as it is counts as read; nothing is open in an editor."""

@@ -89,7 +89,7 @@ class Watched:
 
     def delta(self, text: str, session_id: str = TRACE, **fields: Any) -> None:
         """A piece of an answer."""
-        known = {"kind": "text", "message_id": "m1", **fields}
+        known: dict[str, Any] = {"kind": "text", "message_id": "m1", **fields}
         self.bus.publish(Delta(trace_id=session_id, text=text, **known))
 
     def notices(self, count: int, session_id: str = TRACE, *, text: str = "so") -> list[Event]:
@@ -172,7 +172,8 @@ class Watched:
 
     def watch(self, query: str = "", trace_id: str = TRACE, **options: Any) -> connect:
         """A client; use it with ``async with``."""
-        return connect(self.url(query, trace_id), **{"max_size": None, "ping_interval": None, **options})
+        known: dict[str, Any] = {"max_size": None, "ping_interval": None, **options}
+        return connect(self.url(query, trace_id), **known)
 
     def _came(self) -> None:
         self.attached += 1

@@ -9,7 +9,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -100,7 +100,7 @@ class DyingOs:
 
 
 @contextlib.contextmanager
-def dying(system: DyingOs) -> Iterator[DyingOs]:
+def dying(system: DyingOs) -> Generator[DyingOs]:
     """``tools.writing.disk`` runs on ``system``; Killed ends the block."""
     real = disk.os
     disk.os = system  # type: ignore[assignment]  # a module's place is taken
@@ -113,7 +113,7 @@ def dying(system: DyingOs) -> Iterator[DyingOs]:
 
 
 @contextlib.contextmanager
-def quick_folder(otherwise: Path) -> Iterator[Path]:
+def quick_folder(otherwise: Path) -> Generator[Path]:
     """A folder in memory where there is one: thousands of files are going to be made, flushed and removed."""
     memory = Path("/dev/shm")
     if not os.access(memory, os.W_OK):

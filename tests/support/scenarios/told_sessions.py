@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from daemon.context.window import Window, build_window
 from daemon.model.messages import (
     CompactionPart,
@@ -94,5 +96,5 @@ def lines(window: Window) -> list[str]:
     return found
 
 
-def rules(**texts: str) -> dict[str, object]:
+def rules(**texts: str) -> dict[str, Any]:
     return {"metadata": {"instructions": {f"{name}/AGENTS.md": text for name, text in texts.items()}}}

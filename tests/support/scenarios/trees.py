@@ -25,7 +25,9 @@ ENV = {
 _QUIET = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
 
 
-def git(folder: Path, *args: str, given: bytes = b"", check: bool = True, **env: str) -> bytes:
+def git(
+    folder: Path, *args: str, given: bytes = b"", check: bool = True, env: Mapping[str, str] = {}
+) -> bytes:
     command = ["git", "-c", "protocol.file.allow=always", "-c", "init.defaultBranch=main", *_QUIET, *args]
     done = subprocess.run(
         command, cwd=folder, env={**ENV, **env}, input=given, capture_output=True, check=False
@@ -80,8 +82,8 @@ def oracle_tree(top: Path) -> str:
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(objects),
         }
         safe = ("-c", "core.fsmonitor=false", "-c", "core.splitIndex=false")
-        git(top, *safe, "add", "-A", **env)
-        return git(top, *safe, "write-tree", "--missing-ok", **env).decode().strip()
+        git(top, *safe, "add", "-A", env=env)
+        return git(top, *safe, "write-tree", "--missing-ok", env=env).decode().strip()
 
 
 def kept_files(top: Path) -> dict[str, tuple[str, bytes, int]]:

@@ -146,6 +146,7 @@ def test_a_pause_that_was_an_exception_is_forgotten() -> None:
     _, version = answers.sync(FILE, "one", now=1.0, pull=False)
     answers.push(FILE, version, (), now=1.1)
     answers.push(FILE, version, BAD, now=2.0)
+    at = 0.0
     for number in range(6):
         at = 10.0 * (number + 1)
         _, version = answers.sync(FILE, f"text {number}", now=at, pull=False)

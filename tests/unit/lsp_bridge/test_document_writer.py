@@ -174,6 +174,7 @@ def test_the_edits_turn_one_text_into_the_other(
             else starts[line] + column
             for line, column in ends
         )
+        assert isinstance(edit, types.TextEdit)
         text = text[:start] + edit.new_text + text[end:]
     assert text == after
 

@@ -25,8 +25,8 @@ AFTER = BASE.replace("line 3\n", "third\n").replace("line 20\n", "").replace("li
 
 
 def proposed(base: str | None = BASE, after: str | None = AFTER) -> ProposedFile:
-    sides = [None if side is None else side.encode() for side in (base, after)]
-    return ProposedFile("a.txt", FileChange(Path("/w/a.txt"), *sides), unified(base, after, "a.txt"))
+    old, new = (None if side is None else side.encode() for side in (base, after))
+    return ProposedFile("a.txt", FileChange(Path("/w/a.txt"), old, new), unified(base, after, "a.txt"))
 
 
 def shown(base: str = BASE, after: str = AFTER) -> FileDiff:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from daemon.model.messages import TextPart
-from daemon.provider.base import PartStop, ProviderError, TextDelta
+from daemon.provider.base import PartStop, TextDelta
 from daemon.provider.choose import ModelChoice
 from daemon.store.base import StoreError
 from lsp_bridge.protocol import methods
@@ -28,7 +28,7 @@ from lsp_bridge.protocol.handshake import (
 from lsp_bridge.server import connection
 from tests.support.drivers.bridge import Door, Raw, choose, served
 from tests.support.drivers.waiting import until
-from tests.support.fakes.models import Call, FakeModels, Hold
+from tests.support.fakes.models import Call, Fail, FakeModels, Hold
 
 ALLOW = {"permission": {"*": "allow"}}
 WRITE = Call("write", {"file_path": "a.txt", "content": "hello\n"})
@@ -604,7 +604,7 @@ async def test_load_gives_the_state_and_what_follows_continues_it() -> None:
 
 
 async def test_a_load_tells_how_earlier_turns_stopped() -> None:
-    failure = ProviderError("auth", "no key")
+    failure = Fail("auth", "no key")
     async with served(failure, "Well.", "Again.") as door:
         client = await door.client()
         session_id = await new_session(client)

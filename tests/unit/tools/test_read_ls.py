@@ -24,7 +24,7 @@ def ctx(tmp_path: Path) -> FakeToolContext:
 
 
 async def read(ctx: FakeToolContext, path: str, offset: int = 1, limit: int = 2000) -> ToolResult:
-    return await ReadTool().run(ReadInput(path=path, offset=offset, limit=limit), ctx)
+    return await ReadTool().run(ReadInput(file_path=path, offset=offset, limit=limit), ctx)
 
 
 async def test_a_file_is_shown_with_line_numbers_and_remembered(ctx: FakeToolContext) -> None:

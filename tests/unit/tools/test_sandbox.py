@@ -97,7 +97,7 @@ async def test_what_is_hidden_stays_so_when_its_folder_is_renamed_or_it_has_anot
         (ctx.workspace / folder).mkdir(parents=True)
         (ctx.workspace / folder / "p").write_text("SECRET")
     (ctx.workspace / "other").hardlink_to(ctx.workspace / "priv/p")
-    ctx.permission.rules += [("read", "deep/priv/*", "deny"), ("read", "priv/*", "deny")]
+    ctx.permission.rules.extend([("read", "deep/priv/*", "deny"), ("read", "priv/*", "deny")])
     for rename in ("mv deep moved", 'python3 -c \'import os; os.rename("deep", "moved")\''):
         assert (await bash(ctx, rename)).metadata["exit_code"] != 0
     assert (ctx.workspace / "deep/priv/p").exists()

@@ -173,7 +173,7 @@ async def test_messages_are_filtered_by_goals_with_or_without_number_and_paged(t
             {"goal_id": "#1.1"},
             {"goal_id": "9", "number": "1.1"},
         ):
-            assert await seen(**of_second) == list(range(2, 41, 4))
+            assert await seen(reader, **of_second) == list(range(2, 41, 4))
         assert await seen(goal_id="3") == await seen(internal_goal_id="3") == list(range(3, 41, 4))
         assert await seen(role="tool") == list(range(1, 41, 2))
         assert await seen(goal_id="1", role="assistant") == []

@@ -120,6 +120,13 @@ def test_the_sample_workspace_is_tested_as_its_read_me_says(tmp_path: Path) -> N
 
     copy_workspace(tmp_path / "shop")
     command = find_test_command(tmp_path / "shop")
+    assert command
     assert command == f"{PYTHON} -m unittest discover"
-    ran = subprocess.run(command.split(), cwd=tmp_path / "shop", capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        command.split(),
+        cwd=tmp_path / "shop",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert "Ran 3 tests" in ran.stderr, ran.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from daemon.context.project_map import MAX_ENTRIES, MAX_TOKENS, project_map
@@ -21,7 +22,7 @@ def make(root: Path, *names: str) -> None:
         path.write_text("x")
 
 
-def layer(bench: Bench, session_layers: list[Layer]) -> str:
+def layer(bench: Bench, session_layers: Sequence[Layer]) -> str:
     return next((one.text for one in session_layers if one.name == "project"), "")
 
 

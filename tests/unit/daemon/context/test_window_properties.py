@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from hypothesis import HealthCheck, event, given, settings
@@ -81,10 +81,13 @@ class Stored:
             return self.results[part.id].goal_id
         return self.message.goal_id
 
-    def left(self, plan: PlanTree) -> list[Part]:
+    def left(self, plan: PlanTree) -> Sequence[Part]:
         """What belongs to no ended goal."""
-        parts = [part for part in self.message.content if not isinstance(part, TextPart) or part.text.strip()]
-        parts = [part for part in parts if part.type != "finish"]
+        parts = [
+            part
+            for part in self.message.content
+            if part.type != "finish" and (part.type != "text" or part.text.strip())
+        ]
         if self.message.role == "user":
             return parts
         return [part for part in parts if is_live(plan, self.goal_of(part))]

@@ -16,6 +16,7 @@ from daemon.hooks.answer import (
     NOTHING,
     HookAnswer,
     HookError,
+    HookName,
     concerns,
     only_watches,
     read_text,
@@ -81,7 +82,7 @@ def test_what_is_not_json_is_a_failure(text: str) -> None:
 
 
 def test_who_only_watches_is_not_read() -> None:
-    watchers = [name for name in NAMES if only_watches(name)]
+    watchers: list[HookName] = [name for name in NAMES if only_watches(name)]
     assert watchers == [
         "session.start",
         "session.end",

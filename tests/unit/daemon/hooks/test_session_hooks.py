@@ -15,6 +15,7 @@ from daemon.hooks.answer import HookName
 from daemon.hooks.entry_points import FoundFunctions, HookFunction
 from daemon.hooks.service import Hooks
 from daemon.hooks.session import MAX_WAITING
+from daemon.hooks.session import SessionHooks as HooksOfSession
 from daemon.loop.session import Session
 from daemon.model.events import Notice, PermissionAsked, QueueChanged
 from daemon.model.messages import NotePart, ToolResultPart
@@ -42,6 +43,11 @@ def settings(*, allow: bool = True, **hooks: list[dict[str, Any]]) -> dict[str, 
 
 def of(*command: str | Path, **options: Any) -> dict[str, Any]:
     return {"command": [str(part) for part in command], **options}
+
+
+def hooks_of(session: Session) -> HooksOfSession:
+    assert isinstance(session.hooks, HooksOfSession)
+    return session.hooks
 
 
 def result(session: Session) -> ToolResultPart:
@@ -339,7 +345,7 @@ async def test_what_waits_for_a_slow_watcher_is_limited(tmp_path: Path) -> None:
         session = bench.session(settings=settings(permission__asked=[of(slow, timeout_s=300)]))
         await session.prompt("hello")
         for _ in range(2 * MAX_WAITING):
-            session.hooks.watch("permission.asked", {"title": "x"})
+            hooks_of(session).watch("permission.asked", {"title": "x"})
         (notice,) = notices(bench)
         assert "too slow" in notice
 
@@ -495,8 +501,8 @@ async def test_without_hooks_there_is_nothing_of_them(tmp_path: Path) -> None:
         tasks |= {task.get_name() for task in asyncio.all_tasks()}
         await bench.answer("once")
         await finish(turn)
-        assert session.hooks._waiting is None
-        assert session.hooks._watching is None
+        assert hooks_of(session)._waiting is None
+        assert hooks_of(session)._watching is None
         assert bench.core.hooks.host is None
         assert not session.hooks.around("bash")
     assert not [name for name in tasks if "hook" in name.lower()]

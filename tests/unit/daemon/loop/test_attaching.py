@@ -12,6 +12,7 @@ from daemon.loop.attaching import MAX_TEXT_BYTES, MOST_FILES, attached
 from daemon.loop.recovery import replay
 from daemon.loop.session import Session
 from daemon.model.messages import OPEN_FILE, FilePart
+from daemon.model.permissions import Reply
 from daemon.provider.attachable import refusal
 from tests.support.drivers.core import Bench, daemon, prompted
 from tests.support.drivers.waiting import until
@@ -105,7 +106,8 @@ async def test_a_file_that_rules_ask_about_is_attached_only_after_a_yes(tmp_path
     async with daemon(tmp_path) as bench:
         session = bench.session()
         (bench.workspace / ".env").write_text("PORT=80\n")
-        for reply, outcome in (("reject", "refused"), ("once", "PORT=80\n")):
+        answers: list[tuple[Reply, str]] = [("reject", "refused"), ("once", "PORT=80\n")]
+        for reply, outcome in answers:
             attaching = asyncio.create_task(attached(session, (path(".env"),), "p1"))
             (request,) = await bench.asked()
             assert (request.title, request.tool_call_id) == ("Attach .env", "attach_p1")

@@ -10,6 +10,7 @@ from daemon.context.prompt import mode_text
 from daemon.loop.session import Session
 from daemon.model.events import Notice
 from daemon.model.messages import TextPart, ToolCallPart, ToolResultPart
+from daemon.model.permissions import Trust
 from daemon.provider import anthropic_wire, openai_wire
 from daemon.provider.base import ModelRequest, PromptMessage
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon
@@ -67,14 +68,14 @@ async def test_a_trusted_folder_is_obeyed_and_nobody_is_told(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("trust", ["unknown", "restricted"])
-async def test_when_trust_changes_the_prompt_changes_at_the_next_turn(tmp_path: Path, trust: str) -> None:
+async def test_when_trust_changes_the_prompt_changes_at_the_next_turn(tmp_path: Path, trust: Trust) -> None:
     put(tmp_path / "workspace" / "AGENTS.md", "Use tabs.")
     put(tmp_path / "workspace" / "sub" / "AGENTS.md", "Use spaces.")
     put(tmp_path / "workspace" / "sub" / "a.py", "x = 1\n")
     read = Call("read", {"file_path": "sub/a.py"})
     async with daemon(tmp_path, read, "one", [read, read], "two", trusted=False) as bench:
         session = bench.session()
-        session.policy.use(trust=trust)  # pyright: ignore[reportAttributeAccessIssue] - a parameter of the test
+        session.policy.use(trust=trust)
         await session.prompt("go")
         assert '<untrusted_instructions file="sub/AGENTS.md">' in results(session)[0].content
         assert session.state.instructions == {}

@@ -185,7 +185,8 @@ async def test_failures_and_cancellations_pass_through() -> None:
         raise PermissionDeniedError("no")
 
     async def hang() -> ToolResult:
-        return await asyncio.Event().wait() or DONE
+        await asyncio.Event().wait()
+        return DONE
 
     async def finishes() -> ToolResult:
         try:

@@ -49,7 +49,7 @@ def check_requests(bench: Bench) -> None:
 
 
 def last_words(request: ModelRequest) -> str:
-    return "\n".join(p.text for p in request.messages[-1].content if p.type in ("text", "note"))
+    return "\n".join(p.text for p in request.messages[-1].content if p.type == "text" or p.type == "note")
 
 
 def one_turn(bench: Bench) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from daemon.copies import guard
 from daemon.copies.base import MOST_BYTES, CopyError
 from daemon.files.index_file import BadIndexError
-from tools.process.programs import scrubbed_environment
+from tools.process.environment import GIT_ASKED, git_environment
 from tools.process.uncancellable import finish
 from tools.text.truncate import tail
 
@@ -141,20 +141,16 @@ class GitProgram:
 
     def __init__(self, program: str) -> None:
         self.program = program
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        self._env = scrubbed_environment(kept) | {
-            "GIT_OPTIONAL_LOCKS": "0",
-            "GIT_NO_LAZY_FETCH": "1",
-            "GIT_ALLOW_PROTOCOL": "none",
-            "LC_ALL": "C",
-        }
+        self._env = git_environment()
 
     def ask(self, stop: Stop, folder: Path, *args: str, given: bytes = b"", fails: bool = False) -> bytes:
         """Ask about the user's repository; only for commands that write nothing and look at no file's content.
 
         The person's own settings count (``safe.directory``). ``fails``: a failure is an empty answer. Raises GitError.
         """
-        code, out, errors = stop.run([self.program, *_SAFE, *args], cwd=folder, env=self._env, given=given)
+        code, out, errors = stop.run(
+            [self.program, *GIT_ASKED, *args], cwd=folder, env=self._env, given=given
+        )
         if code != 0:
             if fails:
                 return b""
@@ -184,18 +180,10 @@ class GitProgram:
             "GIT_CONFIG_NOSYSTEM": "1",
         }
         settings = [part for setting in config for part in ("-c", setting)]
-        argv: list[str | bytes] = [self.program, *_SAFE, *settings, *args]
+        argv: list[str | bytes] = [self.program, *GIT_ASKED, *settings, *args]
         if long and sys.platform.startswith("linux"):
             argv = [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), str(MOST_BYTES), *argv]
         code, out, errors = stop.run(argv, cwd=work_tree, env=env, given=given)
         if code != 0:
             raise GitError(os.fsdecode(args[0]), code, errors.decode("utf-8", "replace"))
         return out
-
-
-_SAFE = (
-    *("-c", "core.fsmonitor=false"),
-    *("-c", f"core.hooksPath={os.devnull}"),
-    *("-c", "protocol.allow=never"),
-    "--no-optional-locks",
-)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from daemon.files.breath import breathing
 from daemon.files.state import IndexEntry, UnknownIndexError, entries
 from tools.files.regular_files import read_regular
-from tools.process.programs import find_program, scrubbed_environment
+from tools.process.environment import GIT_ASKED, git_environment
+from tools.process.programs import find_program
 from tools.search.ripgrep import SLOW_S, endless
 
 if TYPE_CHECKING:
@@ -24,12 +25,6 @@ log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 30.0
 _MAX_INDEX = 1 << 30
-_SAFE = (
-    *("-c", "core.fsmonitor=false"),
-    *("-c", f"core.hooksPath={os.devnull}"),
-    *("-c", "protocol.allow=never"),
-    "--no-optional-locks",
-)
 _ATTRIBUTES = ("filter", "working-tree-encoding", "ident")
 
 
@@ -151,18 +146,11 @@ class Git:
 
 def _run(program: str, folder: Path, args: Sequence[str], given: bytes = b"") -> bytes:
     """Output of git; empty when it fails."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    env = scrubbed_environment(env) | {
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_NO_LAZY_FETCH": "1",
-        "GIT_ALLOW_PROTOCOL": "none",
-        "LC_ALL": "C",
-    }
     try:
         with subprocess.Popen(
-            [program, *_SAFE, *args],
+            [program, *GIT_ASKED, *args],
             cwd=folder,
-            env=env,
+            env=git_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

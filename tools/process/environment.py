@@ -8,6 +8,7 @@ setting ``environment`` names.
 
 from __future__ import annotations
 
+import os
 import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -128,6 +129,26 @@ def scrubbed_environment(environment: Mapping[str, str]) -> dict[str, str]:
         name: value for name, value in kept.items() if not (_SHELL.fullmatch(name) or _GIT.fullmatch(name))
     }
     return kept | _git(environment) | _QUIET
+
+
+GIT_ASKED = (
+    *("-c", "core.fsmonitor=false"),
+    *("-c", f"core.hooksPath={os.devnull}"),
+    *("-c", "protocol.allow=never"),
+    "--no-optional-locks",
+)
+"""Options with which git runs nothing that a repository names, and fetches nothing; with ``git_environment``."""
+
+
+def git_environment() -> dict[str, str]:
+    """The environment of a git that is only asked: without settings of ours, locks or fetching of missing objects."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return scrubbed_environment(kept) | {
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_ALLOW_PROTOCOL": "none",
+        "LC_ALL": "C",
+    }
 
 
 def daemon_environment(environment: Mapping[str, str], passed_on: Iterable[str]) -> dict[str, str]:

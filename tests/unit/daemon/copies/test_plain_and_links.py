@@ -67,7 +67,7 @@ async def test_folder_without_repository(with_git: bool, tmp_path: Path) -> None
         "apply",
         "--binary",
         given=await copy.patch(),
-        GIT_CEILING_DIRECTORIES=str(other.root.parent),
+        env={"GIT_CEILING_DIRECTORIES": str(other.root.parent)},
     )
     assert kept_files(other.root) == kept_files(copy.root)
     assert fingerprint(top) == before

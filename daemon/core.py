@@ -47,6 +47,7 @@ from tools.base import Diagnostics, ToolContext, ToolResult
 from tools.language import Navigation, NoNavigation
 from tools.localization import noted, t
 from tools.ports import Editors, NoEditors
+from tools.process.background import Background
 from tools.registry import AnyTool, BuiltinTools, run_tool
 from tools.writing.recovery import recover
 
@@ -118,7 +119,7 @@ class Daemon:
         self._orders: WeakValueDictionary[str, Order] = WeakValueDictionary()
         """How far the messages of each main session that is at hand, or a child of it, are numbered."""
         self._watch = FileWatch(self._changed_outside)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background("work beside the sessions")
         self._quiet_since = time.monotonic()
         self._guard = WorkspaceGuard(self.workspace)
         self._guarding: asyncio.Task[None] | None = None
@@ -197,9 +198,7 @@ class Daemon:
     def _guard_workspace(self) -> None:
         """Look after the workspace from now on, while somebody works."""
         if self._guarding is None or self._guarding.done():
-            self._guarding = asyncio.create_task(self._keep_guard())
-            self._tasks.add(self._guarding)
-            self._guarding.add_done_callback(self._tasks.discard)
+            self._guarding = self._background.start(self._keep_guard())
 
     async def _keep_guard(self) -> None:
         try:
@@ -421,8 +420,7 @@ class Daemon:
         await self.hooks.close()
         await self._watch.close()
         await self._commands.close()
-        for task in set(self._tasks):
-            task.cancel()
+        self._background.cancel()
         self.store.close()
 
     # -- inside --
@@ -483,9 +481,7 @@ class Daemon:
         self._guard_workspace()
         self.dump(session)
         if below and child is None:
-            task = asyncio.create_task(self._left_children.close_others(below))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._background.start(self._left_children.close_others(below))
         return session
 
     async def _order(self, trace_id: str) -> Order:
@@ -524,12 +520,7 @@ class Daemon:
             self.storage_notice = f"{self.storage_notice} {change.text}".lstrip()
 
     def _changed_outside(self, path: Path) -> None:
-        task = asyncio.create_task(self._tell_servers(path))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _tell_servers(self, path: Path) -> None:
-        await self.diagnostics.changed(path)
+        self._background.start(self.diagnostics.changed(path))
 
 
 def memory_mb() -> float | None:

@@ -18,6 +18,7 @@ from daemon.files.command_changes import CommandWatches
 from daemon.files.watch import FileWatch
 from daemon.model.permissions import Rule
 from tools.ports import NoEditors
+from tools.process.background import Background
 from tools.sandbox.confinement import Confinement, confine
 
 if TYPE_CHECKING:
@@ -110,24 +111,18 @@ class _Told:
 
     def __init__(self, eyes: RootEyes) -> None:
         self._eyes = eyes
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background("telling servers of a change in a copy")
         self._closed = False
 
     def __call__(self, path: Path) -> None:
         if self._closed:
             return
-        task = asyncio.create_task(self._tell(path))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _tell(self, path: Path) -> None:
-        await self._eyes.diagnostics.changed(path)
+        self._background.start(self._eyes.diagnostics.changed(path))
 
     def close(self) -> None:
         """No more of it."""
         self._closed = True
-        for task in self._tasks:
-            task.cancel()
+        self._background.cancel()
 
 
 def _copies_folder(state: Path, root: Path) -> Path:

@@ -11,6 +11,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tools.process.background import Background
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -32,7 +34,7 @@ class FileWatch:
         self._files: set[str] = set()
         self._folders: set[str] = set()
         self._waiting: dict[str, asyncio.TimerHandle] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background("watching a folder")
         self._observing = threading.Lock()
         self._closed = False
 
@@ -46,17 +48,14 @@ class FileWatch:
             return
         self._folders.add(folder)
         self._loop = asyncio.get_running_loop()
-        task = self._loop.create_task(self._begin(folder))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._background.start(self._begin(folder))
 
     async def close(self) -> None:
         """Stop watching."""
         self._closed = True
         for handle in self._waiting.values():
             handle.cancel()
-        if self._tasks:
-            await asyncio.wait(set(self._tasks))
+        await self._background.wait()
         observer, self._observer = self._observer, None
         if observer is not None:
             observer.stop()

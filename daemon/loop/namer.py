@@ -18,6 +18,7 @@ from daemon.model.tags import within
 from daemon.plan.forest import ENDED
 from daemon.plan.text import plan_to_prompt
 from daemon.provider.base import Complete, ModelRequest, PromptMessage, SystemBlock, answered
+from tools.process.background import Background
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Namer:
         self._policy = policy
         self._budget = budget
         self._services = services
-        self._asking: set[asyncio.Task[None]] = set()
+        self._asking = Background("naming a session")
         self._was_finished = False
         self._asked_title = False
 
@@ -87,9 +88,7 @@ class Namer:
 
     async def close(self) -> None:
         """Stop asking; what was not answered by now is not needed."""
-        for task in self._asking:
-            task.cancel()
-        await asyncio.gather(*self._asking, return_exceptions=True)
+        await self._asking.close()
 
     def _is_finished(self) -> bool:
         goals = self._state.plan.goals.values()
@@ -102,9 +101,7 @@ class Namer:
         model = self._policy.client.config.settings.models.get(AGENT, "")
         if not model or self._policy.parent is not None or self._budget.is_spent():
             return
-        task = asyncio.create_task(self._write(kind, model, text), name=f"{kind} {self._record.session_id}")
-        self._asking.add(task)
-        task.add_done_callback(self._asking.discard)
+        self._asking.start(self._write(kind, model, text), name=f"{kind} {self._record.session_id}")
 
     async def _write(self, kind: _Kind, model: str, text: str) -> None:
         titled = self._state.trace.title

@@ -31,6 +31,7 @@ from daemon.state.goal_events import goal_event
 from daemon.state.spending import goal_of_subagent
 from daemon.store.base import StoreError
 from daemon.store.ids import sequence_of
+from tools.process.background import Background
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Record:
         self._told: set[str] = set()
         self._together = Together()
         self._snapshot_due: asyncio.TimerHandle | None = None
-        self._saving: set[asyncio.Task[None]] = set()
+        self._saving = Background("saving a snapshot")
 
     @property
     def session_id(self) -> str:
@@ -277,9 +278,7 @@ class Record:
         """The same in a thread: a large plan, read from the disk a moment ago, takes 100 ms the first time."""
         self._snapshot_due = None
         saving = asyncio.to_thread(self._save, self.state.carrying(), self.state.plan.snapshot())
-        task = asyncio.create_task(saving)
-        self._saving.add(task)
-        task.add_done_callback(self._saving.discard)
+        self._saving.start(saving)
 
     def _save(self, trace: Trace, tree: GoalTree) -> None:
         try:
@@ -293,7 +292,7 @@ class Record:
 
     async def close(self) -> None:
         """Write the last snapshot, and let go of the log."""
-        await asyncio.gather(*self._saving)
+        await self._saving.wait()
         if self._snapshot_due is not None:
             self.snapshot()
         self._services.store.close(self.session_id)

@@ -36,6 +36,7 @@ from lsp_bridge.server.requests.activity import Activity
 from lsp_bridge.server.requests.client_state import ClientState
 from lsp_bridge.server.requests.router import ModelChooser, Requests
 from tools.localization import set_language, t
+from tools.process.background import Background
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
@@ -65,7 +66,7 @@ class Bridge:
     """Prepares for the model of a client with this environment and configured model."""
     decisions: SharedDecisions = field(default_factory=SharedDecisions)
     """What was decided hunk by hunk in any of the editors."""
-    _warming: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    _warming: Background = field(default_factory=lambda: Background("preparing for the first prompt"))
     editors: AttachedEditors = field(default_factory=AttachedEditors)
     """What is open in all of them."""
     peers: EditorPeers = field(default_factory=EditorPeers)
@@ -85,16 +86,7 @@ class Bridge:
         """A client has initialized: prepare for its first prompt while it has other things to do."""
         if self.warm is None:
             return
-        task = asyncio.get_running_loop().create_task(self.warm(env, configured))
-        self._warming.add(task)
-        task.add_done_callback(self._warmed)
-
-    def _warmed(self, task: asyncio.Task[None]) -> None:
-        self._warming.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.warning(
-                "preparing for the first prompt failed: %s", error
-            )  # which will fail in its own words
+        self._warming.start(self.warm(env, configured))  # a prompt after a failure will fail in its own words
 
     def unsaved_text(self, path: Path) -> str | None:
         """The unsaved text of a file in any attached editor."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from tools.base import FileChange, Files, ToolError, VersionKeeper
 from tools.diff.merge import MergeConflictError, merge
 from tools.ports import AppliedEdit, EditorGoneError, NotSavedError, NotTakenError
+from tools.process.background import Background
 from tools.writing import atomic, disk
 from tools.writing.buffers import Buffered, BufferRename, Parts, content
 from tools.writing.type_changes import together
@@ -57,7 +58,7 @@ class _Standing:
     edit: AppliedEdit
 
 
-_watching: set[asyncio.Task[None]] = set()
+_watching = Background("watching a late save")
 
 
 async def write_through(parts: Parts, files: Files, journal: Path | None, late: Late) -> Parts:
@@ -187,9 +188,7 @@ class _Work:
                 if await asyncio.to_thread(content, move.source.path) is None:
                     left.append(NotTakenBack(move.source, None, on_disk=True))
         for standing in self.pending:
-            task = asyncio.create_task(self._watch(standing))
-            _watching.add(task)
-            task.add_done_callback(_watching.discard)
+            _watching.start(self._watch(standing))
         return left
 
     def _undo_on_disk(self) -> list[NotTakenBack]:

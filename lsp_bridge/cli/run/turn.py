@@ -24,6 +24,7 @@ from lsp_bridge.cli.run.waiting import WaitingSign
 from lsp_bridge.cli.text import clean
 from tools.json_access import integer, mapping, mappings, string, strings
 from tools.localization import noted, t
+from tools.process.background import Background
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
@@ -201,7 +202,7 @@ class _Run:
         self._ended = asyncio.Event()
         self._leave = asyncio.Event()
         self._interrupts = 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background("work beside a run")
         self._others: Others | None = None
         live = view.status if isinstance(view, TextView) and console.live else None
         self._waiting = WaitingSign(
@@ -229,7 +230,8 @@ class _Run:
             if self._client is not None:
                 # First of all: a cancelled request would tell the daemon to cancel it, too.
                 await self._client.close()
-            await _drop(work, leave, *self._tasks)
+            await _drop(work, leave)
+            await self._background.close()
 
     def interrupt(self) -> None:
         """Ctrl-C: cancel the turn and wait for its end; a second time, or with no turn yet, leave."""
@@ -478,9 +480,7 @@ class _Run:
             self._console.warn(text)
 
     def _spawn(self, work: Any) -> None:
-        task: asyncio.Task[None] = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._background.start(work)
 
     def _outcome(self, stop_reason: str, detail: str) -> RunOutcome:
         # A session that could not be loaded may not even exist.

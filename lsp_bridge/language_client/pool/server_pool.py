@@ -17,6 +17,7 @@ from lsp_bridge.language_client.pool.usage import UsageLimits, usage_of
 from lsp_bridge.language_client.server.fresh_answers import Timing
 from lsp_bridge.language_client.server.language_server import LanguageServer
 from lsp_bridge.language_client.specs import ServerSpec, find_server, safe_environment
+from tools.process.background import Background
 from tools.process.environment import scrubbed_environment
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class LanguageServers:
         self._sleep = sleep
         self._log = logger or logging.getLogger("goalwright.lsp_client")
         self._ticking: asyncio.Task[None] | None = None
-        self._ending: set[asyncio.Task[None]] = set()
+        self._ending = Background("stopping a language server")
         self._closed = False
 
     def for_path(self, path: Path) -> Lookup:
@@ -177,7 +178,7 @@ class LanguageServers:
             await asyncio.wait({self._ticking})
         for slot in self._slots.values():
             self._stop(slot, "closed")
-        await asyncio.gather(*self._ending)
+        await self._ending.wait()
 
     def _current(self) -> ServerChoice:
         choice = self._choose()
@@ -253,10 +254,7 @@ class LanguageServers:
             slot.ended(reason, now)
             self._log.info("language server %s was stopped: %s", server.name, reason)
         # Also after a crash: its process is over, but its tasks and perhaps its children are not.
-        task = asyncio.create_task(server.stop())
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
-        return task
+        return self._ending.start(server.stop())
 
     async def _tick_for_ever(self) -> None:
         while True:

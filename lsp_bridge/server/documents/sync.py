@@ -18,6 +18,7 @@ from pygls.workspace import TextDocument
 from lsp_bridge.language_client.text.positions import MAX_SOURCE_BYTES
 from lsp_bridge.server.documents.open_documents import OpenDocument, OpenDocuments, check, path_of
 from lsp_bridge.server.documents.writer import DocumentWriter
+from tools.process.background import Background
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -147,7 +148,7 @@ class DocumentSync:
         self._editors = editors
         self._listeners = listeners
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._checks: set[asyncio.Future[None]] = set()
+        self._checks = Background("checking a document")
         self._writer = DocumentWriter(server, can_save, gone)
         self.documents = OpenDocuments(self._writer, later=self._later, soon=self._check)
         self._register()
@@ -247,9 +248,7 @@ class DocumentSync:
             self._listeners.changed(document.path)
 
     def _check(self, document: OpenDocument) -> None:
-        task = asyncio.ensure_future(asyncio.to_thread(check, document))
-        self._checks.add(task)
-        task.add_done_callback(self._checks.discard)
+        self._checks.start(asyncio.to_thread(check, document))
 
 
 def _key(uri: str) -> str:

@@ -16,6 +16,7 @@ from lsprotocol import types
 from tools.base import ToolError
 from tools.diff.merge import MergeConflictError, merge_texts
 from tools.ports import EditorGoneError, NotSavedError, NotTakenError
+from tools.process.background import Background
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -69,7 +70,7 @@ class DocumentWriter:
         self._server = server
         self._can_save = can_save
         self.gone = gone
-        self._late: set[asyncio.Task[object]] = set()
+        self._late = Background("taking back an edit")
         self._waiting: set[asyncio.Future[None]] = set()
 
     def leave(self) -> None:
@@ -253,9 +254,7 @@ class DocumentWriter:
             except ToolError as error:
                 _log.warning("an edit that the editor applied late could not be taken back: %s", error)
 
-        task = asyncio.ensure_future(back())
-        self._late.add(task)
-        task.add_done_callback(self._late.discard)
+        self._late.start(back())
 
     def _workspace(self) -> types.WorkspaceClientCapabilities | None:
         return self._server.client_capabilities.workspace

@@ -18,6 +18,7 @@ from lsp_bridge.server.editor.command_arguments import SHOW_ANSWER_TITLE
 from lsp_bridge.server.editor.progress import ProgressBar
 from lsp_bridge.server.editor.prompts import one_line
 from tools.localization import t
+from tools.process.background import Background
 from tools.text.truncate import cut_text
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Turns:
         self._session_id: str | None = None
         self._answer: tuple[str, str] | None = None
         """Name and text of the last answer, as a document."""
-        self._turns: set[asyncio.Task[None]] = set()
+        self._turns = Background("following a turn")
         self._waited_for: dict[_Turn, asyncio.Task[Any] | None] = {}
         """Turns whose request is answered when they have ended, with that request's task."""
         self._tokens: set[types.ProgressToken] = set()
@@ -102,16 +103,12 @@ class Turns:
         session = await self._session()
         turn = _Turn(self, session, title, token, wants_answer=wants_answer)
         # By itself: it goes on when the client, and all that is shown there, has gone.
-        working = asyncio.create_task(self._work(turn, text))
-        _WORKING.add(working)
-        working.add_done_callback(_worked)
+        working = _WORKING.start(self._work(turn, text))
         if self._gone:
             return {}
         self._core.bus.subscribe(session.session_id, turn.published)
         turn.progress.begin(turn.title, t("waits for the turn before it") if session.running else "thinking")
-        task = asyncio.create_task(self._follow(turn, working))
-        self._turns.add(task)
-        task.add_done_callback(partial(self._followed, turn))
+        task = self._turns.start(self._follow(turn, working), then=partial(self._followed, turn))
         if token is not None:
             self._waited_for[turn] = asyncio.current_task()
             try:
@@ -134,8 +131,7 @@ class Turns:
         """The client has gone."""
         self._gone = True
         self.leave()
-        for task in list(self._turns):
-            task.cancel()
+        self._turns.cancel()
 
     async def _session(self) -> Session:
         if self._session_id is None:
@@ -167,7 +163,6 @@ class Turns:
             )
 
     def _followed(self, turn: _Turn, task: asyncio.Task[None]) -> None:
-        self._turns.discard(task)
         self._core.bus.unsubscribe(turn.published)
         if self._gone:
             turn.progress.drop()
@@ -270,14 +265,7 @@ class _Turn:
         return ""
 
 
-_WORKING: set[asyncio.Task[p.SessionPromptResult]] = set()
-"""The loop itself keeps no task alive."""
-
-
-def _worked(task: asyncio.Task[p.SessionPromptResult]) -> None:
-    _WORKING.discard(task)
-    if not task.cancelled() and (error := task.exception()) is not None:
-        log.info("a turn of an editor ended with: %s", error)  # which is shown, if somebody is still there
+_WORKING = Background("a turn of an editor", level=logging.INFO)  # a failure is shown to whoever is there
 
 
 def _ended(result: p.SessionPromptResult) -> str:

@@ -140,7 +140,7 @@ async def test_a_read_file_that_changes_outside_is_told_to_the_language_servers(
         path = bench.workspace / "a.txt"
         path.write_text("old\n")
         await bench.session().prompt("x")
-        await until(lambda: not bench.core._watch._tasks)
+        await until(lambda: not bench.core._watch._background)
         path.write_text("new\n")
         assert isinstance(bench.core.diagnostics, FakeDiagnostics)
         told = bench.core.diagnostics.told

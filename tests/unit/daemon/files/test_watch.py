@@ -20,7 +20,7 @@ class Watched:
 
     async def ready(self) -> None:
         """Until the threads that set the watches are done."""
-        await until(lambda: not self.watch._tasks)
+        await until(lambda: not self.watch._background)
 
 
 @pytest.fixture

@@ -1,0 +1,62 @@
+"""Tasks that nobody waits for: kept alive until they end, their failures logged, stopped with their owner."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class Background:
+    """The tasks of one owner. The event loop itself keeps no task alive, and tells nobody of a failure."""
+
+    def __init__(self, doing: str, *, level: int = logging.WARNING) -> None:
+        """``doing`` says in the log what failed; ``level`` is that of its line."""
+        self._doing = doing
+        self._level = level
+        self._tasks: set[asyncio.Future[Any]] = set()
+
+    def __bool__(self) -> bool:
+        """Whether any of it still runs."""
+        return bool(self._tasks)
+
+    def start(
+        self,
+        work: Coroutine[Any, Any, T],
+        *,
+        name: str | None = None,
+        then: Callable[[asyncio.Task[T]], object] | None = None,
+    ) -> asyncio.Task[T]:
+        """Begin; ``then`` is called with the task when it has ended, however it did."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        if then is not None:
+            task.add_done_callback(then)
+        task.add_done_callback(self._ended)
+        return task
+
+    def cancel(self) -> None:
+        """Cancel all, without waiting."""
+        for task in set(self._tasks):
+            task.cancel()
+
+    async def wait(self) -> None:
+        """Wait for the end of all. Never raises what they raise."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    async def close(self) -> None:
+        """Cancel all and wait for their ends."""
+        self.cancel()
+        await self.wait()
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.log(self._level, "%s failed: %s", self._doing, error or type(error).__name__)

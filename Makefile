@@ -58,7 +58,7 @@ check: $(INSTALLED) $(MODULES) ## lint, format, types, import rule, generated fi
 bench: $(INSTALLED) ## benchmarks: start-up, overhead per step, memory
 	@$(PY) -m tests.evals.benchmarks
 
-generate: $(INSTALLED) ## rewrite the generated files (protocol types)
+generate: $(INSTALLED) ## rewrite the generated files
 	$(PY) $(EXT)/scripts/generate_protocol.py
 	$(PY) $(EXT)/scripts/generate_config_schema.py
 	$(PY) $(EXT)/scripts/generate_settings.py

@@ -1,7 +1,7 @@
 """Which folders the person trusts: what they bring along (settings, hooks, instructions) then counts.
 
 Kept where no repository can put anything: ``trusted.json`` in the state folder. An editor that knows better (VS Code's
-workspace trust) has the word for its own prompts, see ``lsp_bridge.protocol.methods.InitializationOptions``.
+workspace trust) has the word for its own prompts, see ``lsp_bridge.protocol.sessions.InitializationOptions``.
 """
 
 from __future__ import annotations

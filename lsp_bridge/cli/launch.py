@@ -20,7 +20,7 @@ from daemon import lock
 from daemon.runtime import Address, RuntimeFolderError, RuntimePaths, state_dir
 from daemon.safe_path import own_folders
 from lsp_bridge.cli.client import Client, ConnectionLostError, RequestTimeoutError, RpcError
-from lsp_bridge.protocol.handshake import INCOMPATIBLE, PROTOCOL_VERSION, UNAUTHORIZED
+from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode
 from tools.files.regular_files import read_regular
 from tools.localization import t
 from tools.process.environment import daemon_environment
@@ -81,7 +81,7 @@ class SystemClock:
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """What a client says of itself in ``initialize``; see ``protocol.methods.InitializationOptions``."""
+    """What a client says of itself in ``initialize``; see ``protocol.sessions.InitializationOptions``."""
 
     client: str = "terminal"
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -181,7 +181,7 @@ class Launcher:
             if isinstance(error, RequestTimeoutError):
                 raise _unresponsive(address) from error
             if isinstance(error, RpcError):
-                if error.code == UNAUTHORIZED and paths.read_address() != address:
+                if error.code == ErrorCode.UNAUTHORIZED and paths.read_address() != address:
                     return None  # we had read the address of its predecessor
                 raise _refused(address, error) from error
             raise
@@ -386,9 +386,9 @@ def _damaged(paths: RuntimePaths) -> LaunchError:
 
 
 def _refused(address: Address, error: RpcError) -> LaunchError:
-    if error.code == INCOMPATIBLE:
+    if error.code == ErrorCode.INCOMPATIBLE:
         return _incompatible(address, str(error))
-    if error.code == UNAUTHORIZED:
+    if error.code == ErrorCode.UNAUTHORIZED:
         return LaunchError(
             "unauthorized",
             t(

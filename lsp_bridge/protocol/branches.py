@@ -2,7 +2,7 @@
 
 A branch and a sub-agent are sessions: their messages, goals and events come by ``goalwright/session/…`` with the id
 ``{sessionId}:{id}``. What is here is about them as results: which there are, what they changed, which one is used.
-Part of ``lsp_bridge.protocol.methods``, which has the rules and the list of methods.
+See ``lsp_bridge.protocol.sessions`` for the rules.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Literal
 from daemon.model.base import Model
 from daemon.model.branches import BranchMeta, SubagentMeta
 from daemon.model.messages import StopReason
-from daemon.model.permissions import FileDiff, Mode, Trust
-from daemon.model.traces import BranchTrace, SessionStatus, Trace
+from daemon.model.permissions import FileDiff
+from lsp_bridge.protocol.sessions import SessionInfo
 
 
 class ExploreListParams(Model):
@@ -177,19 +177,3 @@ class PlanBuildResult(Model):
 
     session: SessionInfo
     prompt: str
-
-
-class SessionInfo(Model):
-    """A session in a list."""
-
-    trace: BranchTrace | Trace
-    status: SessionStatus
-    model: str = ""
-    """The model that answers, ``provider/model``: the session's own or the default."""
-    demo: bool = False
-    """The scripted demo model answers, not a real one."""
-    foreign: bool = False
-    """The session came with the folder: it was not begun by this user on this machine."""
-    mode: Mode = "ask"
-    """What passes unasked, for this client."""
-    trust: Trust = "unknown"

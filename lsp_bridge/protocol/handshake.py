@@ -1,9 +1,11 @@
 """What both ends agree on besides the messages.
 
-Apart from ``protocol`` because the terminal client needs it, and must start without pydantic.
+Apart from the models because the terminal client needs it, and must start without pydantic.
 """
 
 from __future__ import annotations
+
+from enum import IntEnum
 
 PROTOCOL_VERSION = 1
 """Grows when a client of the old version would break."""
@@ -11,21 +13,34 @@ PROTOCOL_VERSION = 1
 PREAMBLE = "GOALWRIGHT/1"
 """The first line of a connection is ``GOALWRIGHT/1 <token>\\n``; LSP framing begins after it."""
 
-UNAUTHORIZED = -32001
-"""With ``"id": null``: the first line of the connection had a wrong token."""
-BUSY = -32010
-UNKNOWN_SESSION = -32011
-UNKNOWN_REQUEST = -32012
-STORE_FAILED = -32014
-CONFIG_BROKEN = -32015
-HISTORY_CONFLICT = -32016
-SEALED = -32017
-"""The session is the record of a branch or sub-agent that has ended: read it, and prompt the session it belongs to."""
-UNKNOWN_BRANCH = -32018
-API_FAILED = -32019
-INVALID_PARAMS = -32602
-INCOMPATIBLE = -32013
-"""JSON-RPC error codes; the message always says what to do."""
+
+class ErrorCode(IntEnum):
+    """JSON-RPC error codes; the message always says what to do."""
+
+    UNAUTHORIZED = -32001
+    """The first line of the connection had a wrong token. Comes with ``"id": null``."""
+    BUSY = -32010
+    """The session or trace is at work."""
+    UNKNOWN_SESSION = -32011
+    """There is no such session."""
+    UNKNOWN_REQUEST = -32012
+    """What the request names, such as a question, queued prompt, change or job, is not there or waits no longer."""
+    INCOMPATIBLE = -32013
+    """The client speaks another version of the protocol."""
+    STORE_FAILED = -32014
+    """A trace cannot be read or written."""
+    CONFIG_BROKEN = -32015
+    """The configuration's rules cannot be read, so nothing is done."""
+    HISTORY_CONFLICT = -32016
+    """A change cannot be undone or merged without guessing."""
+    SEALED = -32017
+    """The session is the record of a branch or sub-agent that has ended: prompt the session it belongs to."""
+    UNKNOWN_BRANCH = -32018
+    """There is no such branch, or nothing of it is there."""
+    API_FAILED = -32019
+    """The trace API cannot be opened."""
+    INVALID_PARAMS = -32602
+    """The params are wrong, or not possible now."""
 
 
 def preamble(token: str) -> bytes:
@@ -36,6 +51,6 @@ def preamble(token: str) -> bytes:
 class RequestError(Exception):
     """Becomes a JSON-RPC error; the message says what to do."""
 
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
         self.code = code

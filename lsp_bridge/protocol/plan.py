@@ -1,6 +1,6 @@
 """The wire, its part about the plan and the context: what the person does to goals, and what the model is sent.
 
-Part of ``lsp_bridge.protocol.methods``, which has the rules and the list of methods.
+See ``lsp_bridge.protocol.sessions`` for the rules.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The wire, its part about looking after stored traces: rebuilding, taking in, deleting old ones.
 
-Part of ``lsp_bridge.protocol.methods``, which has the rules and the list of methods.
+See ``lsp_bridge.protocol.sessions`` for the rules.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ from daemon.collector import COLLECTOR
 from daemon.model.events import Delta, Event
 from daemon.model.meters import Metered
 from daemon.provider.variables import is_cloud_variable, is_provider_variable, provider_env
-from lsp_bridge.protocol import methods as p
-from lsp_bridge.protocol.handshake import RequestError
+from lsp_bridge.protocol import sessions as p
+from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode, RequestError
 from lsp_bridge.server.documents.attached_editors import AttachedEditors
 from lsp_bridge.server.documents.sync import NOTEBOOKS, DocumentProtocol, DocumentSync, Listeners
 from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, uri_in
@@ -34,7 +34,8 @@ from lsp_bridge.server.editor.lazy_features import EditorOffer, SharedDecisions
 from lsp_bridge.server.editor.sanitize import code_action_params
 from lsp_bridge.server.requests.activity import Activity
 from lsp_bridge.server.requests.client_state import ClientState
-from lsp_bridge.server.requests.router import ModelChooser, Requests
+from lsp_bridge.server.requests.request_context import ModelChooser, RequestContext
+from lsp_bridge.server.requests.router import REQUESTS, Requests
 from tools.localization import set_language, t
 from tools.process.background import Background
 
@@ -118,14 +119,16 @@ class ClientServer:
         self._shut_down = False
         self._activity: Activity | None = None
         self._requests = Requests(
-            core,
-            self._client,
-            api,
-            choose=bridge.choose,
-            subscribe=self._subscribe,
-            stop=stop,
-            version=bridge.version,
-            others=lambda: bridge.clients,
+            RequestContext(
+                core,
+                self._client,
+                api,
+                choose=bridge.choose,
+                subscribe=self._subscribe,
+                stop=stop,
+                version=bridge.version,
+                clients=lambda: bridge.clients,
+            )
         )
         self._server = LanguageServer(
             "goalwright",
@@ -189,7 +192,7 @@ class ClientServer:
         except Exception as error:
             # cattrs' errors are groups of groups; the outermost text is what a client can use.
             self._documents.malformed(fields)
-            self.refuse(message_id, p.INVALID_PARAMS, f"{method or 'message'}: {error}")
+            self.refuse(message_id, ErrorCode.INVALID_PARAMS, f"{method or 'message'}: {error}")
             return
         try:
             self._server.protocol.handle_message(structured)
@@ -253,32 +256,27 @@ class ClientServer:
         if self.closed or self._writer.is_closing():
             return
         waiting = self._writer.transport.get_write_buffer_size()
-        if isinstance(item, Metered):
-            if waiting < _SLOW_CLIENT:
-                meter = p.SessionMeter(session_id=item.trace_id, meter=item.meter)
-                self._server.protocol.notify("goalwright/session/meter", meter.wire())
-            return
-        if isinstance(item, Delta):
-            if waiting < _SLOW_CLIENT:
-                delta = p.SessionDelta(session_id=item.trace_id, delta=item)
-                self._server.protocol.notify("goalwright/session/delta", delta.wire())
-            return
-        if waiting > _DEAD_CLIENT:
-            log.warning("hung up on %s: it does not read", self._client.name)
-            self._writer.transport.abort()
-            return
-        update = p.SessionUpdate(session_id=item.trace_id, event=item)
-        self._server.protocol.notify("goalwright/session/update", update.wire())
+        if not isinstance(item, Delta | Metered):
+            if waiting > _DEAD_CLIENT:
+                log.warning("hung up on %s: it does not read", self._client.name)
+                self._writer.transport.abort()
+                return
+            self._notify(p.SessionUpdate(session_id=item.trace_id, event=item))
+        elif waiting < _SLOW_CLIENT:
+            if isinstance(item, Metered):
+                self._notify(p.SessionMeter(session_id=item.trace_id, meter=item.meter))
+            else:
+                self._notify(p.SessionDelta(session_id=item.trace_id, delta=item))
 
-    def _tell_activity(self, activity: p.SessionsActivity) -> None:
+    def _notify(self, told: p.Notification) -> None:
         if not (self.closed or self._writer.is_closing()):
-            self._server.protocol.notify("goalwright/sessions/activity", activity.wire())
+            self._server.protocol.notify(told.method, told.wire())
 
     # -- handlers --
 
     def _register(self) -> None:
         server = self._server
-        for method in p.REQUESTS:
+        for method in REQUESTS:
             server.feature(method)(_guarded(method, partial(self._requests.handle, method)))
         self._editor.register(_guarded)
 
@@ -292,17 +290,17 @@ class ClientServer:
             options = p.InitializationOptions.model_validate(raw if isinstance(raw, dict) else {})
         except ValidationError as error:
             raise _wrong_params("initializationOptions", error) from None  # the error itself repeats keys
-        if options.protocol_version != p.PROTOCOL_VERSION:
+        if options.protocol_version != PROTOCOL_VERSION:
             raise JsonRpcException(
                 message=(
                     t(
                         "The client speaks protocol version {protocol_version}, this daemon {protocol_version2}: "
                         "update the older of the two, then run `goalwright stop` once.",
                         protocol_version=options.protocol_version,
-                        protocol_version2=p.PROTOCOL_VERSION,
+                        protocol_version2=PROTOCOL_VERSION,
                     )
                 ),
-                code=p.INCOMPATIBLE,
+                code=ErrorCode.INCOMPATIBLE,
             )
         self._client.name = options.client
         self._client.trusted = options.trusted
@@ -311,7 +309,7 @@ class ClientServer:
         self._client.diagnostics = options.diagnostics
         self._client.chat = options.chat
         if options.chat and self._activity is None:
-            self._activity = Activity(self._core, self._tell_activity)
+            self._activity = Activity(self._core, self._notify)
         self._client.there.unattended = options.unattended
         self._client.there.everywhere = not options.chat and _shows_lenses(params.capabilities)
         self._client.settings.update(options.settings)
@@ -323,7 +321,7 @@ class ClientServer:
         if options.diagnostics:
             self._attach()
         env = {**provider_env(os.environ), **self._client.env}
-        settings = self._requests.client_config().settings
+        settings = self._requests.context.client_config().settings
         if "language" in self._client.settings:
             # One language for the whole daemon: that of the editor that came last.
             set_language(settings.language)
@@ -391,7 +389,7 @@ def _guarded(method: str, call: Callable[[Any], Awaitable[Any]]) -> Callable[[An
 def _wrong_params(what: str, error: ValidationError) -> JsonRpcException:
     """What is wrong where, in words; not the values, which may be keys."""
     wrong = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'params'}: {e['msg']}" for e in error.errors())
-    return JsonRpcException(message=f"{what}: {wrong}", code=p.INVALID_PARAMS)
+    return JsonRpcException(message=f"{what}: {wrong}", code=ErrorCode.INVALID_PARAMS)
 
 
 class _Protocol(DocumentProtocol):

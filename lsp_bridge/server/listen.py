@@ -14,7 +14,7 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lsp_bridge.protocol.handshake import PREAMBLE, UNAUTHORIZED
+from lsp_bridge.protocol.handshake import PREAMBLE, ErrorCode
 from lsp_bridge.server.connection import Bridge, ClientServer
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Listener:
             f"The first line of a connection must be `{PREAMBLE} <token>`, with the token of this daemon. "
             "Run `goalwright start --json` to get its address and token."
         )
-        error = {"jsonrpc": "2.0", "id": None, "error": {"code": UNAUTHORIZED, "message": message}}
+        error = {"jsonrpc": "2.0", "id": None, "error": {"code": ErrorCode.UNAUTHORIZED, "message": message}}
         body = json.dumps(error).encode()
         writer.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
         with contextlib.suppress(ConnectionError, TimeoutError):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge.protocol.handshake import UNAUTHORIZED, preamble
+from lsp_bridge.protocol.handshake import ErrorCode, preamble
 from tests.support.drivers.command_line import PROGRAM, CommandLine
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -187,7 +187,7 @@ def test_wrong_token_gets_one_error_and_the_door(goalwright: CommandLine) -> Non
             head, _, body = read_all(connection).partition(b"\r\n\r\n")
         assert head == b"Content-Length: %d" % len(body)
         answer = json.loads(body)
-        assert (answer["id"], answer["error"]["code"]) == (None, UNAUTHORIZED)
+        assert (answer["id"], answer["error"]["code"]) == (None, ErrorCode.UNAUTHORIZED)
         assert address.token not in body.decode()
     assert goalwright.run("status").returncode == 0
 

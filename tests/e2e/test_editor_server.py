@@ -15,7 +15,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pytest_lsp import ClientServerConfig, LanguageClient
 
-from lsp_bridge.protocol.handshake import INVALID_PARAMS, PROTOCOL_VERSION, UNKNOWN_SESSION
+from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode
 from lsp_bridge.server.connection import _converter
 from tests.support.drivers.command_line import PROGRAM, CommandLine
 from tests.support.drivers.waiting import until
@@ -270,9 +270,9 @@ async def test_a_buffer_with_unsaved_changes_is_read_as_it_is_and_not_written_ov
 async def test_what_is_wrong_comes_back_in_words_and_harms_nothing(house: House) -> None:
     editor = await house.editor()
     for method, params, code, word in (
-        ("session/prompt", {"text": "x"}, INVALID_PARAMS, "sessionId"),
-        ("session/load", {"sessionId": "nobody"}, UNKNOWN_SESSION, "session/list"),
-        ("session/new", {"model": "nonsense"}, INVALID_PARAMS, "provider/model"),
+        ("session/prompt", {"text": "x"}, ErrorCode.INVALID_PARAMS, "sessionId"),
+        ("session/load", {"sessionId": "nobody"}, ErrorCode.UNKNOWN_SESSION, "session/list"),
+        ("session/new", {"model": "nonsense"}, ErrorCode.INVALID_PARAMS, "provider/model"),
         ("no/such", {}, -32601, "no/such"),
     ):
         with pytest.raises(JsonRpcException, match=word) as caught:

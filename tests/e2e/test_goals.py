@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lsp_bridge.protocol.handshake import HISTORY_CONFLICT, INVALID_PARAMS
+from lsp_bridge.protocol.handshake import ErrorCode
 from tests.support.drivers.forker import shared_forker
 from tests.support.drivers.goalwright import Finished, Goalwright, installed
 from tests.support.fakes.model_replies import Call, Reply, ReplyLike
@@ -110,7 +110,7 @@ async def test_the_plan_is_the_persons_too_and_the_model_is_told() -> None:
         wrong = await me.goalwright.command("goal", "focus", "7")
         assert (wrong.code, wrong.stderr) == (1, "There is no goal 7. Goals: 1, 2, 2.1.\n")
         error = (await me.json("goal", "move", "2", "--under", "2.1"))["error"]
-        assert error["code"] == INVALID_PARAMS
+        assert error["code"] == ErrorCode.INVALID_PARAMS
 
 
 async def test_a_goal_given_up_leaves_files_and_context_and_its_reason_stays() -> None:
@@ -155,7 +155,7 @@ async def test_a_conflict_is_refused_and_the_goal_stays_open() -> None:
         (await me.run("do it")).check()
         me.file.write_text(me.file.read_text().replace("ten\n", "dix\n"))
         refused = await me.json("goal", "abandon", "1", "--reason", "x", "--revert-files")
-        assert refused["error"]["code"] == HISTORY_CONFLICT
+        assert refused["error"]["code"] == ErrorCode.HISTORY_CONFLICT
         assert "a.py:10" in refused["error"]["message"]
         assert "dix\n" in me.file.read_text()
         assert "→ 1. Detour" in (await me.says("goals"))[1]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.protocol.handshake import HISTORY_CONFLICT
+from lsp_bridge.protocol.handshake import ErrorCode
 from tests.support.drivers.command_line import CommandLine, wait_until
 
 LINES = "".join(f"line {n}\n" for n in range(1, 21))
@@ -95,7 +95,7 @@ def test_a_conflict_is_refused_with_both_sides(goalwright: CommandLine) -> None:
     for words in ("a.py:10", "- ten", "+ dix", "+ line 10"):
         assert words in refused.stderr
     error = json.loads(goalwright.run("undo", "--json").stdout)["error"]
-    assert error["code"] == HISTORY_CONFLICT
+    assert error["code"] == ErrorCode.HISTORY_CONFLICT
     assert text(goalwright) == before
 
 

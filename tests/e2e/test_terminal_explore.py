@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge.protocol.handshake import UNKNOWN_BRANCH
+from lsp_bridge.protocol.handshake import ErrorCode
 from tests.e2e.vscode import ways
 from tests.support.drivers.forker import shared_forker
 from tests.support.drivers.goalwright import Finished, Goalwright, installed
@@ -100,7 +100,7 @@ async def test_wrong_use_is_told_with_what_to_do(tmp_path: Path) -> None:
         await says(goalwright, "explore", "remove", "C")
         assert f"C  {ways.DIRECTIONS[2]}  (removed)" in await says(goalwright, "explore")
         gone = json.loads((await goalwright.command("explore", "diff", "C", "--json")).stdout)["error"]
-        assert gone["code"] == UNKNOWN_BRANCH
+        assert gone["code"] == ErrorCode.UNKNOWN_BRANCH
 
 
 async def test_without_a_terminal_a_branch_is_refused_by_its_name(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from lsp_bridge.cli.client import Client, RpcError
 from lsp_bridge.cli.run.branch_lines import asked_title
 from lsp_bridge.cli.run.hunk_prompt import EditText, FileAnswers, can_choose, choose
 from lsp_bridge.cli.text import one_line, shown_line
-from lsp_bridge.protocol.handshake import INVALID_PARAMS, STORE_FAILED, UNKNOWN_REQUEST
+from lsp_bridge.protocol.handshake import ErrorCode
 from lsp_bridge.protocol.permission_text import (
     SCOPES,
     asked_lines,
@@ -410,13 +410,13 @@ class Approver:
         try:
             result = await self._client.request("goalwright/permission/reply", params)
         except RpcError as error:
-            if error.code in (INVALID_PARAMS, STORE_FAILED) and _chosen(answer):
+            if error.code in (ErrorCode.INVALID_PARAMS, ErrorCode.STORE_FAILED) and _chosen(answer):
                 # What was chosen cannot be written, e.g. a character the file's encoding lacks, or a pattern cannot
                 # be remembered, or an answer is too long: the request still waits, so ask again.
                 self._note(one_line(str(error)))
                 self._waiting.setdefault(request_id, request)
                 return
-            if error.code != UNKNOWN_REQUEST:
+            if error.code != ErrorCode.UNKNOWN_REQUEST:
                 raise
             self._note(t("(the request is gone: its turn has ended)"))
             return

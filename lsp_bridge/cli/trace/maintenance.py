@@ -28,7 +28,6 @@ from tools.localization import n, t
 if TYPE_CHECKING:
     from lsp_bridge.cli.console import Console
     from lsp_bridge.cli.trace.options import TraceOptions
-    from lsp_bridge.server.requests.trace_maintenance import KeepingRequests
 
 Ask = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 """A request by method and parameters, as on the wire."""
@@ -68,8 +67,7 @@ async def trace_keeping(options: TraceOptions, launcher: Launcher, console: Cons
 
 @contextlib.asynccontextmanager
 async def _asking(workspace: Path, launcher: Launcher) -> AsyncGenerator[Ask]:
-    """The daemon when one runs, else ourselves in its place. Raises LaunchError, AlreadyRunningError,
-    RuntimeFolderError."""
+    """The daemon when one runs, else ourselves. Raises LaunchError, AlreadyRunningError, RuntimeFolderError."""
     try:
         greeting = Greeting(client=CLIENT_NAME, env=provider_env(os.environ))
         client, _ = await launcher.connect_running(workspace, greeting)
@@ -88,18 +86,10 @@ async def _asking(workspace: Path, launcher: Launcher) -> AsyncGenerator[Ask]:
         return
     paths = runtime_paths(workspace, launcher.home)
     with paths.hold_lock():
-        requests = _in_its_place(paths.workspace, state_dir(launcher.home))
-
-        async def do(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-            from lsp_bridge.protocol.methods import REQUESTS
-
-            given = REQUESTS[method][0].model_validate(params)
-            return (await requests.handlers[method](given)).wire()
-
-        yield do
+        yield _in_its_place(paths.workspace, state_dir(launcher.home))
 
 
-def _in_its_place(workspace: Path, state_folder: Path) -> KeepingRequests:
+def _in_its_place(workspace: Path, state_folder: Path) -> Ask:
     import logging
     from datetime import UTC, datetime
 
@@ -108,6 +98,7 @@ def _in_its_place(workspace: Path, state_folder: Path) -> KeepingRequests:
     from daemon.store.own import OwnSessions
     from daemon.store.place import open_store
     from daemon.trust import TrustedFolders
+    from lsp_bridge.server.requests.declaration import REQUESTS, handlers_of
     from lsp_bridge.server.requests.trace_maintenance import KeepingRequests
     from tools.redaction.redactor import SECRETS
 
@@ -118,7 +109,12 @@ def _in_its_place(workspace: Path, state_folder: Path) -> KeepingRequests:
     store, _ = open_store(workspace, state_folder)
     own = OwnSessions(state_folder, workspace)
     keeping = Keeping(store, own, lambda: datetime.now(UTC), limits=lambda: limits_of(config))
-    return KeepingRequests(lambda: keeping)
+    handlers = handlers_of(KeepingRequests(lambda: keeping))
+
+    async def do(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        return (await handlers[method](REQUESTS[method].models[0].model_validate(params))).wire()
+
+    return do
 
 
 def _export(options: TraceOptions, console: Console) -> int:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from daemon.workspace_key import workspace_key
-from lsp_bridge.protocol import methods as p
-from lsp_bridge.protocol.handshake import RequestError
+from lsp_bridge.protocol import permissions as p
+from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.server.editor import command_arguments as a
 from lsp_bridge.server.editor import command_arguments as n
 from lsp_bridge.server.editor.code_actions import code_actions
@@ -24,7 +24,6 @@ from lsp_bridge.server.editor.questions import Questions
 from lsp_bridge.server.editor.quoting import Quoting
 from lsp_bridge.server.editor.show_text import Showing
 from lsp_bridge.server.editor.turns import Turns
-from lsp_bridge.server.requests.permissions import client_rules
 from tools.localization import noted, t
 from tools.text.terminal import shown_line
 
@@ -94,7 +93,7 @@ class EditorFeatures:
         return code_actions(
             params,
             None if document is None else document.version,
-            restricted=self._requests.client_trust() == "restricted",
+            restricted=self._requests.context.client_trust() == "restricted",
             literals=action is not None and action.code_action_literal_support is not None,
             answer=self._turns.has_answer,
         )
@@ -112,7 +111,7 @@ class EditorFeatures:
         name, given = params.command, list(params.arguments or ())
         if name not in n.COMMANDS:
             raise RequestError(
-                p.INVALID_PARAMS,
+                ErrorCode.INVALID_PARAMS,
                 t(
                     "There is no command {name}. There are: {commands}.",
                     name=one_line(name, 80),
@@ -135,20 +134,22 @@ class EditorFeatures:
             wrong = "; ".join(
                 f"{'.'.join(map(str, e['loc'])) or 'argument'}: {e['msg']}" for e in error.errors()[:5]
             )
-            raise RequestError(p.INVALID_PARAMS, f"{name}: {wrong}") from None
+            raise RequestError(ErrorCode.INVALID_PARAMS, f"{name}: {wrong}") from None
         await self._decide(name, decision)
         return None
 
     async def _prompt(
         self, command: str, about: a.About, token: types.ProgressToken | None
     ) -> dict[str, Any] | None:
-        if command == n.FIX and self._requests.client_trust() == "restricted":
+        if command == n.FIX and self._requests.context.client_trust() == "restricted":
             raise RequestError(
-                p.INVALID_PARAMS,
+                ErrorCode.INVALID_PARAMS,
                 t("You do not trust this folder, so nothing is changed in it: trust it first."),
             )
         if command == n.FIX and not about.diagnostics:
-            raise RequestError(p.INVALID_PARAMS, t("There is no problem to fix: put the caret on one."))
+            raise RequestError(
+                ErrorCode.INVALID_PARAMS, t("There is no problem to fix: put the caret on one.")
+            )
         shown, place = await self._quoting.excerpt(about)
         question = about.question
         if command == n.ASK and not question.strip():
@@ -187,7 +188,7 @@ class EditorFeatures:
         """Of the session of this connection, with what was granted in it, if it has one."""
         session_id = self._turns.session_id
         session = None if session_id is None else self._core.live(session_id)
-        return client_rules(self._core, self._requests) if session is None else session.rules
+        return self._requests.context.client_rules() if session is None else session.rules
 
     # -- decisions --
 
@@ -197,7 +198,8 @@ class EditorFeatures:
         files = [file for file in request.files if decision.path in (None, file.path)]
         if decision.path is not None and not files:
             raise RequestError(
-                p.INVALID_PARAMS, t("The request does not touch {path}.", path=one_line(decision.path, 200))
+                ErrorCode.INVALID_PARAMS,
+                t("The request does not touch {path}.", path=one_line(decision.path, 200)),
             )
         if command == n.SHOW_CHANGES:
             await self._showing.document("proposed.diff", "\n".join(file.diff for file in files))
@@ -210,7 +212,8 @@ class EditorFeatures:
         if command in (n.ACCEPT_HUNK, n.REJECT_HUNK):
             if decision.hunk is None or decision.path is None or decision.hunk >= parts(files[0]):
                 raise RequestError(
-                    p.INVALID_PARAMS, t("{command}: the hunk is not one of this file's.", command=command)
+                    ErrorCode.INVALID_PARAMS,
+                    t("{command}: the hunk is not one of this file's.", command=command),
                 )
             self._decisions.decide(request, decision.path, decision.hunk, accepted)
             await self._send_when_complete(request)
@@ -233,7 +236,7 @@ class EditorFeatures:
             if found
             else t("No question waits.")
         )
-        raise RequestError(p.UNKNOWN_REQUEST, words)
+        raise RequestError(ErrorCode.UNKNOWN_REQUEST, words)
 
     async def _answer(self, request: PermissionRequest, answers: tuple[QuestionAnswer, ...]) -> None:
         """Answer the questions of a request; without answers they are skipped."""
@@ -262,9 +265,11 @@ class EditorFeatures:
 
     async def _reply(self, params: p.PermissionReplyParams) -> None:
         self._waiting(params.request_id)
-        result = await self._requests.handlers["goalwright/permission/reply"](params)
-        if isinstance(result, p.PermissionReplyResult) and not result.accepted:
-            raise RequestError(p.UNKNOWN_REQUEST, t("Already answered by {by}.", by=result.by or "somebody"))
+        result = await self._requests.permissions.reply(params)
+        if not result.accepted:
+            raise RequestError(
+                ErrorCode.UNKNOWN_REQUEST, t("Already answered by {by}.", by=result.by or "somebody")
+            )
 
     def _waiting(self, request_id: str) -> PermissionRequest:
         """A request that waits."""
@@ -272,7 +277,7 @@ class EditorFeatures:
             if request.request_id == request_id:
                 return request
         raise RequestError(
-            p.UNKNOWN_REQUEST,
+            ErrorCode.UNKNOWN_REQUEST,
             t(
                 "This change does not wait for an answer any more: it was answered or canceled. Nothing "
                 "was done."
@@ -287,7 +292,7 @@ class EditorFeatures:
         """
         pending = self._core.permissions.pending()
         if not pending:
-            raise RequestError(p.UNKNOWN_REQUEST, t("Nothing waits for an answer."))
+            raise RequestError(ErrorCode.UNKNOWN_REQUEST, t("Nothing waits for an answer."))
         found = [one for one in pending if one.files and self._is_visible(one, path)]
         if len(found) == 1:
             return found[0]
@@ -302,7 +307,7 @@ class EditorFeatures:
             else t("No proposed change that this editor shows waits for an answer")
         )
         raise RequestError(
-            p.UNKNOWN_REQUEST,
+            ErrorCode.UNKNOWN_REQUEST,
             t(
                 "{why}, so nothing was done. Waiting: {waiting}{more}. Use the code lenses, name the "
                 "requestId, or answer where it was asked (`goalwright run --continue` in a terminal).",
@@ -336,7 +341,7 @@ class EditorFeatures:
         place = await asyncio.to_thread(landing, file, document.text)
         if not place.current:
             raise RequestError(
-                p.UNKNOWN_REQUEST,
+                ErrorCode.UNKNOWN_REQUEST,
                 t(
                     "{name} has changed in the editor since this was proposed, so it cannot be accepted. "
                     "Nothing was done: take your change back, or reject the proposal, and Goalwright looks "

@@ -11,8 +11,7 @@ import errno
 from typing import TYPE_CHECKING
 
 from daemon.permission.rule_text import rule_words
-from lsp_bridge.protocol import methods as p
-from lsp_bridge.protocol.handshake import RequestError
+from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.server.documents.open_documents import OpenDocuments, path_of
 from lsp_bridge.server.editor.prompts import LAST, Excerpt, excerpt, one_line, reference, withheld
 from tools.base import ToolError
@@ -49,7 +48,9 @@ class Quoting:
         """The lines that a command is about, and the place as a reference. Raises RequestError."""
         path = await asyncio.to_thread(path_of, about.uri)
         if path is None:
-            raise RequestError(p.INVALID_PARAMS, t("Goalwright works on files on disk: save this one first."))
+            raise RequestError(
+                ErrorCode.INVALID_PARAMS, t("Goalwright works on files on disk: save this one first.")
+            )
         document = self._documents().document(about.uri)
         spans = [one.range for one in about.diagnostics if one.range is not None] or (
             [about.range] if about.range is not None else []
@@ -104,11 +105,15 @@ def _read(path: Path) -> str:
     name = one_line(path.name, 200)
     try:
         if path.exists() and not path.is_file():
-            raise RequestError(p.INVALID_PARAMS, t("{name} cannot be read: it is not a file.", name=name))
+            raise RequestError(
+                ErrorCode.INVALID_PARAMS, t("{name} cannot be read: it is not a file.", name=name)
+            )
         return decode(read_regular(path, _LARGEST, follow=True)).text
     except (OSError, ToolError) as error:
         if isinstance(error, OSError) and error.errno == errno.EFBIG:
-            raise RequestError(p.INVALID_PARAMS, t("{name} is too long to be quoted.", name=name)) from None
+            raise RequestError(
+                ErrorCode.INVALID_PARAMS, t("{name} is too long to be quoted.", name=name)
+            ) from None
         raise RequestError(
-            p.INVALID_PARAMS, t("{name} cannot be read: {error}", name=name, error=error)
+            ErrorCode.INVALID_PARAMS, t("{name} cannot be read: {error}", name=name, error=error)
         ) from None

@@ -6,14 +6,14 @@ import asyncio
 import logging
 import uuid
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
 from daemon.model.events import Delta, Event, PermissionAsked, PermissionReplied, TurnStarted
 from daemon.model.meters import Metered
-from lsp_bridge.protocol import methods as p
-from lsp_bridge.protocol.handshake import RequestError
+from lsp_bridge.protocol import sessions as p
+from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.server.editor.command_arguments import SHOW_ANSWER_TITLE
 from lsp_bridge.server.editor.progress import ProgressBar
 from lsp_bridge.server.editor.prompts import one_line
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from daemon.loop.session import Session
     from lsp_bridge.server.editor.questions import Questions
     from lsp_bridge.server.editor.show_text import Showing
+    from lsp_bridge.server.requests.router import Requests
 
 log = logging.getLogger(__name__)
 
@@ -35,31 +36,15 @@ _BRIEF = 300
 """Characters of an answer that a message shows."""
 
 
-class Prompts(Protocol):
-    """The requests of the connection that a turn needs."""
-
-    async def new(self, params: p.SessionNewParams) -> p.SessionResult:
-        """Begin a session."""
-        ...
-
-    async def prompt(self, params: p.SessionPromptParams) -> p.SessionPromptResult:
-        """Work on a prompt; returns when its turn has ended."""
-        ...
-
-    def check_rules(self) -> None:
-        """Raises RequestError when nothing may be done."""
-        ...
-
-
 class Turns:
     """The turns of one connection. They go on when the client has gone; only nobody looks any more."""
 
     def __init__(
-        self, server: LanguageServer, core: Daemon, prompts: Prompts, questions: Questions, showing: Showing
+        self, server: LanguageServer, core: Daemon, requests: Requests, questions: Questions, showing: Showing
     ) -> None:
         self._server = server
         self._core = core
-        self._prompts = prompts
+        self._requests = requests
         self._questions = questions
         self._showing = showing
         self._session_id: str | None = None
@@ -86,7 +71,7 @@ class Turns:
         """Open what the last turn said. Raises RequestError."""
         if self._answer is None:
             raise RequestError(
-                p.INVALID_PARAMS, t("Goalwright has not answered anything in this editor yet.")
+                ErrorCode.INVALID_PARAMS, t("Goalwright has not answered anything in this editor yet.")
             )
         await self._showing.document(*self._answer)
 
@@ -99,7 +84,7 @@ class Turns:
         Returns at once, so that no editor loses patience; but a client that gave a ``token`` of its own waits for the
         answer, because its progress ends with the request. Raises RequestError.
         """
-        self._prompts.check_rules()
+        self._requests.context.check_rules()
         session = await self._session()
         turn = _Turn(self, session, title, token, wants_answer=wants_answer)
         # By itself: it goes on when the client, and all that is shown there, has gone.
@@ -135,7 +120,7 @@ class Turns:
 
     async def _session(self) -> Session:
         if self._session_id is None:
-            made = await self._prompts.new(p.SessionNewParams())
+            made = await self._requests.sessions.new(p.SessionNewParams())
             self._session_id = made.session.trace.trace_id
         return await self._core.session(self._session_id)
 
@@ -143,7 +128,7 @@ class Turns:
         if turn.canceled:
             return p.SessionPromptResult(prompt_id=turn.prompt_id, stop_reason="canceled", removed=True)
         session_id = turn.session.session_id
-        return await self._prompts.prompt(
+        return await self._requests.sessions.prompt(
             p.SessionPromptParams(session_id=session_id, text=text, prompt_id=turn.prompt_id)
         )
 

@@ -15,7 +15,7 @@ from daemon.model.events import (
     TurnEnded,
     TurnStarted,
 )
-from lsp_bridge.protocol import methods as p
+from lsp_bridge.protocol import sessions as p
 from lsp_bridge.server.requests.branches import awaiting
 
 if TYPE_CHECKING:

@@ -4,115 +4,94 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from daemon.agents.loader import COMPACTION, AgentProfile
-from daemon.loop.session import BusyError, Session
-from daemon.plan.tree import PlanError
-from lsp_bridge.protocol import methods as p
-from lsp_bridge.protocol.handshake import RequestError
-from lsp_bridge.server.requests.context import Hands
+from lsp_bridge.protocol import branches as p
+from lsp_bridge.protocol.handshake import ErrorCode, RequestError
+from lsp_bridge.protocol.sessions import Empty
+from lsp_bridge.server.requests.declaration import refusals, request
 from tools.errors import PermissionDeniedError, ToolError
 from tools.localization import t
 from tools.text.decoding import decode
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Mapping
 
-    from daemon.core import Daemon
-    from daemon.model.base import Model
+    from daemon.loop.session import Session
     from daemon.model.branches import BranchMeta
     from daemon.model.goals import Goal
-    from daemon.model.permissions import Trust
-
-T = TypeVar("T")
-
-
-class TrustedHands(Hands, Protocol):
-    """Hands of a client whose trust in the folder is known."""
-
-    def client_trust(self) -> Trust:
-        """What this client says about the folder."""
-        ...
+    from lsp_bridge.server.requests.request_context import RequestContext
 
 
 class BranchRequests:
     """The requests of one connection about branches, sub-agents and agents."""
 
-    def __init__(self, core: Daemon, hands: TrustedHands, client_name: Callable[[], str]) -> None:
-        self._core = core
-        self._hands = hands
-        self._client_name = client_name
+    def __init__(self, context: RequestContext) -> None:
+        self._context = context
+        self._core = context.core
         self._building: set[asyncio.Task[object]] = set()
-        self.handlers: Mapping[str, Callable[[Any], Awaitable[Model]]] = {
-            "goalwright/explore/list": self.list,
-            "goalwright/explore/files": self.files,
-            "goalwright/explore/content": self.content,
-            "goalwright/explore/select": self.select,
-            "goalwright/explore/leave": self.leave,
-            "goalwright/explore/remove": self.remove,
-            "goalwright/explore/patch": self.patch,
-            "goalwright/agent/list": self.agents,
-            "goalwright/plan/replan": self.replan,
-            "goalwright/plan/build": self.build,
-        }
 
     # -- explorations --
 
+    @request("goalwright/explore/list", changes=False)
     async def list(self, params: p.ExploreListParams) -> p.ExploreListResult:
-        """The session's explorations, or one of them, and its own sub-agents."""
+        """List the session's explorations, or one of them, and its own sub-agents."""
         session = await self._core.session(params.session_id)
         found = explorations(session)
         wanted = params.explore_start_id
         if wanted is not None and not any(one.explore_start_id == wanted for one in found):
             raise RequestError(
-                p.UNKNOWN_BRANCH, t("The goal {wanted} began no exploration in this session.", wanted=wanted)
+                ErrorCode.UNKNOWN_BRANCH,
+                t("The goal {wanted} began no exploration in this session.", wanted=wanted),
             )
         return p.ExploreListResult(
             explorations=tuple(one for one in found if wanted in (None, one.explore_start_id)),
             subagents=tuple(session.state.children.subagents.values()),
         )
 
+    @request("goalwright/explore/files", changes=False, failed=ErrorCode.UNKNOWN_BRANCH)
     async def files(self, params: p.BranchParams) -> p.BranchFilesResult:
-        """What a branch changed."""
+        """List what a branch changed."""
         from daemon.explore.branch_actions import branch_files
 
         session, branch = await self._branch(params.session_id, params.branch_id)
-        files, ignored = await _looked_up(branch_files(session, branch.id))
+        files, ignored = await branch_files(session, branch.id)
         return p.BranchFilesResult(files=files, ignored=ignored)
 
+    @request("goalwright/explore/content", changes=False, failed=ErrorCode.UNKNOWN_BRANCH)
     async def content(self, params: p.BranchContentParams) -> p.BranchContentResult:
-        """Both sides of a file."""
+        """Return both sides of a file that a branch changed."""
         from daemon.explore.branch_actions import branch_content
 
         session, branch = await self._branch(params.session_id, params.branch_id)
-        sides = await _looked_up(branch_content(session, branch.id, params.path))
+        sides = await branch_content(session, branch.id, params.path)
         return await asyncio.to_thread(_texts, *sides)
 
+    @request("goalwright/explore/select", changes=True, failed=ErrorCode.HISTORY_CONFLICT)
     async def select(self, params: p.ExploreSelectParams) -> p.ExploreSelectResult:
-        """The person's choice; answers when what it would write was decided."""
+        """Use a branch or parts of several; answers when what it would write was decided."""
         from daemon.explore.branch_actions import select_for_person
 
         if not any(item.partition(":")[0].strip() for item in params.choice):
             raise RequestError(
-                p.INVALID_PARAMS, t('Nothing is chosen: name a branch ("A") or a file ("A:a.py").')
+                ErrorCode.INVALID_PARAMS, t('Nothing is chosen: name a branch ("A") or a file ("A:a.py").')
             )
         for item in params.choice:
             await self._branch(params.session_id, item.partition(":")[0])
-        self._hands.check_rules()
-        session = await self._hands.at_hand(params.session_id)
+        self._context.check_rules()
+        session = await self._context.at_hand(params.session_id)
         try:
-            told = await select_for_person(session, params.choice, self._client_name())
+            told = await select_for_person(session, params.choice, self._context.client_name)
         except PermissionDeniedError as error:
             return p.ExploreSelectResult(
                 applied=False, title=t("Not used: the change was rejected."), detail=str(error)
             )
-        except ToolError as error:
-            raise RequestError(p.HISTORY_CONFLICT, str(error)) from error
         return p.ExploreSelectResult(applied=True, title=told.title, detail=told.content)
 
+    @request("goalwright/explore/leave", changes=True)
     async def leave(self, params: p.ExploreLeaveParams) -> p.ExploreLeaveResult:
-        """The person does not choose."""
+        """Leave the choice to the model, or want none of the branches."""
         from daemon.explore.branch_actions import choose_none, leave_to_model
         from daemon.explore.choosing import leavable
 
@@ -122,23 +101,25 @@ class BranchRequests:
         start = params.explore_start_id or next(iter(theirs), "")
         if start not in theirs:
             return p.ExploreLeaveResult(left=False)
-        (choose_none if params.none else leave_to_model)(session, start, self._client_name())
+        (choose_none if params.none else leave_to_model)(session, start, self._context.client_name)
         return p.ExploreLeaveResult(left=True)
 
-    async def remove(self, params: p.BranchParams) -> p.Empty:
-        """Forget what a branch had done."""
+    @request("goalwright/explore/remove", changes=True, failed=ErrorCode.UNKNOWN_BRANCH)
+    async def remove(self, params: p.BranchParams) -> Empty:
+        """Delete what a branch changed."""
         from daemon.explore.branch_actions import remove_branch
 
         session, branch = await self._branch(params.session_id, params.branch_id)
-        await _looked_up(remove_branch(session, branch.id, self._client_name()))
-        return p.Empty()
+        await remove_branch(session, branch.id, self._context.client_name)
+        return Empty()
 
+    @request("goalwright/explore/patch", changes=False, failed=ErrorCode.UNKNOWN_BRANCH)
     async def patch(self, params: p.BranchParams) -> p.BranchPatchResult:
-        """All that a branch changed, for ``git apply``."""
+        """Return all that a branch changed, for ``git apply``."""
         from daemon.explore.branch_actions import branch_patch
 
         session, branch = await self._branch(params.session_id, params.branch_id)
-        patch = await _looked_up(branch_patch(session, branch.id))
+        patch = await branch_patch(session, branch.id)
         try:
             return p.BranchPatchResult(patch=patch.decode("utf-8"))
         except UnicodeDecodeError:
@@ -146,63 +127,50 @@ class BranchRequests:
 
     # -- agents and plans --
 
+    @request("goalwright/agent/list", changes=False)
     async def agents(self, params: p.AgentListParams) -> p.AgentListResult:
-        """Shipped agents and the person's own."""
-        found = await asyncio.to_thread(self._core.found_agents, self._hands.client_trust())
-        models = self._hands.client_config().settings.models
+        """List the agents there are, and files that should be some and are not."""
+        found = await asyncio.to_thread(self._core.found_agents, self._context.client_trust())
+        models = self._context.client_config().settings.models
         return p.AgentListResult(
             agents=tuple(_agent(agent, models) for agent in found.agents if agent.name != COMPACTION),
             problems=tuple(filter(None, (*found.problems, found.unread))),
         )
 
+    @request("goalwright/plan/replan", changes=True)
     async def replan(self, params: p.PlanReplanParams) -> p.PlanReplanResult:
-        """Plan again from here; answers when the plan was made."""
+        """Plan again for what is left; answers when the plan was made."""
         from daemon.planner.driver import replan
 
-        self._hands.check_rules()
-        session = await self._hands.at_hand(params.session_id)
+        self._context.check_rules()
+        session = await self._context.at_hand(params.session_id)
         done = await replan(session, params.reason)
         return p.PlanReplanResult(stop_reason=done.stop, detail=done.detail)
 
+    @request("goalwright/plan/build", changes=True)
     async def build(self, params: p.PlanBuildParams) -> p.PlanBuildResult:
         """Hand the plan over to the agent that builds."""
         from daemon.subagents.handing_over import hand_over_plan
 
-        self._hands.check_rules()
-        session = await self._hands.at_hand(params.session_id)
-        try:
-            prompt = await hand_over_plan(session, self._client_name())
-        except BusyError as error:
-            raise RequestError(p.BUSY, str(error)) from error
-        except PlanError as error:
-            raise RequestError(p.INVALID_PARAMS, str(error)) from error
+        self._context.check_rules()
+        session = await self._context.at_hand(params.session_id)
+        prompt = await hand_over_plan(session, self._context.client_name)
         if params.start:
             # Whoever asked sees how it goes by the session's events, and need not stay.
             task = asyncio.create_task(session.prompt(prompt), name=f"build {session.session_id}")
             self._building.add(task)
             task.add_done_callback(self._building.discard)
-        return p.PlanBuildResult(session=await self._hands.info(session), prompt=prompt)
+        return p.PlanBuildResult(session=await self._context.info(session), prompt=prompt)
 
     # -- helpers --
 
     async def _branch(self, session_id: str, branch_id: str) -> tuple[Session, BranchMeta]:
-        """The main line and its branch. Raises UnknownTraceError, StoreError, and RequestError without such a
-        branch."""
+        """A session and its branch. Raises UnknownTraceError, StoreError, and RequestError without such a branch."""
         from daemon.explore.stored import find_branch
 
         session = await self._core.session(session_id)
-        try:
+        with refusals(ErrorCode.UNKNOWN_BRANCH):
             return session, find_branch(session, branch_id)
-        except ToolError as error:
-            raise RequestError(p.UNKNOWN_BRANCH, str(error)) from error
-
-
-async def _looked_up(work: Awaitable[T]) -> T:
-    """What there is of a branch. Raises RequestError with words when there is none of it."""
-    try:
-        return await work
-    except ToolError as error:
-        raise RequestError(p.UNKNOWN_BRANCH, str(error)) from error
 
 
 def _texts(base: bytes | None, branch: bytes | None) -> p.BranchContentResult:

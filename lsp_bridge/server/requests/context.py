@@ -3,76 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from daemon.context.handover import handover_text
 from daemon.context.tokens import estimate_tokens, request_tokens
-from daemon.loop.session import BusyError, Session
 from daemon.subagents.iterating import giving_of
-from lsp_bridge.protocol import methods as p
-from lsp_bridge.protocol.handshake import RequestError
+from lsp_bridge.protocol import plan as p
+from lsp_bridge.protocol.handshake import ErrorCode, RequestError
+from lsp_bridge.protocol.sessions import SessionParams, SessionResult
+from lsp_bridge.server.requests.declaration import request
 from tools.localization import t
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    from daemon.config import Config
-    from daemon.core import Daemon
     from daemon.loop.assembly import Assembly
-    from daemon.model.base import Model
+    from daemon.loop.session import Session
+    from lsp_bridge.server.requests.request_context import RequestContext
 
 NO_GOAL = "no goal"
 COMPACTION = "compaction"
 """Names of what belongs to no goal, among the messages."""
 
 
-class Hands(Protocol):
-    """How a client's requests take hold of a session."""
-
-    async def at_hand(self, session_id: str) -> Session:
-        """The session; when it is at rest, with this client's settings and keys. Raises UnknownTraceError,
-        StoreError."""
-        ...
-
-    def check_rules(self) -> None:
-        """Raises RequestError when nothing may be done because the configuration cannot be read."""
-        ...
-
-    def client_config(self) -> Config:
-        """The files' configuration, and over it this client's settings."""
-        ...
-
-    async def info(self, session: Session) -> p.SessionInfo:
-        """The session as clients see it."""
-        ...
-
-
 class ContextRequests:
     """The requests of one connection about contexts."""
 
-    def __init__(self, core: Daemon, hands: Hands) -> None:
-        self._core = core
-        self._hands = hands
-        self.handlers: Mapping[str, Callable[[Any], Awaitable[Model]]] = {
-            "goalwright/session/context": self.context,
-            "goalwright/session/compact": self.compact,
-            "goalwright/session/handover": self.handover,
-        }
+    def __init__(self, context: RequestContext) -> None:
+        self._context = context
+        self._core = context.core
 
-    async def context(self, params: p.SessionParams) -> p.ContextResult:
-        """Exactly the next request, and who takes how much of it."""
-        session = await self._hands.at_hand(params.session_id)
+    @request("goalwright/session/context", changes=False)
+    async def context(self, params: SessionParams) -> p.ContextResult:
+        """Return exactly what the model would be sent now, and who takes how much of it."""
+        session = await self._context.at_hand(params.session_id)
         return context_of(session, await prepared(session))
 
+    @request("goalwright/session/compact", changes=True)
     async def compact(self, params: p.SessionCompactParams) -> p.CompactResult:
-        """Compact now; takes as long as the model needs for a summary."""
-        self._hands.check_rules()
-        session = await self._hands.at_hand(params.session_id)
+        """Compact the context now; takes as long as the model needs for a summary."""
+        self._context.check_rules()
+        session = await self._context.at_hand(params.session_id)
         try:
             done = await session.compact(params.instructions)
-        except BusyError as error:
-            raise RequestError(p.BUSY, str(error)) from error
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is None or task.cancelling():
                 raise  # nobody waits for the answer any more
@@ -80,13 +52,14 @@ class ContextRequests:
             return p.CompactResult(before=held, after=held, detail=t("Canceled: the context is as it was."))
         return p.CompactResult(before=done.before, after=done.after, detail=done.detail)
 
-    async def handover(self, params: p.SessionHandoverParams) -> p.SessionResult:
-        """A new session of the other agent, whose first message says what it has to know."""
-        giving = await self._hands.at_hand(params.session_id)
+    @request("goalwright/session/handover", changes=False)
+    async def handover(self, params: p.SessionHandoverParams) -> SessionResult:
+        """Begin a session of another agent, whose first message says what it has to know."""
+        giving = await self._context.at_hand(params.session_id)
         if giving.foreign:
             # What stands in it would become the person's own words in a session of his own.
             raise RequestError(
-                p.INVALID_PARAMS,
+                ErrorCode.INVALID_PARAMS,
                 t(
                     "This session came with the folder, so its words may be anybody's: nothing is handed "
                     "over from it. Begin a new session and say what is to be done."
@@ -94,13 +67,16 @@ class ContextRequests:
             )
         if giving.running:
             raise RequestError(
-                p.BUSY, t("The session is at work. Cancel the turn or wait for its end, then hand it over.")
+                ErrorCode.BUSY,
+                t("The session is at work. Cancel the turn or wait for its end, then hand it over."),
             )
         state = giving.state
         if not state.messages:
-            raise RequestError(p.INVALID_PARAMS, t("There is nothing to hand over: the session is empty."))
+            raise RequestError(
+                ErrorCode.INVALID_PARAMS, t("There is nothing to hand over: the session is empty.")
+            )
         text = handover_text(giving_of(state), params.agent)
-        config = self._hands.client_config()
+        config = self._context.client_config()
         session = self._core.new_session(model=state.trace.model, agent=params.agent, config=config)
         # Else both would be named after the hand-over's first words.
         self._core.update_session(
@@ -113,8 +89,8 @@ class ContextRequests:
         )
         session.begin_with(text)
         # Under this client's settings and keys, as a new session is.
-        session = await self._hands.at_hand(session.session_id)
-        return p.SessionResult(session=await self._hands.info(session))
+        session = await self._context.at_hand(session.session_id)
+        return SessionResult(session=await self._context.info(session))
 
 
 async def prepared(session: Session) -> Assembly:

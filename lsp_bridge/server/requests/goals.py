@@ -2,86 +2,79 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from daemon.files.restore import RestoreRefusedError
 from daemon.loop.planning import PersonPlan
 from daemon.loop.session import BusyError, Session
-from daemon.plan.tree import PlanError
-from lsp_bridge.protocol import methods as p
-from lsp_bridge.protocol.handshake import RequestError
+from lsp_bridge.protocol import plan as p
+from lsp_bridge.protocol.handshake import ErrorCode, RequestError
+from lsp_bridge.server.requests.declaration import request
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Callable
 
-    from daemon.core import Daemon
-    from daemon.model.base import Model
     from daemon.model.permissions import FileDiff
+    from lsp_bridge.server.requests.request_context import RequestContext
 
 _AboutGoal = p.GoalRenameParams | p.GoalMoveParams | p.GoalParams | p.GoalDoneParams
 
 
 class GoalRequests:
-    """The goal requests of one connection. ``client_name`` is who is told to have done it."""
+    """The goal requests of one connection."""
 
-    def __init__(self, core: Daemon, client_name: Callable[[], str]) -> None:
-        self._core = core
-        self._client_name = client_name
-        self.handlers: Mapping[str, Callable[[Any], Awaitable[Model]]] = {
-            "goalwright/goal/add": self.add,
-            "goalwright/goal/rename": self.rename,
-            "goalwright/goal/move": self.move,
-            "goalwright/goal/focus": self.focus,
-            "goalwright/goal/done": self.done,
-            "goalwright/goal/abandon": self.abandon,
-        }
+    def __init__(self, context: RequestContext) -> None:
+        self._context = context
+        self._core = context.core
 
+    @request("goalwright/goal/add", changes=True)
     async def add(self, params: p.GoalAddParams) -> p.GoalResult:
-        """A new goal."""
+        """Add a goal."""
         session = await self._core.session(params.session_id)
-        try:
-            added = self._plan(session).add(
-                params.description, params.reason, parent_id=params.parent_id, before_id=params.before_id
-            )
-        except PlanError as error:
-            raise _wrong(error) from error
+        added = self._plan(session).add(
+            params.description, params.reason, parent_id=params.parent_id, before_id=params.before_id
+        )
         return _result(session, added)
 
+    @request("goalwright/goal/rename", changes=True)
     async def rename(self, params: p.GoalRenameParams) -> p.GoalResult:
-        """Another description."""
+        """Change the description of a goal."""
         return await self._changed(params, lambda plan: plan.rename(params.goal_id, params.description))
 
+    @request("goalwright/goal/move", changes=True)
     async def move(self, params: p.GoalMoveParams) -> p.GoalResult:
-        """Another place."""
+        """Move a goal, with all below it."""
         return await self._changed(
             params, lambda plan: plan.move(params.goal_id, params.parent_id, params.before_id)
         )
 
+    @request("goalwright/goal/focus", changes=True)
     async def focus(self, params: p.GoalParams) -> p.GoalResult:
-        """What the model is to work on."""
+        """Say which goal the model is to work on."""
         return await self._changed(params, lambda plan: plan.focus(params.goal_id))
 
+    @request("goalwright/goal/done", changes=True)
     async def done(self, params: p.GoalDoneParams) -> p.GoalResult:
-        """Reached."""
+        """Call a goal reached."""
         return await self._changed(params, lambda plan: plan.done(params.goal_id, params.summary))
 
+    @request("goalwright/goal/abandon", changes=True)
     async def abandon(self, params: p.GoalAbandonParams) -> p.GoalResult:
-        """Given up, maybe with what was changed for it."""
+        """Give a goal up, and revert what was changed for it if that is wanted."""
         session = await self._core.session(params.session_id)
         try:
             files = await self._plan(session).abandon(
                 params.goal_id, params.reason, revert_files=params.revert_files, dry_run=params.dry_run
             )
-        except PlanError as error:
-            raise _wrong(error) from error
         except BusyError as error:
             raise RequestError(
-                p.BUSY, t("{error} Without revertFiles a goal can be abandoned at any time.", error=error)
+                ErrorCode.BUSY,
+                t("{error} Without revertFiles a goal can be abandoned at any time.", error=error),
             ) from error
         except RestoreRefusedError as error:
             raise RequestError(
-                p.HISTORY_CONFLICT,
+                ErrorCode.HISTORY_CONFLICT,
                 t(
                     "{error}\n\nThe goal is still open: give it up without revertFiles to keep the files as "
                     "they are.",
@@ -91,19 +84,12 @@ class GoalRequests:
         return _result(session, params.goal_id, files)
 
     def _plan(self, session: Session) -> PersonPlan:
-        return PersonPlan(session, self._client_name())
+        return PersonPlan(session, self._context.client_name)
 
     async def _changed(self, params: _AboutGoal, change: Callable[[PersonPlan], None]) -> p.GoalResult:
         session = await self._core.session(params.session_id)
-        try:
-            change(self._plan(session))
-        except PlanError as error:
-            raise _wrong(error) from error
+        change(self._plan(session))
         return _result(session, params.goal_id)
-
-
-def _wrong(error: PlanError) -> RequestError:
-    return RequestError(p.INVALID_PARAMS, str(error))
 
 
 def _result(session: Session, goal_id: str, files: tuple[FileDiff, ...] = ()) -> p.GoalResult:

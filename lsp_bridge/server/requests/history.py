@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from daemon.files.restore import RestoreRefusedError
-from daemon.loop.restoring import Caller, Outcome, Restorer, UnknownChangeError
-from daemon.loop.session import BusyError
-from lsp_bridge.protocol import methods as p
-from lsp_bridge.protocol.handshake import RequestError
+from daemon.loop.restoring import Caller, Outcome, Restorer
+from lsp_bridge.protocol import history as p
+from lsp_bridge.protocol.handshake import ErrorCode, RequestError
+from lsp_bridge.protocol.sessions import SessionParams
+from lsp_bridge.server.requests.declaration import request
 from tools.localization import t
 from tools.paths import rule_target
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Mapping
 
-    from daemon.core import Daemon
     from daemon.files.changes import FileSetChange
-    from daemon.model.base import Model
+    from lsp_bridge.server.requests.request_context import RequestContext
 
 
 class HistoryRequests:
-    """The history requests of one connection. ``client_name`` is who is told to have done it."""
+    """The history requests of one connection."""
 
-    def __init__(self, core: Daemon, client_name: Callable[[], str]) -> None:
-        self._core = core
-        self._client_name = client_name
-        self.handlers: Mapping[str, Callable[[Any], Awaitable[Model]]] = {
-            "goalwright/history/list": self.list,
-            "goalwright/history/undo": self.undo,
-            "goalwright/history/redo": self.redo,
-            "goalwright/history/restore": self.restore,
-        }
+    def __init__(self, context: RequestContext) -> None:
+        self._context = context
+        self._core = context.core
 
-    async def list(self, params: p.SessionParams) -> p.HistoryResult:
-        """The session's changes of files."""
+    @request("goalwright/history/list", changes=False)
+    async def list(self, params: SessionParams) -> p.HistoryResult:
+        """List the session's changes of files."""
         restorer = await self._restorer(params.session_id)
-        try:
-            overview = await restorer.overview()
-        except RestoreRefusedError as error:
-            raise RequestError(p.HISTORY_CONFLICT, str(error)) from error
+        overview = await restorer.overview()
         callers = restorer.callers()
         return p.HistoryResult(
             changes=tuple(self._change(change, callers) for change in overview.changes),
@@ -47,34 +38,37 @@ class HistoryRequests:
             redo=overview.redo.change_id if overview.redo is not None else None,
         )
 
+    @request("goalwright/history/undo", changes=True)
     async def undo(self, params: p.HistoryStepParams) -> p.HistoryOutcome:
-        """Take back one change."""
+        """Undo one change; with ``dryRun`` only tell."""
         restorer = await self._restorer(params.session_id)
-        return await _answered(
-            restorer.undo(params.change_id, dry_run=params.dry_run, by=self._client_name())
+        return _outcome(
+            await restorer.undo(params.change_id, dry_run=params.dry_run, by=self._context.client_name)
         )
 
+    @request("goalwright/history/redo", changes=True)
     async def redo(self, params: p.HistoryStepParams) -> p.HistoryOutcome:
-        """Do a change again that was taken back."""
+        """Redo a change that was undone; with ``dryRun`` only tell."""
         restorer = await self._restorer(params.session_id)
-        return await _answered(
-            restorer.redo(params.change_id, dry_run=params.dry_run, by=self._client_name())
+        return _outcome(
+            await restorer.redo(params.change_id, dry_run=params.dry_run, by=self._context.client_name)
         )
 
+    @request("goalwright/history/restore", changes=True)
     async def restore(self, params: p.HistoryRestoreParams) -> p.HistoryOutcome:
-        """Take back everything since a message, or for a goal."""
+        """Undo everything since a message, or for a goal; with ``dryRun`` only tell."""
         if (params.message_id is None) == (params.goal_id is None):
-            raise RequestError(p.INVALID_PARAMS, t("Say either a message or a goal to restore, not both."))
+            raise RequestError(
+                ErrorCode.INVALID_PARAMS, t("Say either a message or a goal to restore, not both.")
+            )
         restorer = await self._restorer(params.session_id)
-        return await _answered(
-            restorer.restore(
-                message_id=params.message_id,
-                goal_id=params.goal_id,
-                dry_run=params.dry_run,
-                by=self._client_name(),
-            ),
-            texts=params.texts,
+        outcome = await restorer.restore(
+            message_id=params.message_id,
+            goal_id=params.goal_id,
+            dry_run=params.dry_run,
+            by=self._context.client_name,
         )
+        return _outcome(outcome, texts=params.texts)
 
     async def _restorer(self, session_id: str) -> Restorer:
         return Restorer(await self._core.session(session_id))
@@ -102,15 +96,7 @@ class HistoryRequests:
         )
 
 
-async def _answered(work: Awaitable[Outcome], *, texts: bool = False) -> p.HistoryOutcome:
-    try:
-        outcome = await work
-    except BusyError as error:
-        raise RequestError(p.BUSY, str(error)) from error
-    except UnknownChangeError as error:
-        raise RequestError(p.UNKNOWN_REQUEST, str(error)) from error
-    except RestoreRefusedError as error:
-        raise RequestError(p.HISTORY_CONFLICT, str(error)) from error
+def _outcome(outcome: Outcome, *, texts: bool = False) -> p.HistoryOutcome:
     contents = tuple(map(_text, outcome.contents)) if texts else ()
     return p.HistoryOutcome(target=outcome.target, files=outcome.files, texts=contents)
 

@@ -3,40 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from daemon.provider import catalogue, pricing
 from daemon.provider.base import ProviderError
 from daemon.provider.choose import is_provider_variable
 from daemon.provider.commit_message import commit_message
-from lsp_bridge.protocol import methods as p
-from lsp_bridge.protocol.handshake import RequestError
+from lsp_bridge.protocol import models as p
+from lsp_bridge.protocol.handshake import ErrorCode, RequestError
+from lsp_bridge.server.requests.declaration import request
 from tools.localization import t
 from tools.redaction.redactor import SECRETS
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Mapping
 
-    from daemon.model.base import Model
+    from lsp_bridge.server.requests.request_context import RequestContext
 
 
 class ModelRequests:
-    """The requests of one connection about models. ``env``: what its client has handed over."""
+    """The requests of one connection about models."""
 
-    def __init__(self, env: Callable[[], dict[str, str]]) -> None:
-        self._env = env
-        self.handlers: Mapping[str, Callable[[Any], Awaitable[Model]]] = {
-            "goalwright/model/list": self.list,
-            "goalwright/model/test": self.test,
-            "goalwright/model/check": self.check,
-            "goalwright/model/commitMessage": self.commit_message,
-        }
+    def __init__(self, context: RequestContext) -> None:
+        self._context = context
 
+    @request("goalwright/model/list", changes=False)
     async def list(self, params: p.ModelListParams) -> p.ModelListResult:
-        """Providers with their models."""
+        """List the providers with their models."""
         if params.provider is not None and params.provider not in catalogue.PROVIDER_IDS:
             raise RequestError(
-                p.INVALID_PARAMS,
+                ErrorCode.INVALID_PARAMS,
                 t(
                     "There is no provider {provider!r}. Choose one of: {known}.",
                     provider=params.provider,
@@ -48,8 +44,9 @@ class ModelRequests:
             providers=tuple(p.ModelProvider.model_validate(asdict(one)) for one in found)
         )
 
+    @request("goalwright/model/test", changes=False)
     async def test(self, params: p.ModelTestParams) -> p.ModelTestResult:
-        """Whether a model answers."""
+        """Try whether a model answers."""
         info = pricing.model_info(params.model)
         price = info.price
         known = p.ModelTestResult(
@@ -63,12 +60,14 @@ class ModelRequests:
             return known.model_copy(update={"error": str(error), "error_kind": error.kind})
         return known.model_copy(update={"seconds": round(seconds, 3)})
 
+    @request("goalwright/model/check", changes=False)
     async def check(self, params: p.ModelCheckParams) -> p.ModelCheckResult:
-        """Whether a name is one of its provider's models."""
-        return p.ModelCheckResult(problem=await catalogue.check(params.model, self._env()))
+        """Say whether a name is one of its provider's models."""
+        return p.ModelCheckResult(problem=await catalogue.check(params.model, self._context.provider_env()))
 
+    @request("goalwright/model/commitMessage", changes=False)
     async def commit_message(self, params: p.CommitMessageParams) -> p.CommitMessageResult:
-        """The message of a commit."""
+        """Write the message of a commit."""
         try:
             message = await commit_message(params.model, self._with({}), params.changes, params.recent)
         except ProviderError as error:
@@ -77,6 +76,7 @@ class ModelRequests:
 
     def _with(self, more: Mapping[str, str]) -> dict[str, str]:
         """The client's variables with ``more`` over them; what is secret among them stays out of logs and traces."""
-        env = {**self._env(), **{name: value for name, value in more.items() if is_provider_variable(name)}}
+        more = {name: value for name, value in more.items() if is_provider_variable(name)}
+        env = {**self._context.provider_env(), **more}
         SECRETS.register_env(env)
         return env

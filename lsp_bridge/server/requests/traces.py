@@ -3,50 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from daemon.api.address import ApiError
 from daemon.api.lines import MessageRange, SessionLine, begun_with, live_branches, newest, page_of
 from daemon.model.branches import BRANCH_ID, child_id
 from daemon.plan.forest import GoalForest
-from lsp_bridge.protocol import methods as p
-from lsp_bridge.protocol.handshake import RequestError
+from lsp_bridge.protocol import traces as p
+from lsp_bridge.protocol.handshake import ErrorCode, RequestError
+from lsp_bridge.server.requests.declaration import request
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Mapping
 
-    from daemon.api.door import ApiDoor
-    from daemon.core import Daemon
-    from daemon.model.base import Model
     from daemon.state.session_state import SessionState
+    from lsp_bridge.server.requests.request_context import RequestContext
 
 
 class TraceRequests:
     """The requests of one connection about traces."""
 
-    def __init__(self, core: Daemon, api: ApiDoor) -> None:
-        self._core = core
-        self._api = api
-        self.handlers: Mapping[str, Callable[[Any], Awaitable[Model]]] = {
-            "goalwright/api/open": self.open,
-            "goalwright/trace/messages": self.messages,
-        }
+    def __init__(self, context: RequestContext) -> None:
+        self._context = context
+        self._core = context.core
 
+    @request("goalwright/api/open", changes=False)
     async def open(self, params: p.ApiOpenParams) -> p.ApiOpenResult:
-        """Where the trace API is; opened when it is not."""
-        try:
-            found = await self._api.open(params.port)
-        except ApiError as error:
-            raise RequestError(p.API_FAILED, str(error)) from error
+        """Say where the trace API is; opens it when it is not open."""
+        found = await self._context.api.open(params.port)
         return p.ApiOpenResult(url=found.url, token=found.token, page=found.page)
 
+    @request("goalwright/trace/messages", changes=False)
     async def messages(self, params: p.TraceMessagesParams) -> p.TraceMessagesResult:
-        """Messages of a goal. Of a live session from memory, of another one from the store, in a thread either way."""
+        """Return the messages of a goal or branch, by pages; nothing is opened or subscribed."""
+        # Of a live session from memory, of another one from the store, in a thread either way.
         branch = params.branch_id
         if branch is not None and not BRANCH_ID.fullmatch(branch):
             raise RequestError(
-                p.INVALID_PARAMS,
+                ErrorCode.INVALID_PARAMS,
                 t(
                     "{branch!a} is not the id of a branch (A, B, …) or a sub-agent (s1, A.s1, …).",
                     branch=branch[:100],
@@ -108,7 +102,7 @@ def _goals(forest: GoalForest, params: p.TraceMessagesParams) -> frozenset[str |
     goal = forest.goals.get(params.goal_id)
     if goal is None:
         raise RequestError(
-            p.INVALID_PARAMS,
+            ErrorCode.INVALID_PARAMS,
             t(
                 "There is no goal with the internal id {goal_id!a} in this plan any more.",
                 goal_id=params.goal_id[:100],

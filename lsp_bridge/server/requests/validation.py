@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING
 
 from pydantic.alias_generators import to_camel
 
-from daemon.model.branches import branch_of
 from daemon.model.traces import Budget
 from daemon.provider.choose import parse_model
 from daemon.trust import mode_in_force
-from lsp_bridge.protocol import methods as p
-from lsp_bridge.protocol.handshake import RequestError
+from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from tools.localization import noted, t
 
 if TYPE_CHECKING:
     from daemon.config import Config
-    from daemon.core import Daemon
     from daemon.model.permissions import Mode, Trust
 
 _NEEDS_TRUST = noted(
@@ -31,7 +28,7 @@ def check_model(model: str) -> None:
     try:
         parse_model(model)
     except ValueError as error:
-        raise RequestError(p.INVALID_PARAMS, str(error)) from error
+        raise RequestError(ErrorCode.INVALID_PARAMS, str(error)) from error
 
 
 def check_mode(mode: Mode, trust: Trust) -> None:
@@ -40,7 +37,7 @@ def check_mode(mode: Mode, trust: Trust) -> None:
         return
     if trust == "restricted":
         raise RequestError(
-            p.INVALID_PARAMS,
+            ErrorCode.INVALID_PARAMS,
             t(
                 "The mode {mode} is not possible in a folder that you do not trust: nothing is changed "
                 "or run there. Trust it in the editor first.",
@@ -48,7 +45,7 @@ def check_mode(mode: Mode, trust: Trust) -> None:
             ),
         )
     raise RequestError(
-        p.INVALID_PARAMS, t("The mode {mode} {needs_trust}", mode=mode, needs_trust=t(_NEEDS_TRUST))
+        ErrorCode.INVALID_PARAMS, t("The mode {mode} {needs_trust}", mode=mode, needs_trust=t(_NEEDS_TRUST))
     )
 
 
@@ -65,7 +62,7 @@ def check_budget(budget: Budget) -> None:
         # An empty object, or a name that is none: taken as "no limits" it would take those of the settings away.
         names = ", ".join(to_camel(name) for name in Budget.model_fields)
         raise RequestError(
-            p.INVALID_PARAMS,
+            ErrorCode.INVALID_PARAMS,
             t(
                 "Name a limit: {names}. Null is no limit; those that are not named are none, too.",
                 names=names,
@@ -79,49 +76,10 @@ def check_budget(budget: Budget) -> None:
         for value in values:
             if value is not None and not (math.isfinite(value) and value >= 0):
                 raise RequestError(
-                    p.INVALID_PARAMS,
+                    ErrorCode.INVALID_PARAMS,
                     t(
                         "A limit of {value:g} ({unit}) is not possible: give 0 or more, or null for no limit.",
                         value=value,
                         unit=unit,
                     ),
                 )
-
-
-CHANGES = frozenset(
-    {
-        "goalwright/session/prompt",
-        "goalwright/session/set",
-        "goalwright/session/compact",
-        "goalwright/queue/edit",
-        "goalwright/queue/send",
-        "goalwright/goal/add",
-        "goalwright/goal/rename",
-        "goalwright/goal/move",
-        "goalwright/goal/focus",
-        "goalwright/goal/done",
-        "goalwright/goal/abandon",
-        # What a sub-agent changed is taken back where its task was given; a branch's files are not the workspace's.
-        "goalwright/history/undo",
-        "goalwright/history/redo",
-        "goalwright/history/restore",
-        "goalwright/permission/forget",
-        "goalwright/explore/select",
-        "goalwright/explore/leave",
-        "goalwright/explore/remove",
-        "goalwright/plan/replan",
-        "goalwright/plan/build",
-        "goalwright/job/kill",
-        "goalwright/command/stop",
-    }
-)
-"""Requests that change the session they name."""
-
-
-async def check_sealed(core: Daemon, method: str, params: object) -> None:
-    """Raises RequestError for a change of a sealed session, and UnknownTraceError, StoreError."""
-    session_id = getattr(params, "session_id", None)
-    if method not in CHANGES or not isinstance(session_id, str) or branch_of(session_id) is None:
-        return  # main lines are never sealed
-    if words := (await core.session(session_id)).sealed:
-        raise RequestError(p.SEALED, words)

@@ -24,7 +24,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
 from daemon.runtime import Address, AlreadyRunningError, RuntimePaths, new_token  # noqa: E402
-from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, UNAUTHORIZED, preamble  # noqa: E402
+from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode, preamble  # noqa: E402
 
 Handler = Callable[["Connection", dict[str, Any]], Awaitable[Any]]
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -215,7 +215,9 @@ class FakeDaemon:
         connection = Connection(self, reader, writer)
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             if await reader.readline() != preamble(self.token):
-                connection.send({"id": None, "error": {"code": UNAUTHORIZED, "message": "wrong token"}})
+                connection.send(
+                    {"id": None, "error": {"code": ErrorCode.UNAUTHORIZED, "message": "wrong token"}}
+                )
                 writer.close()
                 return
             self.connections.append(connection)

@@ -11,16 +11,8 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.protocol.handshake import (
-    BUSY,
-    HISTORY_CONFLICT,
-    INVALID_PARAMS,
-    SEALED,
-    UNKNOWN_BRANCH,
-    UNKNOWN_SESSION,
-)
-from lsp_bridge.protocol.methods import REQUESTS
-from lsp_bridge.server.requests.validation import CHANGES
+from lsp_bridge.protocol.handshake import ErrorCode
+from lsp_bridge.server.requests.router import REQUESTS
 from tests.support.drivers.bridge import Raw, served
 from tests.support.fakes.models import Call, Step
 from tests.support.scenarios.branches import BranchModels, explore, repository
@@ -114,31 +106,15 @@ async def test_the_record_of_a_branch_is_loaded_and_takes_no_prompt() -> None:
         assert "record" in record["sealed"]
         assert record["messages"][-1]["content"][0]["text"] == "It is three now."
         prompt = await me.client.refused("goalwright/session/prompt", {"sessionId": child, "text": "go on"})
-        assert prompt.code == SEALED
+        assert prompt.code == ErrorCode.SEALED
         assert "session that started it" in str(prompt)
         compact = await me.client.refused("goalwright/session/compact", {"sessionId": child})
-        assert compact.code == SEALED
+        assert compact.code == ErrorCode.SEALED
         gone = await me.client.refused("goalwright/session/load", {"sessionId": f"{me.session_id}:Z"})
-        assert gone.code == UNKNOWN_SESSION
+        assert gone.code == ErrorCode.UNKNOWN_SESSION
 
 
-READS = {
-    "session/load", "session/messages", "session/events", "session/context", "history/list", "permission/list",
-    "permission/rules", "permission/explain", "explore/list", "explore/files", "explore/content", "explore/patch",
-    "job/list", "agent/list", "trace/messages",
-}  # fmt: skip
-ELSEWHERE = {
-    "daemon/status", "daemon/stop", "session/new", "session/list", "session/search", "api/open",
-    "model/list", "model/test", "model/check", "model/commitMessage",
-    # About records as files; what runs or is open is refused there.
-    "trace/rebuild", "trace/import", "trace/export", "trace/prune", "session/delete",
-    # They name a question, which is the main line's, too.
-    "permission/content", "permission/preview", "permission/reply",
-    # Ends what runs: a node may be canceled by itself.
-    "session/cancel",
-    # They begin another session, and leave this one as it is.
-    "session/handover", "session/fork",
-}  # fmt: skip
+CHANGES = {method for method, declared in REQUESTS.items() if declared.changes}
 MORE: dict[str, dict[str, Any]] = {
     "session/prompt": {"text": "go on"},
     "session/set": {"title": "another"},
@@ -158,11 +134,6 @@ MORE: dict[str, dict[str, Any]] = {
 }
 
 
-def test_of_each_request_it_is_known_whether_it_changes_the_session_it_names() -> None:
-    known = {f"goalwright/{name}" for name in READS | ELSEWHERE}
-    assert set(REQUESTS) - known == CHANGES
-
-
 async def test_nothing_changes_the_record_of_a_branch() -> None:
     async with person() as me:
         await me.explored()
@@ -171,7 +142,7 @@ async def test_nothing_changes_the_record_of_a_branch() -> None:
         for method in sorted(CHANGES):
             more = MORE.get(method.removeprefix("goalwright/"), {})
             error = await me.client.refused(method, {"sessionId": child, **more})
-            assert (method, error.code) == (method, SEALED)
+            assert (method, error.code) == (method, ErrorCode.SEALED)
             assert "session that started it" in str(error)
         after = await me.client.request("goalwright/session/load", {"sessionId": child})
         assert after == before
@@ -240,19 +211,29 @@ async def test_what_cannot_be_done_is_refused_with_words_and_codes() -> None:
     async with person() as me:
         await me.explored()
         wrong: tuple[tuple[str, dict[str, Any], int, str], ...] = (
-            ("explore/files", {"branchId": "Q"}, UNKNOWN_BRANCH, "Branches: A (Make it two; completed), B ("),
-            ("explore/select", {"choice": ["Q:a"]}, UNKNOWN_BRANCH, "no branch Q"),
-            ("explore/select", {"choice": []}, INVALID_PARAMS, "Nothing is chosen"),
-            ("explore/select", {"choice": [""]}, INVALID_PARAMS, "Nothing is chosen"),
+            (
+                "explore/files",
+                {"branchId": "Q"},
+                ErrorCode.UNKNOWN_BRANCH,
+                "Branches: A (Make it two; completed), B (",
+            ),
+            ("explore/select", {"choice": ["Q:a"]}, ErrorCode.UNKNOWN_BRANCH, "no branch Q"),
+            ("explore/select", {"choice": []}, ErrorCode.INVALID_PARAMS, "Nothing is chosen"),
+            ("explore/select", {"choice": [""]}, ErrorCode.INVALID_PARAMS, "Nothing is chosen"),
             (
                 "explore/select",
                 {"choice": ["a:nowhere"]},
-                HISTORY_CONFLICT,
+                ErrorCode.HISTORY_CONFLICT,
                 "Branch A did not change nowhere",
             ),
-            ("explore/content", {"branchId": "A", "path": "other"}, UNKNOWN_BRANCH, "did not change other"),
-            ("explore/list", {"exploreStartId": "99"}, UNKNOWN_BRANCH, "99"),
-            ("plan/build", {}, INVALID_PARAMS, "not plan"),
+            (
+                "explore/content",
+                {"branchId": "A", "path": "other"},
+                ErrorCode.UNKNOWN_BRANCH,
+                "did not change other",
+            ),
+            ("explore/list", {"exploreStartId": "99"}, ErrorCode.UNKNOWN_BRANCH, "99"),
+            ("plan/build", {}, ErrorCode.INVALID_PARAMS, "not plan"),
         )
         for method, params, code, words in wrong:
             told = await me.refused(method, **params)
@@ -260,12 +241,12 @@ async def test_what_cannot_be_done_is_refused_with_words_and_codes() -> None:
             assert words in told[1]
         me.file.write_text("a = 4\n")
         conflict = await me.refused("explore/select", choice=["A"])
-        assert conflict[0] == HISTORY_CONFLICT
+        assert conflict[0] == ErrorCode.HISTORY_CONFLICT
         assert "a = 4" in conflict[1]
         assert me.file.read_text() == "a = 4\n"
         me.file.write_text("a = 1\n")
         await me.get("explore/remove", branchId="A")
-        assert (await me.refused("explore/files", branchId="A"))[0] == UNKNOWN_BRANCH
+        assert (await me.refused("explore/files", branchId="A"))[0] == ErrorCode.UNKNOWN_BRANCH
         assert (await me.get("session/load"))["branches"]["A"]["removed"] is True
         assert await me.get("explore/leave") == {"left": False}
 
@@ -278,7 +259,7 @@ async def test_the_daemon_waits_for_the_person_and_says_so_until_it_is_left_to_t
         assert loaded["awaitsChoice"] == [notice["about"]]
         (exploration,) = (await me.get("explore/list"))["explorations"]
         assert exploration["awaitsChoice"] is True
-        assert (await me.refused("plan/build"))[0] == BUSY
+        assert (await me.refused("plan/build"))[0] == ErrorCode.BUSY
         assert await me.get("explore/leave", exploreStartId="99") == {"left": False}
         assert await me.get("explore/leave") == {"left": True}
         assert (await me.client.answer(turn))["stopReason"] == "end_turn"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from daemon.provider.base import ModelRequest
-from lsp_bridge.protocol.handshake import BUSY, CONFIG_BROKEN, INVALID_PARAMS, UNKNOWN_SESSION
+from lsp_bridge.protocol.handshake import ErrorCode
 from tests.support.drivers.bridge import Door, Raw, served
 from tests.support.fakes.models import Call, Hold, Step
 
@@ -125,7 +125,7 @@ async def test_the_context_of_an_empty_session_has_no_messages() -> None:
         assert (shown["messages"], shown["tail"]) == ([], "")
         assert shown["model"] == "fake/model"
         error = await client.refused("goalwright/session/context", {"sessionId": "nonsense"})
-        assert error.code == UNKNOWN_SESSION
+        assert error.code == ErrorCode.UNKNOWN_SESSION
 
 
 LONG: tuple[Step, ...] = (*([read()] for _ in range(8)), "Done.")
@@ -175,7 +175,7 @@ async def test_beside_a_turn_nothing_is_compacted_or_handed_over() -> None:
         await hold.reached.wait()
         for method, more in (("compact", {}), ("handover", {"agent": "execute"})):
             error = await client.refused(f"goalwright/session/{method}", {**params, **more})
-            assert (error.code, "Cancel the turn" in str(error)) == (BUSY, True)
+            assert (error.code, "Cancel the turn" in str(error)) == (ErrorCode.BUSY, True)
         hold.go.set()
         await client.answer(running)
 
@@ -205,7 +205,7 @@ async def test_with_rules_that_cannot_be_read_the_model_is_not_asked() -> None:
         folder.mkdir(exist_ok=True)
         (folder / "config.json").write_text("{")
         error = await client.refused("goalwright/session/compact", params)
-        assert error.code == CONFIG_BROKEN
+        assert error.code == ErrorCode.CONFIG_BROKEN
 
 
 async def test_work_is_handed_over_to_a_session_of_the_other_agent() -> None:
@@ -239,12 +239,12 @@ async def test_nothing_is_handed_over_from_an_empty_session_or_one_that_came_wit
     async with served("Hello.") as door:
         client, params = await begun(door)
         error = await client.refused("goalwright/session/handover", {**params, "agent": "init"})
-        assert (error.code, "empty" in str(error)) == (INVALID_PARAMS, True)
+        assert (error.code, "empty" in str(error)) == (ErrorCode.INVALID_PARAMS, True)
         await prompt(client, params)
         session = door.bench.core.live(params["sessionId"])
         assert session is not None
         session.record.foreign = True
         error = await client.refused("goalwright/session/handover", {**params, "agent": "init"})
-        assert (error.code, "came with the folder" in str(error)) == (INVALID_PARAMS, True)
+        assert (error.code, "came with the folder" in str(error)) == (ErrorCode.INVALID_PARAMS, True)
         wrong = await client.refused("goalwright/session/handover", {**params, "agent": "build"})
-        assert wrong.code == INVALID_PARAMS
+        assert wrong.code == ErrorCode.INVALID_PARAMS

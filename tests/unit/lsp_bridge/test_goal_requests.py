@@ -9,7 +9,7 @@ import pytest
 
 from daemon.loop.session import Session
 from lsp_bridge.cli.run.goal_lines import display_numbers
-from lsp_bridge.protocol.handshake import BUSY, HISTORY_CONFLICT, INVALID_PARAMS, UNKNOWN_SESSION
+from lsp_bridge.protocol.handshake import ErrorCode
 from tests.support.drivers.bridge import Door, Raw, served
 from tests.support.fakes.models import Call, Hold
 
@@ -168,11 +168,11 @@ async def test_what_is_not_possible_is_said_in_words_and_changes_nothing(
         await me.do("done", goalId="3", summary="ok")
         before, last = me.session.state.plan.snapshot(), me.session.state.trace.last_event_id
         code, said = await me.refused(method, **params)
-        assert (code, words in said) == (INVALID_PARAMS, True), said
+        assert (code, words in said) == (ErrorCode.INVALID_PARAMS, True), said
         assert me.session.state.plan.snapshot() == before
         assert me.session.state.trace.last_event_id == last
         session = await me.client.refused(f"goalwright/goal/{method}", {**params, "sessionId": "nonsense"})
-        assert session.code == UNKNOWN_SESSION
+        assert session.code == ErrorCode.UNKNOWN_SESSION
 
 
 async def test_half_a_character_does_no_harm() -> None:
@@ -196,7 +196,7 @@ async def test_the_plan_is_changed_while_a_turn_runs_and_files_are_not() -> None
         await me.do("add", description="Coupons", parentId=me.id("1"))
         cart = me.id("1")
         code, said = await me.refused("abandon", goalId=cart, reason="no", revertFiles=True)
-        assert (code, "Cancel the turn" in said, "revertFiles" in said) == (BUSY, True, True)
+        assert (code, "Cancel the turn" in said, "revertFiles" in said) == (ErrorCode.BUSY, True, True)
         assert me.session.state.plan.goals[cart].status == "in_progress"
         await me.do("abandon", goalId=cart, reason="another way")
         assert me.goal(cart)["status"] == "abandoned"
@@ -252,7 +252,7 @@ async def test_a_conflict_leaves_files_and_plan_as_they_are() -> None:
         await prompt(me)
         me.file.write_text(me.file.read_text().replace("five", "cinq"))
         code, said = await me.refused("abandon", goalId=me.id("1"), reason="no", revertFiles=True)
-        assert (code, "a.py:5" in said, "still open" in said) == (HISTORY_CONFLICT, True, True)
+        assert (code, "a.py:5" in said, "still open" in said) == (ErrorCode.HISTORY_CONFLICT, True, True)
         assert "cinq" in me.file.read_text()
         await me.load()
         assert me.goal(me.id("1"))["status"] == "in_progress"
@@ -266,7 +266,7 @@ async def test_in_a_session_that_came_with_the_folder_the_plan_can_be_changed_bu
         await prompt(me)
         me.session.record.foreign = True
         code, said = await me.refused("abandon", goalId=me.id("1"), reason="no", revertFiles=True)
-        assert (code, "not begun by you" in said) == (HISTORY_CONFLICT, True)
+        assert (code, "not begun by you" in said) == (ErrorCode.HISTORY_CONFLICT, True)
         await me.do("abandon", goalId=me.id("1"), reason="no")
         assert me.tree == {}
 
@@ -284,7 +284,7 @@ async def test_limits_are_set_and_nonsense_is_refused() -> None:
             {"goalUsd": float("inf")},
         ):
             error = await me.client.refused("goalwright/session/set", {**params, "budget": wrong})
-            assert error.code == INVALID_PARAMS
+            assert error.code == ErrorCode.INVALID_PARAMS
             assert "null" in str(error).lower()
         assert me.session.state.budget is None
         await me.client.request(

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lsp_bridge.protocol.handshake import (
-    BUSY,
-    HISTORY_CONFLICT,
-    INVALID_PARAMS,
-    UNKNOWN_REQUEST,
-    UNKNOWN_SESSION,
-)
+from lsp_bridge.protocol.handshake import ErrorCode
 from tests.support.drivers.bridge import Door, Raw, served
 from tests.support.fakes.models import Call, Hold
 
@@ -93,20 +87,20 @@ async def test_what_cannot_be_done_is_said_in_words() -> None:
         edit = listed["changes"][0]["changeId"]
         path.write_text(path.read_text().replace("five", "cinq"))
         conflict = await client.refused("goalwright/history/undo", {**params, "changeId": edit})
-        assert (conflict.code, "a.py:5" in str(conflict)) == (HISTORY_CONFLICT, True)
+        assert (conflict.code, "a.py:5" in str(conflict)) == (ErrorCode.HISTORY_CONFLICT, True)
         for method, more, code in (
-            ("undo", {"changeId": "nonsense"}, UNKNOWN_REQUEST),
-            ("redo", {}, UNKNOWN_REQUEST),
-            ("restore", {}, INVALID_PARAMS),
-            ("restore", {"messageId": "a", "goalId": "b"}, INVALID_PARAMS),
-            ("restore", {"messageId": "nonsense"}, UNKNOWN_REQUEST),
-            ("undo", {"sessionId": "nonsense"}, UNKNOWN_SESSION),
+            ("undo", {"changeId": "nonsense"}, ErrorCode.UNKNOWN_REQUEST),
+            ("redo", {}, ErrorCode.UNKNOWN_REQUEST),
+            ("restore", {}, ErrorCode.INVALID_PARAMS),
+            ("restore", {"messageId": "a", "goalId": "b"}, ErrorCode.INVALID_PARAMS),
+            ("restore", {"messageId": "nonsense"}, ErrorCode.UNKNOWN_REQUEST),
+            ("undo", {"sessionId": "nonsense"}, ErrorCode.UNKNOWN_SESSION),
         ):
             error = await client.refused(f"goalwright/history/{method}", {**params, **more})
             assert error.code == code, error
         running = client.ask("goalwright/session/prompt", {**params, "text": "more"})
         await hold.reached.wait()
         busy = await client.refused("goalwright/history/undo", params)
-        assert (busy.code, "Cancel" in str(busy)) == (BUSY, True)
+        assert (busy.code, "Cancel" in str(busy)) == (ErrorCode.BUSY, True)
         await client.request("goalwright/session/cancel", params)
         assert (await client.answer(running))["stopReason"] == "canceled"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge.protocol.handshake import UNAUTHORIZED, preamble
+from lsp_bridge.protocol.handshake import ErrorCode, preamble
 from lsp_bridge.server import listen
 from lsp_bridge.server.connection import ClientServer
 from tests.support.drivers.bridge import TOKEN, Door, Raw, served
@@ -58,7 +58,7 @@ async def test_anybody_else_is_told_what_is_wrong_and_hung_up_on(line: bytes, tc
         client.send_bytes(line)
         message = await client.receive()
         assert message["id"] is None
-        assert message["error"]["code"] == UNAUTHORIZED
+        assert message["error"]["code"] == ErrorCode.UNAUTHORIZED
         assert "goalwright start --json" in message["error"]["message"]
         assert TOKEN not in json.dumps(message)
         await client.hung_up()
@@ -70,7 +70,7 @@ async def test_one_that_says_nothing_is_hung_up_on_in_the_end(monkeypatch: pytes
     monkeypatch.setattr(listen, "HANDSHAKE_S", 0.05)
     async with served() as door:
         client = await door.raw()
-        assert (await client.receive())["error"]["code"] == UNAUTHORIZED
+        assert (await client.receive())["error"]["code"] == ErrorCode.UNAUTHORIZED
         await client.hung_up()
 
 

@@ -10,7 +10,7 @@ import pytest
 from daemon.agents.loader import load_agent
 from daemon.config import WORKSPACE_FILE
 from daemon.loop.children import close_child, open_child
-from lsp_bridge.protocol.handshake import INVALID_PARAMS, STORE_FAILED, UNKNOWN_REQUEST, UNKNOWN_SESSION
+from lsp_bridge.protocol.handshake import ErrorCode
 from tests.support.drivers.bridge import Door, Raw, served
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Hold
@@ -156,7 +156,7 @@ async def test_an_always_that_cannot_be_taken_so_leaves_the_request_waiting(
         code, said = await me.refused(
             "permission/reply", requestId=request["requestId"], reply="always", **params
         )
-        assert (code, words in said) == (INVALID_PARAMS, True), said
+        assert (code, words in said) == (ErrorCode.INVALID_PARAMS, True), said
         assert await me.asked() == request
         await me.reply(request, "once")
         assert (await me.client.answer(number))["stopReason"] == "end_turn"
@@ -172,7 +172,7 @@ async def test_a_grant_that_cannot_be_stored_is_told_and_the_request_still_waits
         code, said = await me.refused(
             "permission/reply", requestId=request["requestId"], reply="always", scope="user"
         )
-        assert (code, "this session only" in said) == (STORE_FAILED, True), said
+        assert (code, "this session only" in said) == (ErrorCode.STORE_FAILED, True), said
         await me.reply(await me.asked(), "always", scope="session")
         assert (await me.client.answer(number))["stopReason"] == "end_turn"
 
@@ -200,9 +200,9 @@ async def test_what_cannot_be_answered_any_more_says_so() -> None:
     async with served() as door:
         me = await person(door)
         code, _ = await me.refused("permission/reply", requestId="perm_x", reply="once")
-        assert code == UNKNOWN_REQUEST
+        assert code == ErrorCode.UNKNOWN_REQUEST
         code, _ = await me.refused("permission/rules", sessionId="nonsense")
-        assert code == UNKNOWN_SESSION
+        assert code == ErrorCode.UNKNOWN_SESSION
 
 
 # -- rules and reasons --
@@ -272,7 +272,7 @@ async def test_what_cannot_be_explained_is_said(permission: str, target: str) ->
     async with served() as door:
         me = await person(door)
         code, said = await me.refused("permission/explain", permission=permission, target=target)
-        assert code == INVALID_PARAMS
+        assert code == ErrorCode.INVALID_PARAMS
         assert said
 
 
@@ -366,7 +366,7 @@ async def test_in_a_restricted_folder_nothing_is_changed_or_offered() -> None:
         assert "read" in offered
         for mode in ("ask", "accept-edits", "auto"):
             code, said = await me.refused("session/set", sessionId=me.session_id, mode=mode)
-            assert (code, "Trust it in the editor" in said) == (INVALID_PARAMS, True)
+            assert (code, "Trust it in the editor" in said) == (ErrorCode.INVALID_PARAMS, True)
 
 
 @pytest.mark.parametrize("by", ["load", "events"])
@@ -389,9 +389,9 @@ async def test_auto_is_for_trusted_folders() -> None:
         not_trusted(door)
         me = await person(door)
         code, said = await me.refused("session/set", sessionId=me.session_id, mode="auto")
-        assert (code, "goalwright trust" in said) == (INVALID_PARAMS, True)
+        assert (code, "goalwright trust" in said) == (ErrorCode.INVALID_PARAMS, True)
         code, _ = await me.refused("session/set", sessionId=me.session_id, mode="yolo")
-        assert code == INVALID_PARAMS
+        assert code == ErrorCode.INVALID_PARAMS
         session = door.bench.core.live(me.session_id)
         assert session is not None
         assert session.state.trace.mode is None
@@ -406,7 +406,7 @@ async def test_a_session_begins_in_a_mode_or_not_at_all() -> None:
         me = await person(door)
         before = len((await me.do("session/list"))["sessions"])
         code, said = await me.refused("session/new", mode="auto")
-        assert (code, "goalwright trust" in said) == (INVALID_PARAMS, True)
+        assert (code, "goalwright trust" in said) == (ErrorCode.INVALID_PARAMS, True)
         assert len((await me.do("session/list"))["sessions"]) == before
         assert (await me.do("session/new", mode="plan"))["session"]["mode"] == "plan"
 
@@ -457,6 +457,6 @@ async def test_without_jobs_none_are_listed_and_none_can_be_stopped() -> None:
         assert (await me.do("job/list"))["jobs"] == []
         assert (await me.do("job/list", sessionId=me.session_id))["jobs"] == []
         code, said = await me.refused("job/kill", sessionId=me.session_id, jobId="job_9")
-        assert (code, "job_9" in said) == (UNKNOWN_REQUEST, True)
+        assert (code, "job_9" in said) == (ErrorCode.UNKNOWN_REQUEST, True)
         code, _ = await me.refused("job/list", sessionId="nonsense")
-        assert code == UNKNOWN_SESSION
+        assert code == ErrorCode.UNKNOWN_SESSION

@@ -15,16 +15,7 @@ from daemon.model.messages import TextPart
 from daemon.provider.base import PartStop, TextDelta
 from daemon.provider.choose import ModelChoice
 from daemon.store.base import StoreError
-from lsp_bridge.protocol import methods
-from lsp_bridge.protocol.handshake import (
-    BUSY,
-    INCOMPATIBLE,
-    INVALID_PARAMS,
-    PROTOCOL_VERSION,
-    STORE_FAILED,
-    UNKNOWN_REQUEST,
-    UNKNOWN_SESSION,
-)
+from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode
 from lsp_bridge.server import connection
 from tests.support.drivers.bridge import Door, Raw, choose, served
 from tests.support.drivers.waiting import until
@@ -73,7 +64,7 @@ async def test_another_version_of_the_protocol_is_refused_with_what_to_do() -> N
         client = await door.connect()
         with pytest.raises(Exception, match="goalwright stop") as caught:
             await client.initialize(protocolVersion=PROTOCOL_VERSION + 1)
-        assert getattr(caught.value, "code", None) == INCOMPATIBLE
+        assert getattr(caught.value, "code", None) == ErrorCode.INCOMPATIBLE
         assert (await client.refused("goalwright/session/new")).code == -32002
 
 
@@ -95,7 +86,7 @@ async def test_wrong_options_are_refused_in_words_without_repeating_them(options
             "initialize",
             {"processId": None, "rootUri": None, "capabilities": {}, "initializationOptions": options},
         )
-        assert error.code == INVALID_PARAMS
+        assert error.code == ErrorCode.INVALID_PARAMS
         assert next(iter(options)).lower() in str(error).lower()
         assert "secret" not in str(error)
         assert "Traceback" not in json.dumps(client.seen)
@@ -211,7 +202,7 @@ async def test_wrong_params_are_refused_in_words(method: str, params: object, wo
     async with served() as door:
         client = await door.client()
         error = await client.refused(f"goalwright/{method}", params)
-        assert error.code == INVALID_PARAMS
+        assert error.code == ErrorCode.INVALID_PARAMS
         assert word in str(error)
         assert await client.request("goalwright/daemon/status")
 
@@ -236,7 +227,7 @@ async def test_an_unknown_session_is_refused_in_words(
     async with served() as door:
         client = await door.client()
         error = await client.refused(f"goalwright/{method}", {"sessionId": session_id, **params})
-        assert error.code == UNKNOWN_SESSION
+        assert error.code == ErrorCode.UNKNOWN_SESSION
         assert "session/list" in str(error)
 
 
@@ -246,7 +237,7 @@ async def test_an_unknown_method_is_refused_and_an_unknown_notification_ignored(
         client.notify("goalwright/nothing", {})
         client.notify("$/setTrace", {"value": "off"})
         assert (await client.refused("goalwright/nothing", {})).code == -32601
-        assert (await client.refused("textDocument/hover", None)).code in (-32601, INVALID_PARAMS)
+        assert (await client.refused("textDocument/hover", None)).code in (-32601, ErrorCode.INVALID_PARAMS)
 
 
 @pytest.mark.parametrize(
@@ -365,7 +356,7 @@ async def test_sessions_are_listed_renamed_and_given_a_model() -> None:
         assert changed["session"]["trace"]["title"] == "a new name"
         assert changed["session"]["model"] == "other/one"
         error = await client.refused("goalwright/session/set", {"sessionId": ids[0], "model": "nonsense"})
-        assert error.code == INVALID_PARAMS
+        assert error.code == ErrorCode.INVALID_PARAMS
         await client.answer(prompt(client, ids[0]))
         assert door.bench.models.models == ["other/one"]
         # The same model again as the default.
@@ -374,7 +365,7 @@ async def test_sessions_are_listed_renamed_and_given_a_model() -> None:
         for agent, word in (("nobody", "nobody"), ("general", "needs a task")):
             refused = {"sessionId": ids[0], "agent": agent}
             error = await client.refused("goalwright/session/set", refused)
-            assert (error.code, word in str(error)) == (INVALID_PARAMS, True)
+            assert (error.code, word in str(error)) == (ErrorCode.INVALID_PARAMS, True)
         changed = await client.request("goalwright/session/set", {"sessionId": ids[0], "model": ""})
         assert changed["session"]["model"] == "fake/model"
 
@@ -425,7 +416,7 @@ async def test_a_busy_session_refuses_when_asked_to_and_queues_otherwise() -> No
         first = prompt(client, session_id, "first")
         await hold.reached.wait()
         params = {"sessionId": session_id, "text": "x", "whenBusy": "refuse"}
-        assert (await client.refused("goalwright/session/prompt", params)).code == BUSY
+        assert (await client.refused("goalwright/session/prompt", params)).code == ErrorCode.BUSY
         second = prompt(client, session_id, "second", promptId="p2")
         third = prompt(client, session_id, "third", promptId="p3")
         await until(lambda: len(door.bench.core.running[0].queued()) == 2)
@@ -436,7 +427,7 @@ async def test_a_busy_session_refuses_when_asked_to_and_queues_otherwise() -> No
         )
         assert (await client.answer(third))["removed"] is True
         error = await client.refused("goalwright/queue/edit", {"sessionId": session_id, "promptId": "p3"})
-        assert error.code == UNKNOWN_REQUEST
+        assert error.code == ErrorCode.UNKNOWN_REQUEST
         hold.go.set()
         await client.answer(first)
         assert (await client.answer(second))["stopReason"] == "end_turn"
@@ -515,9 +506,9 @@ async def test_two_clients_see_a_request_and_the_first_answer_wins() -> None:
         preview = await bob.request("goalwright/permission/preview", mine)
         assert "+mine" in preview["files"][0]["diff"]
         error = await bob.refused("goalwright/permission/preview", {**mine, "files": [{"path": "b"}]})
-        assert error.code == INVALID_PARAMS
+        assert error.code == ErrorCode.INVALID_PARAMS
         error = await bob.refused("goalwright/permission/content", {"requestId": request_id, "path": "b"})
-        assert error.code == UNKNOWN_REQUEST
+        assert error.code == ErrorCode.UNKNOWN_REQUEST
 
         reply = {"requestId": request_id, "reply": "once"}
         first = await bob.request("goalwright/permission/reply", reply)
@@ -528,7 +519,7 @@ async def test_two_clients_see_a_request_and_the_first_answer_wins() -> None:
         assert (replied["reply"], replied["by"]) == ("once", "Bob's editor")
         assert (await ann.answer(number))["stopReason"] == "end_turn"
         assert (door.bench.workspace / "a.txt").read_text() == "hello\n"
-        assert (await bob.refused("goalwright/permission/content", params)).code == UNKNOWN_REQUEST
+        assert (await bob.refused("goalwright/permission/content", params)).code == ErrorCode.UNKNOWN_REQUEST
 
 
 async def test_a_request_survives_the_reload_of_the_window() -> None:
@@ -557,7 +548,7 @@ async def test_an_unknown_permission_request_is_refused_in_words() -> None:
         error = await client.refused(
             "goalwright/permission/reply", {"requestId": "perm_nobody", "reply": "once"}
         )
-        assert error.code == UNKNOWN_REQUEST
+        assert error.code == ErrorCode.UNKNOWN_REQUEST
         assert "request" in str(error)
 
 
@@ -805,7 +796,7 @@ async def test_a_store_that_fails_is_told_in_words() -> None:
         good = door.bench.core.store.append
         door.bench.core.store.append = full  # type: ignore[assignment,method-assign]  # a full disk
         error = await client.refused("goalwright/session/set", {"sessionId": session_id, "title": "x"})
-        assert error.code == STORE_FAILED
+        assert error.code == ErrorCode.STORE_FAILED
         assert "No space left" in str(error)
         door.bench.core.store.append = good  # type: ignore[method-assign]
         assert await client.request("goalwright/session/set", {"sessionId": session_id, "title": "x"})
@@ -869,22 +860,6 @@ async def test_a_client_that_never_reads_is_hung_up_on_and_can_come_back(
         )
         ids = [e["eventId"] for e in missed["events"]]
         assert ids == list(range(last + 1, client.events()[-1]["eventId"] + 1))
-
-
-def test_every_request_of_the_protocol_has_a_handler_and_the_other_way_round() -> None:
-    from lsp_bridge.server.requests.client_state import ClientState
-    from lsp_bridge.server.requests.router import Requests
-
-    requests = Requests(
-        None,  # type: ignore[arg-type]  # only the table is looked at
-        ClientState(),
-        None,  # type: ignore[arg-type]  # as above
-        choose=None,  # type: ignore[arg-type]
-        subscribe=lambda session: None,
-        stop=lambda: None,
-        version="",
-    )
-    assert set(requests.handlers) == set(methods.REQUESTS)
 
 
 async def test_files_outside_of_the_workspace_are_asked_for_by_name(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from lsp_bridge.protocol.handshake import INVALID_PARAMS, UNKNOWN_SESSION
+from lsp_bridge.protocol.handshake import ErrorCode
 from tests.support.drivers.bridge import Raw, served
 from tests.support.fakes.models import Call, Step
 from tests.support.scenarios.branches import BranchModels, explore, repository
@@ -131,11 +131,11 @@ async def test_what_is_not_there_is_refused_in_words() -> None:
     async with asker() as me:
         method = "goalwright/trace/messages"
         for params, code in (
-            ({"sessionId": me.session_id, "goalId": "77"}, INVALID_PARAMS),
-            ({"sessionId": me.session_id, "branchId": "../A"}, INVALID_PARAMS),
-            ({"sessionId": me.session_id, "branchId": "Z"}, UNKNOWN_SESSION),
-            ({"sessionId": "nobody"}, UNKNOWN_SESSION),
-            ({"sessionId": me.session_id, "limit": 0}, INVALID_PARAMS),
+            ({"sessionId": me.session_id, "goalId": "77"}, ErrorCode.INVALID_PARAMS),
+            ({"sessionId": me.session_id, "branchId": "../A"}, ErrorCode.INVALID_PARAMS),
+            ({"sessionId": me.session_id, "branchId": "Z"}, ErrorCode.UNKNOWN_SESSION),
+            ({"sessionId": "nobody"}, ErrorCode.UNKNOWN_SESSION),
+            ({"sessionId": me.session_id, "limit": 0}, ErrorCode.INVALID_PARAMS),
         ):
             error = await me.client.refused(method, params)
             assert error.code == code, (params, error)

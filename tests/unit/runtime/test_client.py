@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lsp_bridge.cli.client import Client, ConnectionLostError, RequestTimeoutError, RpcError
-from lsp_bridge.protocol.handshake import UNAUTHORIZED
+from lsp_bridge.protocol.handshake import ErrorCode
 from tests.support.drivers.waiting import until
 from tests.support.fakes.daemon_server import Connection, FakeDaemon, RefuseError
 
@@ -42,7 +42,7 @@ async def test_initialize_says_who_and_where(fake: FakeDaemon) -> None:
 
 
 async def test_initialization_options_are_those_of_the_protocol(fake: FakeDaemon) -> None:
-    from lsp_bridge.protocol.methods import InitializationOptions
+    from lsp_bridge.protocol.sessions import InitializationOptions
 
     async with connected(fake):
         (params,) = fake.params("initialize")
@@ -54,7 +54,7 @@ async def test_wrong_token_is_told_in_the_words_of_the_daemon(fake: FakeDaemon) 
     client = await Client.connect(replace(fake.address, token="wrong"))
     with pytest.raises(RpcError, match="wrong token") as caught:
         await client.request("initialize")
-    assert caught.value.code == UNAUTHORIZED
+    assert caught.value.code == ErrorCode.UNAUTHORIZED
     with pytest.raises(RpcError, match="wrong token"):
         await client.request("initialize")
     await client.close()

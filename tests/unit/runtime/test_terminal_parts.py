@@ -17,7 +17,7 @@ from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.run.hunk_prompt import can_choose, hunks_of
 from lsp_bridge.cli.run.turn import RunOptions, run
-from lsp_bridge.protocol.handshake import INVALID_PARAMS
+from lsp_bridge.protocol.handshake import ErrorCode
 from lsp_bridge.protocol.permission_text import typed_answer
 from tests.support.drivers.waiting import until
 from tests.support.fakes.daemon_server import Connection, FakeDaemon, RefuseError, Turn
@@ -159,7 +159,7 @@ async def test_a_choice_that_the_daemon_refuses_is_asked_again(person: Person) -
 
     async def refuse_parts(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
         if params.get("files"):
-            raise RefuseError(INVALID_PARAMS, "a.py cannot hold that")
+            raise RefuseError(ErrorCode.INVALID_PARAMS, "a.py cannot hold that")
         return await reply(connection, params)
 
     person.fake.handlers["goalwright/permission/reply"] = refuse_parts

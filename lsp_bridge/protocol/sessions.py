@@ -1,0 +1,361 @@
+"""Params and results of the requests about sessions and the daemon, and its notifications.
+
+Names follow the Agent Client Protocol where it has the thing; camelCase on the wire. Which method has which of these
+models its handler in ``lsp_bridge/server/requests`` says; the types of ``vscode-extension/src/protocol.gen.ts`` and
+``docs/protocol.md`` are generated from there (``make generate``).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from daemon.model.base import Model
+from daemon.model.branches import BranchMeta, SubagentMeta
+from daemon.model.events import Delta, Event
+from daemon.model.goals import GoalTree
+from daemon.model.messages import FilePart, Message, Part, StopReason
+from daemon.model.meters import Meter
+from daemon.model.permissions import Mode, PermissionRequest, Trust
+from daemon.model.traces import BranchTrace, Budget, Planner, QueuedPrompt, SessionStatus, Trace
+from lsp_bridge.protocol.handshake import PROTOCOL_VERSION
+
+
+class Empty(Model):
+    """No params, or nothing to say."""
+
+
+class InitializationOptions(Model):
+    """What a client may put into ``initializationOptions`` of LSP's ``initialize``."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    client: str = "editor"
+    """Shown where it matters who answered a request, e.g. ``VS Code``, ``terminal``."""
+    trusted: bool | None = None
+    """Whether the person trusts this folder (VS Code's workspace trust); null: the editor has no say in it, and
+    ``goalwright trust`` has."""
+    can_save: bool = False
+    """The client answers ``goalwright/editor/save`` (``{"uri": …}`` → ``{"saved": bool}``): a file with unsaved changes
+    there can be changed in its buffer and saved."""
+    diagnostics: bool = False
+    """The client answers ``goalwright/editor/diagnostics``, see ``editor_protocol``: what its own extensions say about
+    files counts, and where they cover a language no server is started for it."""
+    chat: bool = False
+    """The client shows sessions and questions itself, as the VS Code extension does. Any other LSP editor is shown them
+    by LSP's own means: messages, progress, code lenses."""
+    unattended: bool = False
+    """A program without a person: it answers what its own turns ask, and what others ask only when nobody else is there
+    to answer (``attendedBy`` of ``goalwright/permission/list``)."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """Settings of the editor or the command line, same keys as ``config.json``."""
+    env: dict[str, str] = Field(default_factory=dict)
+    """Provider variables of the client's environment; used for its prompts, kept in memory only."""
+
+
+class SessionInfo(Model):
+    """A session in a list."""
+
+    trace: BranchTrace | Trace
+    status: SessionStatus
+    model: str = ""
+    """The model that answers, ``provider/model``: the session's own or the default."""
+    demo: bool = False
+    """The scripted demo model answers, not a real one."""
+    foreign: bool = False
+    """The session came with the folder: it was not begun by this user on this machine."""
+    mode: Mode = "ask"
+    """What passes unasked, for this client."""
+    trust: Trust = "unknown"
+
+
+class SessionNewParams(Model):
+    """Begin a session. ``model`` is ``provider/model``; for it and for ``mode`` the configuration has defaults."""
+
+    model: str | None = None
+    agent: str = "build"
+    mode: Mode | None = None
+
+
+class SessionForkParams(Model):
+    """Begin a session with the conversation of another one, which stays as it is. Files stay as they are, too."""
+
+    session_id: str
+    message_id: str | None = None
+    """A message of the user (its id or its number): the fork has what was said before it. Null: all of it."""
+
+
+class SessionResult(Model):
+    """The session a request was about."""
+
+    session: SessionInfo
+
+
+class SessionListParams(Model):
+    """Newest first."""
+
+    limit: int = Field(default=50, ge=1, le=1000)
+    before: str | None = None
+    """``trace_id`` after which to go on, for the next page."""
+
+
+class SessionListResult(Model):
+    """``more``: there are older ones."""
+
+    sessions: tuple[SessionInfo, ...]
+    more: bool = False
+    unreadable: tuple[UnreadableSession, ...] = ()
+    """Sessions of this person's that would stand among these, and on the first page the one used last."""
+    last_used: str | None = None
+    """On the first page: the user's own session that was prompted last, whatever the clocks said."""
+
+
+class UnreadableSession(Model):
+    """What is stored of it is damaged, or of a newer version; ``why``, in words."""
+
+    session_id: str
+    why: str
+
+
+class SessionLoadParams(Model):
+    """Open a session and subscribe this connection to its updates."""
+
+    session_id: str
+    messages: int = Field(default=200, ge=0, le=10_000)
+    """How many of the newest messages to return."""
+
+
+class SessionLoadResult(Model):
+    """The state of a session up to ``last_event_id``; updates that follow have higher ids."""
+
+    session: SessionInfo
+    messages: tuple[Message, ...]
+    """Oldest first."""
+    has_earlier: bool
+    """There are older messages than these."""
+    streaming: Streaming | None = None
+    """The message that is being received right now, as far as it got."""
+    goal_tree: GoalTree
+    goal_numbers: dict[str, str]
+    """Display number of each goal by its id; abandoned ones have none."""
+    pending: tuple[PermissionRequest, ...]
+    queue: tuple[QueuedPrompt, ...]
+    last_event_id: int
+    meter: Meter | None = None
+    branches: dict[str, BranchMeta] = Field(default_factory=dict)
+    """By id, as seed 000's API has them; what is inside of one comes by loading the session ``{sessionId}:{id}``."""
+    subagents: dict[str, SubagentMeta] = Field(default_factory=dict)
+    awaits_choice: tuple[str, ...] = ()
+    """Explorations (ids of their goals) in which the daemon waits for the person to choose."""
+    sealed: str = ""
+    """Not empty: the record of a branch or sub-agent that has ended, which takes no prompts; why, in words."""
+    notices: tuple[Told, ...] = ()
+    """What a transcript tells among ``messages``, in order."""
+    under_way: tuple[CallUnderWay, ...] = ()
+    """Tool calls that have been started and have no result yet, and those whose background job still runs."""
+    compacting: bool = False
+    """The user has started a compaction that has not ended."""
+
+
+class CallUnderWay(Model):
+    """A tool call at work. ``output``: the end of what it has written so far."""
+
+    tool_call_id: str
+    output: str = ""
+
+
+class Told(Model):
+    """An event that a transcript shows as a line: how a turn stopped, a notice, an undo, a change of the plan."""
+
+    after: int
+    """``sequence`` of the message before it; 0: none."""
+    event: Event
+
+
+class Streaming(Model):
+    """Parts of an unfinished message: complete ones, and the text so far of the one that grows."""
+
+    message_id: str
+    parts: tuple[Part, ...]
+
+
+class SessionMessagesParams(Model):
+    """Older messages, for scrolling back: those with a ``sequence`` below ``before``."""
+
+    session_id: str
+    before: int
+    limit: int = Field(default=100, ge=1, le=1000)
+
+
+class SessionMessagesResult(Model):
+    """Oldest first."""
+
+    messages: tuple[Message, ...]
+    has_earlier: bool
+    notices: tuple[Told, ...] = ()
+    """What a transcript tells among ``messages``, in order."""
+
+
+class SessionEventsParams(Model):
+    """Events after the last one seen, after a reconnect. Subscribes the connection too."""
+
+    session_id: str
+    after_event_id: int = Field(ge=0)
+
+
+class SessionEventsResult(Model):
+    """In order."""
+
+    events: tuple[Event, ...]
+
+
+class SessionPromptParams(Model):
+    """A prompt. The answer comes when the turn that works on it has ended."""
+
+    session_id: str
+    text: str
+    attachments: tuple[FilePart, ...] = ()
+    """With ``data``: contents, e.g. of a pasted image. Without: ``name`` is the path of a file that the daemon reads,
+    as far as rules allow; where they ask, the user is asked. When one cannot be attached the answer is an error. With
+    the media type ``text/x-open-file`` nothing is read: the model is told that the editor shows ``path:from-to``."""
+    prompt_id: str | None = None
+    """Chosen by the client, to recognise it in the queue and in events."""
+    when_busy: Literal["queue", "refuse", "steer"] = "queue"
+    planner: Planner | None = None
+    """How this prompt is planned; null: by the setting."""
+
+
+class SessionPromptResult(Model):
+    """How the turn ended. ``detail`` has words for ``error``; ``removed``: taken from the queue unseen."""
+
+    prompt_id: str
+    stop_reason: StopReason
+    detail: str = ""
+    removed: bool = False
+
+
+class SessionParams(Model):
+    """A request about one session."""
+
+    session_id: str
+
+
+class SessionCancelParams(Model):
+    """Stop the running turn. ``hold_queue``: what is queued waits for ``goalwright/queue/send``."""
+
+    session_id: str
+    hold_queue: bool = False
+
+
+class CanceledResult(Model):
+    """``canceled`` is false when nothing was running."""
+
+    canceled: bool
+
+
+class QueueEditParams(Model):
+    """Change the text of a waiting prompt; ``text`` null removes it. Or ``hold`` it while the user edits it: it is not
+    sent until its text comes, or ``hold`` is false."""
+
+    session_id: str
+    prompt_id: str
+    text: str | None = None
+    hold: bool | None = None
+
+
+class SessionSetParams(Model):
+    """Change title, model, limits, mode or agent of a session; null leaves it."""
+
+    session_id: str
+    title: str | None = None
+    model: str | None = None
+    budget: Budget | None = None
+    mode: Mode | None = None
+    agent: str | None = None
+    """The name of the agent that goes on with the session. Not while a turn is under way."""
+
+
+class ActiveSession(Model):
+    """A session with a turn under way, or with a question that waits."""
+
+    session_id: str
+    title: str
+    asked: tuple[str, ...] = ()
+    """Ids of the questions that wait for an answer."""
+    waits: bool = False
+    """It needs the user: a question, or a choice among branches."""
+
+
+class DaemonStatus(Model):
+    """What the daemon is and does."""
+
+    version: str
+    protocol_version: int
+    pid: int
+    workspace: str
+    uptime_s: float
+    clients: int
+    running: int
+    """Sessions with a turn under way."""
+    model: str
+    """The model a new session gets for this client."""
+    demo: bool
+    model_notice: str = ""
+    """What to tell the user about the model, e.g. how to set a key."""
+    notice: str = ""
+    """What else to tell the user, e.g. of settings that are ignored."""
+    demo_prompt: str = ""
+    """The task that the demo can do here; empty: none, or the model is a real one."""
+    trace_folder: str
+    trust: Trust = "unknown"
+    sandbox: str = ""
+    """Where commands run, in words; empty: as they are, after a question."""
+    memory_mb: float | None = None
+    api_url: str | None = None
+    """Where the trace API is, without its token; null: it is not open."""
+    active: tuple[ActiveSession, ...] = ()
+
+
+class Notification(Model):
+    """What the daemon tells connections that loaded a session, or, of all sessions, clients with a chat."""
+
+    method: ClassVar[str]
+
+
+class SessionUpdate(Notification):
+    """A stored event."""
+
+    method = "goalwright/session/update"
+    session_id: str
+    event: Event
+
+
+class SessionMeter(Notification):
+    """The numbers of a session changed; may be dropped, the next one has all."""
+
+    method = "goalwright/session/meter"
+    session_id: str
+    meter: Meter
+
+
+class SessionDelta(Notification):
+    """A piece of something growing; may be dropped."""
+
+    method = "goalwright/session/delta"
+    session_id: str
+    delta: Delta
+
+
+class SessionsActivity(Notification):
+    """What all sessions of the daemon do, as a whole: sent to clients with a chat whenever it changes."""
+
+    method = "goalwright/sessions/activity"
+    active: tuple[ActiveSession, ...]
+    ended: str | None = None
+    """Id of the session whose turn has just ended."""
+    title: str = ""
+    """Of that session."""
+    stop_reason: StopReason | None = None
+
+
+SessionLoadResult.model_rebuild()

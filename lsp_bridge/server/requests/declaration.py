@@ -1,0 +1,112 @@
+"""``@request`` on a handler is all that declares a request of the protocol.
+
+The models of its params and result are those of the handler's signature, and what it does is its docstring. The
+methods on offer, which of them a sealed session refuses, the types of the VS Code extension and ``docs/protocol.md``
+are derived from here.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar, get_type_hints
+
+from daemon.agents.loader import UnknownAgentError
+from daemon.api.address import ApiError
+from daemon.files.restore import RestoreRefusedError
+from daemon.keeping import InUseError
+from daemon.loop.forking import ForkError
+from daemon.loop.restoring import UnknownChangeError
+from daemon.loop.session import BusyError, SealedError
+from daemon.model.base import Model
+from daemon.plan.changes import PlanError
+from daemon.store.base import StoreError, UnknownTraceError
+from lsp_bridge.protocol.handshake import ErrorCode, RequestError
+from tools.errors import ToolError
+from tools.localization import t
+
+Area = TypeVar("Area")
+Params = TypeVar("Params", bound=Model)
+Result = TypeVar("Result", bound=Model)
+Handler = Callable[[Any], Awaitable[Model]]
+
+CODES: dict[type[Exception], ErrorCode] = {
+    BusyError: ErrorCode.BUSY,
+    InUseError: ErrorCode.BUSY,
+    UnknownTraceError: ErrorCode.UNKNOWN_SESSION,
+    UnknownChangeError: ErrorCode.UNKNOWN_REQUEST,
+    StoreError: ErrorCode.STORE_FAILED,
+    RestoreRefusedError: ErrorCode.HISTORY_CONFLICT,
+    SealedError: ErrorCode.SEALED,
+    ApiError: ErrorCode.API_FAILED,
+    ForkError: ErrorCode.INVALID_PARAMS,
+    PlanError: ErrorCode.INVALID_PARAMS,
+    UnknownAgentError: ErrorCode.INVALID_PARAMS,
+}
+"""What the daemon's own errors are on the wire. A ``ToolError`` says nothing of its kind: see ``request``."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request of a client."""
+
+    method: str
+    handler: Callable[[Any, Any], Awaitable[Model]]
+    changes: bool
+    """It changes the session that it names."""
+
+    @cached_property
+    def models(self) -> tuple[type[Model], type[Model]]:
+        """Of its params and its result."""
+        params, result = get_type_hints(self.handler).values()
+        return params, result
+
+
+REQUESTS: dict[str, Request] = {}
+"""By method. Complete when ``router`` was imported, which imports all handlers."""
+
+
+def request(
+    method: str, *, changes: bool, failed: ErrorCode | None = None
+) -> Callable[[Callable[[Area, Params], Awaitable[Result]]], Callable[[Area, Params], Awaitable[Result]]]:
+    """Declare a handler. What it raises of ``CODES`` becomes a RequestError.
+
+    ``changes``: it changes the session that it names, so a sealed one refuses it. ``failed``: the code of a ToolError.
+    """
+
+    def declare(
+        handler: Callable[[Area, Params], Awaitable[Result]],
+    ) -> Callable[[Area, Params], Awaitable[Result]]:
+        @functools.wraps(handler)
+        async def answer(area: Area, params: Params) -> Result:
+            with refusals(failed):
+                return await handler(area, params)
+
+        REQUESTS[method] = Request(method, answer, changes)
+        return answer
+
+    return declare
+
+
+def handlers_of(area: object) -> dict[str, Handler]:
+    """The handlers that the class of ``area`` declares, by method."""
+    own = {handler: name for name, handler in vars(type(area)).items() if callable(handler)}
+    return {one.method: getattr(area, own[one.handler]) for one in REQUESTS.values() if one.handler in own}
+
+
+@contextmanager
+def refusals(failed: ErrorCode | None = None) -> Generator[None]:
+    """Turn what the daemon raises of ``CODES`` into RequestError; a ToolError, too, when ``failed`` is its code."""
+    try:
+        yield
+    except (*CODES, ToolError) as error:
+        code = next((CODES[kind] for kind in type(error).__mro__ if kind in CODES), failed)
+        if code is None:
+            raise
+        words = str(error)
+        if isinstance(error, UnknownTraceError):
+            words = t("{error} `goalwright/session/list` lists the sessions.", error=error)
+        raise RequestError(code, words) from error

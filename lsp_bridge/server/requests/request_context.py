@@ -1,0 +1,176 @@
+"""What the requests of one connection share: the daemon, the client, and how they take hold of a session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from daemon.model.branches import root_of
+from daemon.permission.rules import RuleSet
+from daemon.provider.choose import ModelChoice, is_provider_variable
+from daemon.trust import mode_in_force
+from lsp_bridge.protocol.handshake import ErrorCode, RequestError
+from lsp_bridge.protocol.sessions import SessionInfo
+from lsp_bridge.server.requests.client_state import ClientState, attended_by
+from tools.localization import t
+from tools.redaction.redactor import SECRETS
+
+if TYPE_CHECKING:
+    from daemon.api.door import ApiDoor
+    from daemon.config import Config
+    from daemon.core import Daemon
+    from daemon.loop.session import Session
+    from daemon.model.permissions import Trust
+    from daemon.model.traces import SessionStatus, Trace
+
+ModelChooser = Callable[[dict[str, str], str | None], Awaitable[ModelChoice]]
+"""Finds the model for a client's environment and the one that its settings name."""
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """Of one connection."""
+
+    core: Daemon
+    client: ClientState
+    api: ApiDoor
+    choose: ModelChooser
+    subscribe: Callable[[Session], None]
+    """Send this client what happens in a session."""
+    stop: Callable[[], None]
+    """End the daemon."""
+    version: str
+    clients: Callable[[], Iterable[ClientState]] = lambda: ()
+    """Those of all connections."""
+    _config: tuple[Config, Config] | None = field(default=None, init=False)
+    """The files' configuration, and over it this client's settings."""
+
+    @property
+    def client_name(self) -> str:
+        """Who is said to have done it."""
+        return self.client.name
+
+    # -- what holds for this client --
+
+    def client_config(self) -> Config:
+        """The files' configuration, and over it this client's settings."""
+        files = self.core.config(self.client_trust() == "trusted")
+        if self._config is None or self._config[0] is not files:
+            # Kept, because rules are compiled once for the same objects.
+            self._config = files, files.overlaid(self.client.settings, "editor", self.client.name)
+        return self._config[1]
+
+    def client_trust(self) -> Trust:
+        """What this client says about the folder; without a word of the editor, what the user's list says."""
+        if self.client.trusted is None:
+            return self.core.trust()
+        return "trusted" if self.client.trusted else "restricted"
+
+    def client_rules(self) -> RuleSet:
+        """The rules of a session of this client in which nothing was granted."""
+        config, trust = self.client_config(), self.client_trust()
+        granted, granted_here = self.core.grants.rules()
+        return RuleSet(
+            config.base_rules,
+            config.workspace_rules,
+            trusted=config.trusted,
+            granted=granted,
+            granted_here=granted_here,
+            mode=mode_in_force(config.settings.mode, trust),
+            trust=trust,
+            root=self.core.workspace.as_posix(),
+        )
+
+    def attended_by(self, session_id: str) -> tuple[str, ...]:
+        """Names of the other clients who are there to answer what a session asks."""
+        others = ((other.name, other.there) for other in self.clients() if other is not self.client)
+        return attended_by(session_id, self.core.live(root_of(session_id)), others)
+
+    def check_rules(self) -> None:
+        """Raises RequestError when nothing may be done because the configuration cannot be read."""
+        self.core.reload_config()
+        if blocking := self.client_config().blocking:
+            # Without its rules a configuration would allow what the person forbade.
+            raise RequestError(
+                ErrorCode.CONFIG_BROKEN, t("Nothing is done until this is put right: ") + "; ".join(blocking)
+            )
+
+    def provider_env(self) -> dict[str, str]:
+        """The daemon's own provider variables, and over them the client's."""
+        own = {name: value for name, value in os.environ.items() if is_provider_variable(name)}
+        env = {**own, **self.client.env}
+        SECRETS.register_env(env)
+        return env
+
+    async def choice(self) -> ModelChoice:
+        """The model of this client."""
+        return await self.choose(self.provider_env(), self.client_config().settings.model)
+
+    # -- taking hold of a session --
+
+    async def at_hand(self, session_id: str) -> Session:
+        """The session; at rest, with this client's settings and keys. Raises UnknownTraceError, StoreError."""
+        choice = await self.choice()
+        session = await self.core.session(session_id)
+        if session.running:
+            self.restrict(session)
+        else:
+            self.adopt(session, choice)
+        return session
+
+    def adopt(self, session: Session, choice: ModelChoice) -> None:
+        """Have the session work with this client's settings, trust and keys from now on."""
+        session.policy.use(
+            config=self.client_config(),
+            trust=self.client_trust(),
+            env=self.provider_env(),
+            unattended=self.client.there.unattended,
+            default_model=choice.model,
+        )
+        self.core.dump(session)
+
+    def restrict(self, session: Session) -> None:
+        """Restrict a session at once where the folder is trusted no longer, whoever began what runs there."""
+        if self.client_trust() == "restricted" and session.trust != "restricted":
+            session.policy.use(trust="restricted", config=self.client_config())
+
+    # -- a session as this client sees it --
+
+    async def info(self, session: Session) -> SessionInfo:
+        """The session with the model of this client."""
+        return self.session_info(session, await self.choice())
+
+    def session_info(self, session: Session, choice: ModelChoice) -> SessionInfo:
+        """A session that is open."""
+        return self._described(session.state.trace, session.status, choice, session.foreign)
+
+    def trace_info(self, trace: Trace, choice: ModelChoice) -> SessionInfo:
+        """A session that may be open."""
+        session = self.core.live(trace.trace_id)
+        if session is not None:
+            return self.session_info(session, choice)
+        foreign = self.core.is_foreign(trace.trace_id)
+        if foreign:
+            trace = trace.model_copy(update={"model": None, "mode": None})
+        return self._described(trace, "idle", choice, foreign)
+
+    def model_of(self, trace: Trace, choice: ModelChoice) -> str:
+        """Return the model of a session under this client's settings, as ``Session.model`` would."""
+        return trace.model or self.client_config().settings.models.get(trace.agent) or choice.model
+
+    def _described(
+        self, trace: Trace, status: SessionStatus, choice: ModelChoice, foreign: bool
+    ) -> SessionInfo:
+        model = self.model_of(trace, choice)
+        trust = self.client_trust()
+        return SessionInfo(
+            trace=trace,
+            status=status,
+            model=model,
+            demo=model.startswith("demo/"),
+            foreign=foreign,
+            mode=mode_in_force(trace.mode or self.client_config().settings.mode, trust),
+            trust=trust,
+        )

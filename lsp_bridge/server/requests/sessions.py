@@ -1,0 +1,335 @@
+"""What a client can ask about the daemon and its sessions: ``goalwright/daemon/…``, ``session/…``, ``queue/…``."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from daemon.core import memory_mb
+from daemon.demo import prompt_for
+from daemon.loop.attaching import attached
+from daemon.loop.mentions import switch_alone, switch_to
+from daemon.permission.explain import sandbox_words
+from daemon.store.paging import TranscriptEvent, events_after, told_events
+from lsp_bridge.protocol import sessions as p
+from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode, RequestError
+from lsp_bridge.server.requests.activity import active_sessions
+from lsp_bridge.server.requests.branches import awaiting
+from lsp_bridge.server.requests.context import prepared
+from lsp_bridge.server.requests.declaration import request
+from lsp_bridge.server.requests.validation import (
+    check_budget,
+    check_mode,
+    check_model,
+    mode_notice,
+)
+from tools.localization import t
+from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from daemon.loop.session import Session
+    from daemon.provider.choose import ModelChoice
+    from lsp_bridge.server.requests.request_context import RequestContext
+
+
+class SessionRequests:
+    """The requests of one connection about the daemon and its sessions."""
+
+    def __init__(self, context: RequestContext) -> None:
+        self._context = context
+        self._core = context.core
+        self._client = context.client
+
+    # -- daemon --
+
+    @request("goalwright/daemon/status", changes=False)
+    async def status(self, params: p.Empty) -> p.DaemonStatus:
+        """Say what the daemon is and does."""
+        choice = await self._context.choice()
+        core = self._core
+        config, trust = self._context.client_config(), self._context.client_trust()
+        notices = [core.workspace_problem(), core.storage_notice, self._context.api.notice]
+        notices += [*config.blocking, *config.problems]
+        policy = config.settings.sandbox_policy()
+        sandbox, no_sandbox = await asyncio.to_thread(sandbox_words, policy, core.workspace)
+        notices += [*core.grants.problems(), mode_notice(config, trust), no_sandbox]
+        return p.DaemonStatus(
+            version=self._context.version,
+            protocol_version=PROTOCOL_VERSION,
+            pid=os.getpid(),
+            workspace=str(core.workspace),
+            uptime_s=round(time.monotonic() - core.started, 3),
+            clients=core.clients,
+            running=len(core.running),
+            model=choice.model,
+            demo=choice.demo,
+            model_notice=choice.notice,
+            notice="\n".join(notice for notice in notices if notice),
+            demo_prompt=prompt_for(core.workspace) if choice.demo else "",
+            trace_folder=str(core.store.root),
+            trust=trust,
+            sandbox=sandbox,
+            memory_mb=memory_mb(),
+            api_url=self._context.api.address.url if self._context.api.address is not None else None,
+            active=active_sessions(core),
+        )
+
+    @request("goalwright/daemon/stop", changes=False)
+    async def stop(self, params: p.Empty) -> p.Empty:
+        """Stop the daemon after this answer."""
+        asyncio.get_running_loop().call_soon(self._context.stop)
+        return p.Empty()
+
+    # -- sessions --
+
+    @request("goalwright/session/new", changes=False)
+    async def new(self, params: p.SessionNewParams) -> p.SessionResult:
+        """Begin a session."""
+        self._core.reload_config()
+        if params.model is not None:
+            check_model(params.model)
+        if params.mode is not None:
+            check_mode(params.mode, self._context.client_trust())
+        choice = await self._context.choice()
+        session = self._core.new_session(
+            model=params.model,
+            agent=params.agent,
+            mode=params.mode,
+            trust=self._context.client_trust(),
+            config=self._context.client_config(),
+        )
+        self._context.adopt(session, choice)
+        return p.SessionResult(session=self._context.session_info(session, choice))
+
+    @request("goalwright/session/fork", changes=False)
+    async def fork(self, params: p.SessionForkParams) -> p.SessionResult:
+        """Begin a session with the conversation of another one."""
+        choice = await self._context.choice()
+        source = await self._core.session(params.session_id)
+        session_id = await self._core.keeping.fork(source, params.message_id)
+        session = await self._core.session(session_id)
+        self._core.used(session_id)
+        self._context.adopt(session, choice)
+        return p.SessionResult(session=self._context.session_info(session, choice))
+
+    @request("goalwright/session/list", changes=False)
+    async def list(self, params: p.SessionListParams) -> p.SessionListResult:
+        """List the sessions, newest first."""
+        choice = await self._context.choice()
+        traces = await self._core.traces(limit=params.limit + 1, before=params.before)
+        sessions = tuple(self._context.trace_info(trace, choice) for trace in traces[: params.limit])
+        more = len(traces) > params.limit
+        listed = [trace.trace_id for trace in traces]
+        left = await self._core.keeping.left_out(listed, after=params.before, last=not more)
+        last, broken = await self._core.keeping.last_used() if params.before is None else ("", None)
+        if broken is not None and broken not in left:
+            left.append(broken)
+        unreadable = tuple(p.UnreadableSession(session_id=one.trace_id, why=one.why) for one in left)
+        return p.SessionListResult(
+            sessions=sessions, more=more, unreadable=unreadable, last_used=last or None
+        )
+
+    @request("goalwright/session/load", changes=False)
+    async def load(self, params: p.SessionLoadParams) -> p.SessionLoadResult:
+        """Open a session and subscribe to its updates."""
+        session = await self._context.at_hand(params.session_id)
+        choice = await self._context.choice()
+        assembly = await prepared(session)
+        shown = session.state.messages[max(0, len(session.state.messages) - params.messages) :]
+        earlier = len(shown) < len(session.state.messages)
+        first = shown[0].sequence if earlier and shown else 0
+        store = self._core.store
+        told = await told_events(store, session.session_id, first) if shown else TranscriptEvent(0)
+        # From here to the return nothing is awaited: the state and the subscription belong together.
+        self._resume(session, choice)
+        self._follow(session)
+        state = session.state
+        newest = state.messages[max(0, len(state.messages) - params.messages) :]
+        received = session.turn.received
+        if shown:
+            for event in store.events(session.session_id, after=told.last_id):  # a few came meanwhile
+                told.add(event)
+        return p.SessionLoadResult(
+            session=self._context.session_info(session, choice),
+            messages=tuple(newest),
+            has_earlier=len(newest) < len(state.messages),
+            streaming=(
+                p.Streaming(message_id=received.message_id, parts=received.parts())
+                if received is not None
+                else None
+            ),
+            goal_tree=state.plan.snapshot(),
+            goal_numbers=state.plan.numbers(),
+            pending=tuple(self._core.permissions.pending(session.session_id)),
+            queue=session.queued(),
+            last_event_id=state.trace.last_event_id,
+            meter=assembly.meter(),
+            branches=dict(state.children.branches),
+            subagents=dict(state.children.subagents),
+            awaits_choice=awaiting(session),
+            sealed=session.sealed,
+            notices=_told(told),
+            under_way=tuple(
+                p.CallUnderWay(tool_call_id=call_id, output=session.commands.live_output.get(call_id, ""))
+                for call_id in dict.fromkeys(
+                    [*state.under_way, *session.commands.jobs.begun_by(), *session.commands.live_output]
+                )
+            ),
+            compacting=session.compacting,
+        )
+
+    @request("goalwright/session/messages", changes=False)
+    async def messages(self, params: p.SessionMessagesParams) -> p.SessionMessagesResult:
+        """Return older messages."""
+        found = await self._core.messages(params.session_id, before=params.before, limit=params.limit)
+        earlier = bool(found) and found[0].sequence > 1
+        first = found[0].sequence if earlier else 0
+        told = await told_events(self._core.store, params.session_id, first, params.before)
+        return p.SessionMessagesResult(messages=tuple(found), has_earlier=earlier, notices=_told(told))
+
+    @request("goalwright/session/events", changes=False)
+    async def events(self, params: p.SessionEventsParams) -> p.SessionEventsResult:
+        """Return the events after the last one seen, and subscribe to those that follow."""
+        session = await self._context.at_hand(params.session_id)
+        choice = await self._context.choice()
+        self._context.restrict(session)
+        self._resume(session, choice)
+        store, after = self._core.store, params.after_event_id
+        events = await events_after(store, session.session_id, after)
+        self._follow(session)
+        after = events[-1].event_id if events else after
+        if store.last_event_id(session.session_id) > after:  # a few came meanwhile
+            events += store.events(session.session_id, after=after)
+        return p.SessionEventsResult(events=tuple(events))
+
+    @request("goalwright/session/prompt", changes=True, failed=ErrorCode.INVALID_PARAMS)
+    async def prompt(self, params: p.SessionPromptParams) -> p.SessionPromptResult:
+        """Work on a prompt; answers when its turn has ended."""
+        if not params.text.strip() and not params.attachments:
+            raise RequestError(ErrorCode.INVALID_PARAMS, t("The prompt is empty: write what should be done."))
+        if problem := self._core.workspace_problem():
+            raise RequestError(ErrorCode.STORE_FAILED, problem)
+        self._context.check_rules()
+        choice = await self._context.choice()
+        session = await self._core.session(params.session_id)
+        self._context.adopt(session, choice)
+        self._tell_once(session, choice)
+        prompt_id = params.prompt_id or f"prompt_{uuid.uuid4().hex[:12]}"
+        self._client.there.begins(session.session_id, prompt_id)
+        try:
+            if not params.attachments and switch_alone(session, params.text):
+                self._core.used(session.session_id)
+                return p.SessionPromptResult(prompt_id=prompt_id, stop_reason="end_turn")
+            attachments = await attached(session, params.attachments, prompt_id, params.text)
+            self._core.used(session.session_id)
+            result = await session.prompt(
+                params.text,
+                attachments,
+                prompt_id=prompt_id,
+                when_busy=params.when_busy,
+                planner=params.planner,
+            )
+        finally:
+            self._client.there.ended(session.session_id, prompt_id)
+        return p.SessionPromptResult(
+            prompt_id=result.prompt_id, stop_reason=result.stop, detail=result.detail, removed=result.removed
+        )
+
+    @request("goalwright/session/cancel", changes=False)
+    async def cancel(self, params: p.SessionCancelParams) -> p.CanceledResult:
+        """Stop the running turn."""
+        return p.CanceledResult(canceled=self._core.cancel(params.session_id, hold_queue=params.hold_queue))
+
+    @request("goalwright/session/set", changes=True, failed=ErrorCode.INVALID_PARAMS)
+    async def set(self, params: p.SessionSetParams) -> p.SessionResult:
+        """Change title, model, mode, agent or limits."""
+        session = await self._core.session(params.session_id)
+        if params.agent is not None:
+            agents = session.services.agents
+            switch_to(session, await asyncio.to_thread(agents.find, params.agent, session.trust))
+        updates: dict[str, Any] = {}
+        if params.mode is not None:
+            check_mode(params.mode, self._context.client_trust())
+            updates["mode"] = params.mode
+        if params.title is not None:
+            updates["title"] = head(" ".join(params.title.split()), 200)
+            updates["titled_by"] = "user"
+        if params.model is not None:
+            if params.model:
+                check_model(params.model)
+            updates["model"] = params.model or None
+        if params.budget is not None:
+            check_budget(params.budget)
+            updates["budget"] = params.budget.model_dump()
+        self._core.update_session(session, updates)
+        if params.mode is not None:
+            # Whoever sets it sees a folder of this client's trust.
+            self._context.adopt(session, await self._context.choice())
+            self._core.permissions.release(session.session_id, self._context.client_name)
+        if params.model is not None or params.budget is not None:
+            (await prepared(session)).publish()  # another window, other limits
+        return p.SessionResult(session=await self._context.info(session))
+
+    @request("goalwright/queue/edit", changes=True)
+    async def edit_queue(self, params: p.QueueEditParams) -> p.Empty:
+        """Change or remove a waiting prompt."""
+        if params.text is not None and not params.text.strip():
+            raise RequestError(
+                ErrorCode.INVALID_PARAMS, t("The prompt is empty: write a text, or null to remove it.")
+            )
+        session = await self._core.session(params.session_id)
+        if params.hold is None:
+            found = session.edit_queued(params.prompt_id, params.text)
+        else:
+            found = session.hold_queued(params.prompt_id, params.hold)
+        if not found:
+            raise RequestError(
+                ErrorCode.UNKNOWN_REQUEST,
+                t("This prompt is not waiting any more: it is being worked on or was removed."),
+            )
+        return p.Empty()
+
+    @request("goalwright/queue/send", changes=True)
+    async def send_queue(self, params: p.SessionParams) -> p.Empty:
+        """Work on what waits in the queue."""
+        self._context.check_rules()
+        choice = await self._context.choice()
+        session = await self._core.session(params.session_id)
+        self._context.adopt(session, choice)
+        session.send_queue()
+        return p.Empty()
+
+    # -- helpers --
+
+    def _resume(self, session: Session, choice: ModelChoice) -> None:
+        """Somebody is here to answer: what waited for that when the daemon stopped is asked again."""
+        model = self._context.model_of(session.state.trace, choice)
+        last = next((m.model for m in reversed(session.state.messages) if m.role == "assistant"), None)
+        if session.config.blocking or (model.startswith("demo/") and last is not None and "demo" not in last):
+            return  # without its rules, or with the model of somebody who has no key for the one at work
+        if session.resume() and session.state.turn is not None:
+            self._client.there.begins(session.session_id, session.state.turn)
+
+    def _follow(self, session: Session) -> None:
+        self._context.subscribe(session)
+        self._client.there.follows(session.session_id)
+
+    def _tell_once(self, session: Session, choice: ModelChoice) -> None:
+        """What the person should know, when a session's first prompt comes: by then somebody listens."""
+        if session.state.messages or session.running:
+            return
+        config = session.config
+        for problem in (self._core.storage_notice, *config.problems, *self._core.grants.problems()):
+            if problem:
+                session.notice("warning", problem, "config")
+        if notice := mode_notice(config, session.trust):
+            session.notice("warning", notice, "mode")
+        if choice.notice and session.model == choice.model:
+            session.notice("info", choice.notice, "demo" if choice.demo else "model")
+
+
+def _told(told: TranscriptEvent) -> tuple[p.Told, ...]:
+    return tuple(p.Told(after=after, event=event) for after, event in told.events)

@@ -44,7 +44,7 @@ def main(*, through_current_folder: bool = False) -> int:
     from pathlib import Path
 
     _set_language()
-    from daemon.cli import parse
+    from lsp_bridge.cli.command_line import parse
     from tools.localization import t
 
     args = parse(sys.argv[1:])
@@ -101,9 +101,9 @@ def _dispatch(args: argparse.Namespace) -> int:
 
     import asyncio
 
-    from lsp_bridge.cli.dispatch import client_command
+    from lsp_bridge.cli.command_line import run_command
 
-    return asyncio.run(client_command(args))
+    return asyncio.run(run_command(args))
 
 
 def _connect_command(args: argparse.Namespace) -> int:
@@ -176,11 +176,11 @@ def _ask_running(args: argparse.Namespace) -> int:
     import asyncio
 
     from lsp_bridge.cli.console import Console
-    from lsp_bridge.cli.dispatch import launcher_for
+    from lsp_bridge.cli.invocation import Invocation
     from lsp_bridge.cli.trace.web_page import open_running
 
-    console = Console.of_process(color=False)
-    return asyncio.run(open_running(args.workspace, launcher_for(args), args.http, console))
+    cli = Invocation(args.workspace, Console.of_process(color=False))
+    return asyncio.run(open_running(cli, args.http))
 
 
 async def _open_api(core: Daemon, api: ApiDoor, args: argparse.Namespace, stopping: asyncio.Event) -> str:

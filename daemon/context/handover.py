@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from daemon.context.compaction import cut_middle, open_goals, person_said, verbatim_blocks
 from daemon.context.summaries import SummaryProblem, read_summary, summary_text
@@ -29,9 +29,8 @@ from tools.json_access import mapping
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from daemon.model.choices import TakingOver as Target
     from daemon.plan.tree import PlanTree
-
-Target = Literal["init", "execute"]
 
 HANDOVER_TOKENS = 10_000
 """Estimated; a hand-over is the first message of a session and stays in it to the end."""

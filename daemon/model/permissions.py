@@ -8,6 +8,7 @@ from typing import Any, Literal, cast
 from pydantic import model_validator
 
 from daemon.model.base import Model
+from daemon.model.choices import Mode as Mode
 
 Action = Literal["allow", "ask", "deny"]
 Reply = Literal["once", "always", "reject"]
@@ -19,9 +20,6 @@ RuleSource = Literal[
 keeps a branch of an exploration to its own copy of the workspace."""
 Scope = Literal["session", "workspace", "user"]
 """For how long and where the answer "always" holds: this session, this workspace, everything the person works on."""
-Mode = Literal["ask", "accept-edits", "plan", "auto"]
-"""``ask``: as the rules say. ``accept-edits``: edits of the workspace pass. ``plan``: nothing is changed. ``auto``:
-what only general rules ask about passes, in a trusted folder."""
 Trust = Literal["trusted", "unknown", "restricted"]
 """Of the workspace's folder. ``restricted``: an editor says that the person does not trust it, so nothing is changed
 or run there; ``unknown``: nobody said anything, so what it brings along is neither obeyed nor executed."""

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from daemon.model.base import Cost, Count, Model
 from daemon.model.branches import BranchMeta, BranchStatus, Choice, SubagentMeta
+from daemon.model.choices import Planner as Planner
 from daemon.model.goals import GoalStats
 from daemon.model.messages import FilePart, Message, StopReason, Usage
 from daemon.model.permissions import Mode, Rule
@@ -23,8 +24,6 @@ FORMAT = 1
 """Version of the stored format; a reader refuses a newer one."""
 
 
-Planner = Literal["in_loop", "layered", "signposts", "on_demand"]
-"""How work is planned (source: seed 002 §4), see the setting ``planner``."""
 PromptPlanner = Literal[Planner, "replan"]
 """``replan``: the turn makes a new plan, and ends."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from daemon.model.base import Model
+from daemon.model.choices import TakingOver
 from daemon.model.messages import Part
 from daemon.model.meters import Meter
 from daemon.model.permissions import FileDiff
@@ -141,4 +142,4 @@ class SessionHandoverParams(Model):
     """Begin a session of ``agent`` that takes over from another one (source: seed 001, init ↔ execute)."""
 
     session_id: str
-    agent: Literal["init", "execute"]
+    agent: TakingOver

@@ -13,8 +13,9 @@ import pytest
 from daemon.trust import TrustedFolders
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.doctor.examination import examination
-from lsp_bridge.cli.doctor.printing import DoctorOptions, doctor, lines
+from lsp_bridge.cli.doctor.printing import doctor, lines
 from lsp_bridge.cli.doctor.report import Check, LanguageReport, Report, ServerReport, Trial
+from lsp_bridge.cli.invocation import Invocation
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.text import Style
 from tests.evals.language_servers import install
@@ -174,7 +175,7 @@ async def test_the_terminal_and_json_say_the_same(patient: Patient) -> None:
     for as_json in (False, True):
         out = io.StringIO()
         console = Console(out=out, err=io.StringIO())
-        code = await doctor(DoctorOptions(patient.workspace, json=as_json), Launcher(), console)
+        code = await doctor(Invocation(patient.workspace, console, json=as_json), start=False)
         assert code == 0
         if as_json:
             value = json.loads(out.getvalue())
@@ -186,7 +187,7 @@ async def test_the_terminal_and_json_say_the_same(patient: Patient) -> None:
 async def test_a_folder_that_is_not_there_is_said(patient: Patient) -> None:
     err = io.StringIO()
     console = Console(out=io.StringIO(), err=err)
-    assert await doctor(DoctorOptions(patient.workspace / "no"), Launcher(), console) == 1
+    assert await doctor(Invocation(patient.workspace / "no", console), start=False) == 1
     assert "is not a folder" in err.getvalue()
 
 

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lsp_bridge.cli.commands.session_command import SessionConnection, about_session
+from lsp_bridge.cli.commands.session_command import SessionConnection, session_command
 from lsp_bridge.cli.text import fit, one_line, shown_line
 from tools.json_access import mappings, string, strings
 from tools.localization import noted, t
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lsp_bridge.cli.console import Console
-    from lsp_bridge.cli.launch import Launcher
+    from lsp_bridge.cli.invocation import Invocation
 
 _WHOSE = {"user": noted("yours"), "workspace": noted("of this folder")}
-
-
-@dataclass(frozen=True, slots=True)
-class AgentsOptions:
-    """``goalwright agents``."""
-
-    workspace: Path
-    json: bool = False
 
 
 def _tools(names: list[str]) -> str:
@@ -37,30 +24,26 @@ def _tools(names: list[str]) -> str:
     )
 
 
-async def agents(options: AgentsOptions, launcher: Launcher, console: Console) -> int:
-    """List them, and return the exit code."""
-
-    async def work(asked: SessionConnection) -> None:
-        found = await asked.client.request("goalwright/agent/list", {})
-        if options.json:
-            console.write(json.dumps(found) + "\n")
-            return
-        listed = mappings(found.get("agents"))
-        width = max((len(string(agent.get("name"))) for agent in listed), default=0)
-        for agent in listed:
-            facts = [
-                t(_WHOSE.get(string(agent.get("source")), "")),
-                string(agent.get("model")),
-                "" if agent.get("primary") is True else t("for tasks"),
-                _tools(strings(agent.get("tools"))),
-            ]
-            told = "; ".join(fact for fact in facts if fact)
-            name = one_line(string(agent.get("name"))).ljust(width)
-            line = f"{name}  {one_line(string(agent.get('description')))}" + (f"  ({told})" if told else "")
-            console.write((fit(line, console.columns) if console.live else shown_line(line)) + "\n")
-        for problem in strings(found.get("problems")):
-            console.warn(console.err_style.yellow(shown_line(problem)))
-
-    return await about_session(
-        options.workspace, None, launcher, console, work, as_json=options.json, needed=False
-    )
+@session_command(needed=False)
+async def agents(cli: Invocation, asked: SessionConnection) -> None:
+    """List them."""
+    found = await asked.client.request("goalwright/agent/list", {})
+    if cli.json:
+        cli.write_json(found)
+        return
+    console = cli.console
+    listed = mappings(found.get("agents"))
+    width = max((len(string(agent.get("name"))) for agent in listed), default=0)
+    for agent in listed:
+        facts = [
+            t(_WHOSE.get(string(agent.get("source")), "")),
+            string(agent.get("model")),
+            "" if agent.get("primary") is True else t("for tasks"),
+            _tools(strings(agent.get("tools"))),
+        ]
+        told = "; ".join(fact for fact in facts if fact)
+        name = one_line(string(agent.get("name"))).ljust(width)
+        line = f"{name}  {one_line(string(agent.get('description')))}" + (f"  ({told})" if told else "")
+        console.write((fit(line, console.columns) if console.live else shown_line(line)) + "\n")
+    for problem in strings(found.get("problems")):
+        console.warn(console.err_style.yellow(shown_line(problem)))

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lsp_bridge.cli.commands.session_command import SessionConnection, about_session
+from lsp_bridge.cli.commands.session_command import SessionConnection, session_command
 from lsp_bridge.cli.text import fit, one_line, pad, share, shown, shown_line, tokens, width
 from tools.json_access import integer, mapping, mappings, string, strings
 from tools.localization import n, noted, t
 from tools.text.truncate import short
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lsp_bridge.cli.console import Console
-    from lsp_bridge.cli.launch import Launcher
+    from lsp_bridge.cli.invocation import Invocation
 
 _BRIEF_LINES = 6
 _BRIEF_COLUMNS = 160
@@ -27,32 +24,14 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ContextOptions:
-    """``session`` None: the newest of this person."""
-
-    workspace: Path
-    session: str | None = None
-    tools: bool = False
-    """Show the tools' descriptions and schemas, too."""
-    brief: bool = False
-    """Only the beginning of each text."""
-    json: bool = False
-
-
-async def context(options: ContextOptions, launcher: Launcher, console: Console) -> int:
-    """Print it, and return the exit code."""
-
-    async def work(asked: SessionConnection) -> None:
-        found = await asked.request("goalwright/session/context")
-        if options.json:
-            console.write(json.dumps(found) + "\n")
-        else:
-            _Page(options, console, found).show(asked.session)
-
-    return await about_session(
-        options.workspace, options.session, launcher, console, work, as_json=options.json
-    )
+@session_command()
+async def context(cli: Invocation, asked: SessionConnection, *, tools: bool, brief: bool) -> None:
+    """Print it: ``tools``: with their descriptions and schemas, ``brief``: only the beginning of each text."""
+    found = await asked.request("goalwright/session/context")
+    if cli.json:
+        cli.write_json(found)
+    else:
+        _Page(cli.console, found, tools=tools, brief=brief).show(asked.session)
 
 
 _LAYERS = {
@@ -82,8 +61,9 @@ def _named(part: dict[str, Any]) -> str:
 class _Page:
     """The readable form. Texts are shown as they are, with what has no shape made visible."""
 
-    def __init__(self, options: ContextOptions, console: Console, found: dict[str, Any]) -> None:
-        self._options = options
+    def __init__(self, console: Console, found: dict[str, Any], *, tools: bool, brief: bool) -> None:
+        self._with_schemas = tools
+        self._brief = brief
         self._write = console.write
         self._style = console.style
         self._columns = console.columns if console.live else 0
@@ -158,7 +138,7 @@ class _Page:
             name, description = string(tool.get("name")), string(tool.get("description"))
             size = len(name.encode()) + len(description.encode()) + len(schema.encode())
             self._line(t("{name}  {size:,} bytes", name=shown_line(name), size=size))
-            if self._options.tools:
+            if self._with_schemas:
                 self._text(f"{description}\n{schema}")
                 self._line("")
 
@@ -211,7 +191,7 @@ class _Page:
         text = shown(text).rstrip("\n")
         if not text:
             return
-        if not self._options.brief:
+        if not self._brief:
             self._line(text)
             return
         lines = text.split("\n")

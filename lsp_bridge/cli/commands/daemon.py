@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 from typing import TYPE_CHECKING, Any
 
-from daemon.provider.variables import provider_env
 from lsp_bridge.cli.client import Client, ConnectionLostError, RequestTimeoutError, RpcError
-from lsp_bridge.cli.launch import Clock, Greeting, Launcher, LaunchError, SystemClock, runtime_paths
-from lsp_bridge.cli.run.turn import CLIENT_NAME, EXIT_FAILED, EXIT_OK
+from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, Invocation
+from lsp_bridge.cli.launch import Clock, Greeting, LaunchError, SystemClock, runtime_paths
 from lsp_bridge.cli.text import clean, fit, one_line, pad, state, width
 from tools.json_access import integer, mapping, mappings, number, string
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from daemon.runtime import RuntimePaths
-    from lsp_bridge.cli.console import Console
 
 _REQUEST_S = 10.0
 _STOP_S = 10.0
@@ -28,22 +23,22 @@ _STOP_S = 10.0
 _KILL_S = 5.0
 
 
-async def start(workspace: Path, launcher: Launcher, console: Console, *, as_json: bool) -> int:
+async def start(cli: Invocation) -> int:
     """``goalwright start``: make sure that a daemon runs, and print how to reach it.
 
-    With ``as_json`` stdout gets the content of ``daemon.json``, or ``{"error": {"code", "message"}}`` and
+    With ``--json`` stdout gets the content of ``daemon.json``, or ``{"error": {"code", "message"}}`` and
     exit code 1; the codes are those of LaunchError.
     """
     try:
-        client, address = await launcher.connect(workspace, Greeting(client="launcher"))
+        client, address = await cli.launcher.connect(cli.workspace, Greeting(client="launcher"))
         await client.close()
     except LaunchError as error:
-        return _failed(error, console, as_json)
-    if as_json:
-        console.write(json.dumps(address.to_json()) + "\n")
+        return cli.failed(error, error.code)
+    if cli.json:
+        cli.write_json(address.to_json())
     else:
         where = address.socket or f"127.0.0.1:{address.port}"
-        console.write(
+        cli.console.write(
             t(
                 "The daemon for {workspace} runs (process {pid}, {where}).\n",
                 workspace=address.workspace,
@@ -54,14 +49,14 @@ async def start(workspace: Path, launcher: Launcher, console: Console, *, as_jso
     return EXIT_OK
 
 
-async def status(workspace: Path, launcher: Launcher, console: Console, *, as_json: bool) -> int:
+async def status(cli: Invocation) -> int:
     """``goalwright status``. Starts nothing; exit code 1 when no daemon runs."""
     try:
-        found = await _ask(workspace, launcher, "goalwright/daemon/status", start=False)
+        found = await _ask(cli, "goalwright/daemon/status", start=False)
     except LaunchError as error:
-        return _failed(error, console, as_json)
-    if as_json:
-        console.write(json.dumps(found) + "\n")
+        return cli.failed(error, error.code)
+    if cli.json:
+        cli.write_json(found)
         return EXIT_OK
     model = string(found.get("model")) + (t(" (demo)") if found.get("demo") is True else "")
     rows = {
@@ -84,27 +79,28 @@ async def status(workspace: Path, launcher: Launcher, console: Console, *, as_js
     if found.get("memoryMb") is not None:
         rows[t("memory")] = f"{number(found['memoryMb']):.0f} MB"
     for name, value in rows.items():
-        console.write(f"{pad(f'{name}:', 11)}{one_line(value)}\n")
+        cli.console.write(f"{pad(f'{name}:', 11)}{one_line(value)}\n")
     for notice in filter(None, (string(found.get("modelNotice")), string(found.get("notice")))):
-        console.write(f"\n{clean(notice)}\n")
+        cli.console.write(f"\n{clean(notice)}\n")
     return EXIT_OK
 
 
-async def sessions(workspace: Path, launcher: Launcher, console: Console, *, as_json: bool) -> int:
+async def sessions(cli: Invocation) -> int:
     """``goalwright sessions``: newest first, to go on with by ``run --session ID``."""
+    console = cli.console
     try:
-        found = await _ask(workspace, launcher, "goalwright/session/list", start=True)
+        found = await _ask(cli, "goalwright/session/list", start=True)
     except LaunchError as error:
-        return _failed(error, console, as_json)
-    if as_json:
-        console.write(json.dumps(found) + "\n")
+        return cli.failed(error, error.code)
+    if cli.json:
+        cli.write_json(found)
         return EXIT_OK
     for left in mappings(found.get("unreadable")):
         name, why = one_line(string(left.get("sessionId"))), one_line(string(left.get("why")))
         console.warn(t("not in the list: {name}: {why}", name=name, why=why))
     rows = [_session_row(info) for info in mappings(found.get("sessions"))]
     if not rows:
-        console.write(t("No sessions in {workspace} yet.\n", workspace=workspace))
+        console.write(t("No sessions in {workspace} yet.\n", workspace=cli.workspace))
         return EXIT_OK
     widths = [max(width(row[column]) for row in rows) for column in range(3)]
     for row in rows:
@@ -125,25 +121,18 @@ def _session_row(info: dict[str, Any]) -> tuple[str, str, str, str]:
     return one_line(string(trace.get("traceId"))), when, state(one_line(string(info.get("status")))), title
 
 
-async def stop(
-    workspace: Path,
-    launcher: Launcher,
-    console: Console,
-    *,
-    force: bool = False,
-    clock: Clock | None = None,
-) -> int:
+async def stop(cli: Invocation, *, force: bool, clock: Clock | None = None) -> int:
     """``goalwright stop``: ask; then SIGTERM; with ``force`` SIGKILL at last. No daemon is fine, too."""
-    clock = clock or SystemClock()
+    console, clock = cli.console, clock or SystemClock()
     try:
-        paths = runtime_paths(workspace, launcher.home)
+        paths = runtime_paths(cli.workspace, cli.launcher.home)
     except LaunchError as error:
-        return _failed(error, console, as_json=False)
+        return cli.failed(error, error.code)
     if not paths.is_locked():
         console.write(t("No Goalwright daemon is running for {workspace}.\n", workspace=paths.workspace))
         return EXIT_OK
     with contextlib.suppress(LaunchError):  # then by signal: it may hang, or be of another version
-        await _ask(workspace, launcher, "goalwright/daemon/stop", start=False)
+        await _ask(cli, "goalwright/daemon/stop", start=False)
         if await _ended(paths, _STOP_S, clock):
             console.write(t("Stopped.\n"))
             return EXIT_OK
@@ -181,13 +170,12 @@ async def _ended(paths: RuntimePaths, within_s: float, clock: Clock) -> bool:
     return True
 
 
-async def _ask(workspace: Path, launcher: Launcher, method: str, *, start: bool) -> dict[str, Any]:
+async def _ask(cli: Invocation, method: str, *, start: bool) -> dict[str, Any]:
     """One request to the daemon. Raises LaunchError for all expected failures."""
-    greeting = Greeting(client=CLIENT_NAME, env=provider_env(os.environ))
-    connect = launcher.connect if start else launcher.connect_running
+    connect = cli.launcher.connect if start else cli.launcher.connect_running
     client: Client | None = None
     try:
-        client, _ = await connect(workspace, greeting)
+        client, _ = await connect(cli.workspace, cli.greeting())
         return await client.request(method, {}, _REQUEST_S)
     except (RequestTimeoutError, RpcError) as error:
         raise LaunchError("unresponsive", str(error)) from error
@@ -198,14 +186,6 @@ async def _ask(workspace: Path, launcher: Launcher, method: str, *, start: bool)
     finally:
         if client is not None:
             await client.close()
-
-
-def _failed(error: LaunchError, console: Console, as_json: bool) -> int:
-    if as_json:
-        console.write(json.dumps({"error": {"code": error.code, "message": str(error)}}) + "\n")
-    else:
-        console.warn(str(error))
-    return EXIT_FAILED
 
 
 def _duration(seconds: float) -> str:

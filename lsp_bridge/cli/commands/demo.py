@@ -10,18 +10,19 @@ from pathlib import Path
 
 from lsp_bridge.cli.commands import daemon
 from lsp_bridge.cli.console import Console
+from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, Invocation
 from lsp_bridge.cli.launch import Launcher
-from lsp_bridge.cli.run.turn import EXIT_FAILED, EXIT_OK, RunOptions, run
+from lsp_bridge.cli.run.turn import RunOptions, run
 from tools.localization import language, t
 
 MODEL = "demo/demo"
 
 
-async def play(console: Console) -> int:
+async def play(cli: Invocation) -> int:
     """Play it, show what has changed, and clean up. Exit code 0 only when the change is there."""
     from daemon.demo import PROMPT, copy_workspace
 
-    style = console.style
+    console, style = cli.console, cli.console.style
     with tempfile.TemporaryDirectory(prefix="goalwright-demo-", ignore_cleanup_errors=True) as name:
         folder = Path(name).resolve()
         workspace = folder / "shop"
@@ -39,7 +40,7 @@ async def play(console: Console) -> int:
             code = await run(options, launcher, console)
         finally:
             quiet = Console(out=io.StringIO(), err=console.err)
-            await daemon.stop(workspace, launcher, quiet, force=True)
+            await daemon.stop(Invocation(workspace, quiet, launcher), force=True)
         if code != EXIT_OK:
             return code
         diff = "".join(_diff(before, _texts(workspace)))

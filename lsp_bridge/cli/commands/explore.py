@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.cli.commands.branch_selection import Wanted, branch_named, is_in, no_branch, parts_wanted
 from lsp_bridge.cli.commands.history import CHANGED, show_diffs, show_files
-from lsp_bridge.cli.commands.session_command import CommandFailedError, SessionConnection, about_session
+from lsp_bridge.cli.commands.session_command import CommandFailedError, SessionConnection, session_command
 from lsp_bridge.cli.run.approval import AcceptAll, Answerer, Approver, AskPerson, RefuseAll, TtyReader
 from lsp_bridge.cli.run.branch_lines import CHOOSING, exploration_lines, score_lines
 from lsp_bridge.cli.run.hunk_prompt import edited, editor
@@ -26,53 +24,19 @@ if TYPE_CHECKING:
 
     from lsp_bridge.cli.client import Client
     from lsp_bridge.cli.console import Console
-    from lsp_bridge.cli.launch import Launcher
+    from lsp_bridge.cli.invocation import Invocation
 
-ExploreAction = Literal["list", "show", "diff", "pick", "leave", "remove", "patch"]
 _PICK_S = 24 * 3600.0
 """How long a choice may take: its review waits for a person."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExploreOptions:
-    """What is asked for. ``session`` None: the newest of this person."""
-
-    action: ExploreAction
-    workspace: Path
-    session: str | None = None
-    branch: str = ""
-    paths: tuple[str, ...] = ()
-    """Of ``diff`` and ``pick``: paths in the branch, or further ``BRANCH[:PATH]``; none: the whole branch."""
-    none: bool = False
-    """Of ``leave``: no branch is wanted, instead of the model's choice."""
-    yes: bool = False
-    json: bool = False
-
-
-async def explore(options: ExploreOptions, launcher: Launcher, console: Console) -> int:
-    """Do it, say what was done, and return the exit code."""
-    actions = {
-        "list": _list,
-        "show": _show,
-        "diff": _diff,
-        "pick": _pick,
-        "leave": _leave,
-        "remove": _remove,
-        "patch": _patch,
-    }
-
-    async def work(asked: SessionConnection) -> None:
-        await actions[options.action](options, asked, console)
-
-    return await about_session(
-        options.workspace, options.session, launcher, console, work, as_json=options.json
-    )
-
-
-async def _list(options: ExploreOptions, asked: SessionConnection, console: Console) -> None:
+@session_command()
+async def listed(cli: Invocation, asked: SessionConnection) -> None:
+    """List the branches, and compare them."""
+    console = cli.console
     found = await asked.request("goalwright/explore/list")
-    if options.json:
-        console.write(json.dumps(found) + "\n")
+    if cli.json:
+        cli.write_json(found)
         return
     explorations = mappings(found.get("explorations"))
     if not explorations:
@@ -87,29 +51,36 @@ async def _list(options: ExploreOptions, asked: SessionConnection, console: Cons
             )
 
 
-async def _show(options: ExploreOptions, asked: SessionConnection, console: Console) -> None:
-    branch = await _branch(options, asked)
+@session_command()
+async def show(cli: Invocation, asked: SessionConnection, *, branch: str) -> None:
+    """Show what a branch reported and changed."""
+    console = cli.console
+    chosen = await _branch(branch, asked)
     files: list[dict[str, Any]] = []
-    if branch.get("status") != "exploring" and branch.get("removed") is not True:
-        found = await asked.request("goalwright/explore/files", branchId=branch["id"])
+    if chosen.get("status") != "exploring" and chosen.get("removed") is not True:
+        found = await asked.request("goalwright/explore/files", branchId=chosen["id"])
         files = mappings(found.get("files"))
-    if options.json:
-        console.write(json.dumps({"branch": branch, "files": files}) + "\n")
+    if cli.json:
+        cli.write_json({"branch": chosen, "files": files})
         return
-    status = state("removed" if branch.get("removed") is True else string(branch.get("status")))
-    name = f"{string(branch.get('id'))}: {one_line(string(branch.get('description')))}  ({status})"
+    status = state("removed" if chosen.get("removed") is True else string(chosen.get("status")))
+    name = f"{string(chosen.get('id'))}: {one_line(string(chosen.get('description')))}  ({status})"
     console.write(console.style.bold(name) + "\n")
-    if summary := string(branch.get("summary")).strip():
+    if summary := string(chosen.get("summary")).strip():
         console.write(shown(summary) + "\n")
-    _lines(console, score_lines([branch]))
+    _lines(console, score_lines([chosen]))
     show_files(console, files, CHANGED)
 
 
-async def _diff(options: ExploreOptions, asked: SessionConnection, console: Console) -> None:
-    wanted = await _wanted(options, asked)
+@session_command()
+async def diff(cli: Invocation, asked: SessionConnection, *, branch: str, paths: Sequence[str]) -> None:
+    """Show the changes of a branch. ``paths``: of these files and folders only; none: of all."""
+    console = cli.console
+    wanted = await _wanted((branch, *paths), asked, cli.workspace)
     if len(wanted) > 1:
         raise CommandFailedError(t("`diff` shows one branch at a time, or files of one."))
-    ((branch, paths),) = ((one.branch, one.paths) for one in wanted)
+    one = next(iter(wanted))
+    branch, paths = one.branch, one.paths
     found = await asked.request("goalwright/explore/files", branchId=branch)
     files, ignored = mappings(found.get("files")), mappings(found.get("ignored"))
     if paths:
@@ -127,21 +98,26 @@ async def _diff(options: ExploreOptions, asked: SessionConnection, console: Cons
                 )
             )
         files = _named(files, paths) + beside
-    if options.json:
-        console.write(json.dumps({"files": files}) + "\n")
+    if cli.json:
+        cli.write_json({"files": files})
         return
     if not files:
         console.write(t("Branch {branch} changed no file.\n", branch=branch))
     show_diffs(console, files)
 
 
-async def _pick(options: ExploreOptions, asked: SessionConnection, console: Console) -> None:
-    choice = [item for one in await _wanted(options, asked) for item in one.choice()]
-    async with _answering(asked.client, options, console):
+@session_command()
+async def pick(
+    cli: Invocation, asked: SessionConnection, *, branch: str, paths: Sequence[str], yes: bool
+) -> None:
+    """Use a branch. ``paths``: paths in it, or further ``BRANCH[:PATH]``; none: the whole branch."""
+    console = cli.console
+    choice = [item for one in await _wanted((branch, *paths), asked, cli.workspace) for item in one.choice()]
+    async with _answering(asked.client, cli, yes=yes):
         await asked.load()
         done = await asked.request("goalwright/explore/select", _PICK_S, choice=choice)
-    if options.json:
-        console.write(json.dumps(done) + "\n")
+    if cli.json:
+        cli.write_json(done)
     elif done.get("applied") is not True:
         raise CommandFailedError(string(done.get("title")))
     else:
@@ -149,32 +125,39 @@ async def _pick(options: ExploreOptions, asked: SessionConnection, console: Cons
         console.write(shown(string(done.get("detail")).strip()) + "\n")
 
 
-async def _leave(options: ExploreOptions, asked: SessionConnection, console: Console) -> None:
-    done = await asked.request("goalwright/explore/leave", none=options.none)
-    if options.json:
-        console.write(json.dumps(done) + "\n")
+@session_command()
+async def leave(cli: Invocation, asked: SessionConnection, *, none: bool) -> None:
+    """Leave the choice to the model; ``none``: no branch is wanted."""
+    console = cli.console
+    done = await asked.request("goalwright/explore/leave", none=none)
+    if cli.json:
+        cli.write_json(done)
     elif done.get("left") is not True:
         raise CommandFailedError(t("No choice is open in this session."))
     else:
-        console.write(
-            t("None of the branches is used.\n") if options.none else t("The model is to choose.\n")
-        )
+        console.write(t("None of the branches is used.\n") if none else t("The model is to choose.\n"))
 
 
-async def _remove(options: ExploreOptions, asked: SessionConnection, console: Console) -> None:
-    branch = await _branch(options, asked)
-    done = await asked.request("goalwright/explore/remove", branchId=branch["id"])
-    if options.json:
-        console.write(json.dumps(done) + "\n")
+@session_command()
+async def remove(cli: Invocation, asked: SessionConnection, *, branch: str) -> None:
+    """Delete what a branch changed."""
+    console = cli.console
+    chosen = await _branch(branch, asked)
+    done = await asked.request("goalwright/explore/remove", branchId=chosen["id"])
+    if cli.json:
+        cli.write_json(done)
     else:
-        console.write(t("Removed what branch {id} had changed; its conversation stays.\n", id=branch["id"]))
+        console.write(t("Removed what branch {id} had changed; its conversation stays.\n", id=chosen["id"]))
 
 
-async def _patch(options: ExploreOptions, asked: SessionConnection, console: Console) -> None:
-    branch = await _branch(options, asked)
-    found = await asked.request("goalwright/explore/patch", branchId=branch["id"])
-    if options.json:
-        console.write(json.dumps(found) + "\n")
+@session_command()
+async def patch(cli: Invocation, asked: SessionConnection, *, branch: str) -> None:
+    """Write the changes of a branch for ``git apply``."""
+    console = cli.console
+    chosen = await _branch(branch, asked)
+    found = await asked.request("goalwright/explore/patch", branchId=chosen["id"])
+    if cli.json:
+        cli.write_json(found)
         return
     text = string(found.get("patch"))
     patch = base64.b64decode(text) if found.get("base64") is True else text.encode("utf-8")
@@ -195,20 +178,19 @@ async def _branches(asked: SessionConnection) -> dict[str, dict[str, Any]]:
     }
 
 
-async def _branch(options: ExploreOptions, asked: SessionConnection) -> dict[str, Any]:
+async def _branch(name: str, asked: SessionConnection) -> dict[str, Any]:
     """The branch that is meant, in either case. Raises CommandFailedError with those there are."""
     branches = await _branches(asked)
-    found = branch_named(options.branch, list(branches))
+    found = branch_named(name, list(branches))
     if found is None:
-        raise CommandFailedError(no_branch(options.branch, list(branches)))
+        raise CommandFailedError(no_branch(name, list(branches)))
     return branches[found]
 
 
-async def _wanted(options: ExploreOptions, asked: SessionConnection) -> tuple[Wanted, ...]:
+async def _wanted(words: Sequence[str], asked: SessionConnection, workspace: Path) -> tuple[Wanted, ...]:
     """The parts of branches that are meant. Raises CommandFailedError."""
-    words = (options.branch, *options.paths)
     branches = await _branches(asked)
-    wanted, doubts = parts_wanted(words, list(branches), options.workspace)
+    wanted, doubts = parts_wanted(words, list(branches), workspace)
     for doubt in doubts:
         if (
             branches[doubt.before].get("removed") is True
@@ -233,10 +215,10 @@ def _named(files: Sequence[dict[str, Any]], paths: Sequence[str]) -> list[dict[s
 
 
 @contextlib.asynccontextmanager
-async def _answering(client: Client, options: ExploreOptions, console: Console) -> AsyncGenerator[None]:
+async def _answering(client: Client, cli: Invocation, *, yes: bool) -> AsyncGenerator[None]:
     """The review of what is to be written, as in a run, for as long as the block lasts."""
-    answerer = _answerer(options, console)
-    approver = Approver(client, answerer, console.warn)
+    answerer = _answerer(cli, yes=yes)
+    approver = Approver(client, answerer, cli.console.warn)
 
     async def proposed(request_id: str, path: str) -> str | None:
         content = await client.request(
@@ -269,10 +251,11 @@ async def _answering(client: Client, options: ExploreOptions, console: Console) 
             await task
 
 
-def _answerer(options: ExploreOptions, console: Console) -> Answerer:
+def _answerer(cli: Invocation, *, yes: bool) -> Answerer:
+    console = cli.console
     view = TextView(console.write, style=console.style)
-    if options.yes:
-        return AcceptAll(None if options.json else view, console.style.dim(t("accepted (--yes):")))
+    if yes:
+        return AcceptAll(None if cli.json else view, console.style.dim(t("accepted (--yes):")))
     if console.tty is None:
         return RefuseAll(console.warn)
     tty = console.tty
@@ -281,7 +264,7 @@ def _answerer(options: ExploreOptions, console: Console) -> Answerer:
     def edit(name: str, text: str) -> Awaitable[str]:
         return edited(name, text, command or [], tty)
 
-    write = console.tell if options.json or not console.live else console.write
+    write = console.tell if cli.json or not console.live else console.write
     view = TextView(write, style=console.style)
     return AskPerson(view, TtyReader(tty, write), edit if command else None)
 

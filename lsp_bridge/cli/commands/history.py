@@ -2,71 +2,79 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from lsp_bridge.cli.commands.session_command import SessionConnection, about_session, goal_by_number
+from lsp_bridge.cli.commands.session_command import SessionConnection, goal_by_number, session_command
 from lsp_bridge.cli.text import fit, one_line, shown_line
 from tools.json_access import integer, mappings, string
 from tools.localization import noted, t
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from lsp_bridge.cli.console import Console
-    from lsp_bridge.cli.launch import Launcher
+    from lsp_bridge.cli.invocation import Invocation
 
-Action = Literal["history", "undo", "redo", "restore"]
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryOptions:
-    """What is asked for. ``session`` None: the newest of this person."""
-
-    action: Action
-    workspace: Path
-    session: str | None = None
-    change: str | None = None
-    """One change by its id, for undo and redo."""
-    message: str | None = None
-    goal: str | None = None
-    """Number of a goal as the plan shows it, or its id; for restore."""
-    dry_run: bool = False
-    json: bool = False
+_DONE = {"undo": noted("Undone"), "redo": noted("Redone"), "restore": noted("Reverted")}
+_WOULD = {
+    "undo": noted("Would be undone"),
+    "redo": noted("Would be redone"),
+    "restore": noted("Would be reverted"),
+}
 
 
-async def history(options: HistoryOptions, launcher: Launcher, console: Console) -> int:
-    """Do it, say what was done, and return the exit code."""
-
-    async def work(asked: SessionConnection) -> None:
-        if options.action == "history":
-            found = await asked.request("goalwright/history/list")
-            if options.json:
-                console.write(json.dumps(found) + "\n")
-            else:
-                _list(console, asked.session, found)
-            return
-        params = await _params(asked, options)
-        done = await asked.request(f"goalwright/history/{options.action}", **params)
-        if options.json:
-            console.write(json.dumps(done) + "\n")
-        else:
-            _told(options, console, done)
-
-    return await about_session(
-        options.workspace, options.session, launcher, console, work, as_json=options.json
-    )
+@session_command()
+async def history(cli: Invocation, asked: SessionConnection) -> None:
+    """List what the session changed."""
+    found = await asked.request("goalwright/history/list")
+    if cli.json:
+        cli.write_json(found)
+    else:
+        _list(cli.console, asked.session, found)
 
 
-async def _params(asked: SessionConnection, options: HistoryOptions) -> dict[str, Any]:
-    params: dict[str, Any] = {"dryRun": options.dry_run}
-    if options.action != "restore":
-        return params if options.change is None else {**params, "changeId": options.change}
-    if options.message is not None:
-        return {**params, "messageId": options.message}
-    return {**params, "goalId": goal_by_number(await asked.load(), options.goal or "")}
+@session_command()
+async def undo(cli: Invocation, asked: SessionConnection, *, change: str | None, dry_run: bool) -> None:
+    """Undo a change, by its id or the last one."""
+    await _restore(cli, asked, "undo", {} if change is None else {"changeId": change}, dry_run=dry_run)
+
+
+@session_command()
+async def redo(cli: Invocation, asked: SessionConnection, *, change: str | None, dry_run: bool) -> None:
+    """Redo a change, by its id or the next one."""
+    await _restore(cli, asked, "redo", {} if change is None else {"changeId": change}, dry_run=dry_run)
+
+
+@session_command()
+async def restore(
+    cli: Invocation, asked: SessionConnection, *, message: str | None, goal: str | None, dry_run: bool
+) -> None:
+    """Revert all since a message, or for a goal: its number as the plan shows it, or its id."""
+    if message is not None:
+        which = {"messageId": message}
+    else:
+        which = {"goalId": goal_by_number(await asked.load(), goal or "")}
+    await _restore(cli, asked, "restore", which, dry_run=dry_run)
+
+
+async def _restore(
+    cli: Invocation, asked: SessionConnection, action: str, which: dict[str, Any], *, dry_run: bool
+) -> None:
+    done = await asked.request(f"goalwright/history/{action}", dryRun=dry_run, **which)
+    if cli.json:
+        cli.write_json(done)
+        return
+    console = cli.console
+    files = mappings(done.get("files"))
+    target = shown_line(string(done.get("target")))
+    did = t((_WOULD if dry_run else _DONE)[action])
+    if not files:
+        console.write(t("{did}: {target}. The files already match.\n", did=did, target=target))
+        return
+    if dry_run:
+        show_diffs(console, files)
+    console.write(f"{did}: {target}\n")
+    show_files(console, files)
 
 
 def _list(console: Console, session: str, found: dict[str, Any]) -> None:
@@ -98,25 +106,6 @@ def _files(change: dict[str, Any]) -> str:
         for file in mappings(change.get("files"))
     ]
     return ", ".join(names[:5]) + (t(" and {count} more", count=len(names) - 5) if len(names) > 5 else "")
-
-
-def _told(options: HistoryOptions, console: Console, done: dict[str, Any]) -> None:
-    files = mappings(done.get("files"))
-    target = shown_line(string(done.get("target")))
-    done_words = {"undo": t("Undone"), "redo": t("Redone"), "restore": t("Reverted")}
-    would = {
-        "undo": t("Would be undone"),
-        "redo": t("Would be redone"),
-        "restore": t("Would be reverted"),
-    }
-    did = (would if options.dry_run else done_words)[options.action]
-    if not files:
-        console.write(t("{did}: {target}. The files already match.\n", did=did, target=target))
-        return
-    if options.dry_run:
-        show_diffs(console, files)
-    console.write(f"{did}: {target}\n")
-    show_files(console, files)
 
 
 def show_diffs(console: Console, files: list[dict[str, Any]]) -> None:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lsp_bridge.cli.commands.session_command import SessionConnection, about_session
+from lsp_bridge.cli.argument_types import NO_LIMIT
+from lsp_bridge.cli.commands.session_command import SessionConnection, session_command
 from lsp_bridge.cli.text import clean, money, share, shown_line, tokens
 from tools.json_access import integer, mapping, number, string
 from tools.localization import noted, t
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lsp_bridge.cli.console import Console
-    from lsp_bridge.cli.launch import Launcher
+    from lsp_bridge.cli.invocation import Invocation
 
 _COMPACT_S = 600.0
 """A model writes the summary of a long session, maybe twice."""
@@ -25,107 +22,70 @@ LIMITS = {
     "goalUsd": noted("for each goal"),
     "goalTokens": noted("for each goal"),
 }
-"""Fields of ``Budget`` on the wire."""
+"""Fields of ``Budget`` on the wire, in the order of the arguments of ``budget``."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompactOptions:
-    """``session`` None: the newest of this person."""
-
-    workspace: Path
-    session: str | None = None
-    keep: str = ""
-    """What to keep, in the person's words."""
-    json: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class HandOverOptions:
-    """``agent``: ``init`` or ``execute``. ``session`` None: the newest of this user."""
-
-    workspace: Path
-    agent: str
-    session: str | None = None
-    json: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class BudgetOptions:
-    """``changes``: new limits by field of ``LIMITS``, None for no limit; without any, the limits are shown."""
-
-    workspace: Path
-    session: str | None = None
-    changes: tuple[tuple[str, float | None], ...] = ()
-    json: bool = False
-
-
-async def compact(options: CompactOptions, launcher: Launcher, console: Console) -> int:
-    """Compact the context now, and return the exit code."""
-
-    async def work(asked: SessionConnection) -> None:
-        done = await asked.request(
-            "goalwright/session/compact", timeout_s=_COMPACT_S, instructions=options.keep
-        )
-        if options.json:
-            console.write(json.dumps(done) + "\n")
-            return
-        # The daemon knows what it did: a compaction may also be stored that freed nothing.
-        before, after = integer(done.get("before")), integer(done.get("after"))
-        freed = t(" ({before} less)", before=share(before - after, before)) if after < before else ""
-        told = t(
-            "The context has about {before:,} → {after}{freed}.",
-            before=before,
-            after=tokens(after),
-            freed=freed,
-        )
-        console.write(f"{clean(string(done.get('detail'))) or told}\n")
-
-    return await about_session(
-        options.workspace, options.session, launcher, console, work, as_json=options.json
+@session_command()
+async def compact(cli: Invocation, asked: SessionConnection, *, keep: str = "") -> None:
+    """Compact the context now. ``keep``: what to keep, in the user's words."""
+    done = await asked.request("goalwright/session/compact", timeout_s=_COMPACT_S, instructions=keep)
+    if cli.json:
+        cli.write_json(done)
+        return
+    # The daemon knows what it did: a compaction may also be stored that freed nothing.
+    before, after = integer(done.get("before")), integer(done.get("after"))
+    freed = t(" ({before} less)", before=share(before - after, before)) if after < before else ""
+    told = t(
+        "The context has about {before:,} → {after}{freed}.", before=before, after=tokens(after), freed=freed
     )
+    cli.console.write(f"{clean(string(done.get('detail'))) or told}\n")
 
 
-async def hand_over(options: HandOverOptions, launcher: Launcher, console: Console) -> int:
-    """Begin the session of the other agent, print its id, and return the exit code."""
-
-    async def work(asked: SessionConnection) -> None:
-        begun = await asked.request("goalwright/session/handover", agent=options.agent)
-        if options.json:
-            console.write(json.dumps(begun) + "\n")
-            return
-        new = shown_line(string(mapping(mapping(begun.get("session")).get("trace")).get("traceId")))
-        console.write(
-            t(
-                "Session {new} begins with what session {session} knows.\n",
-                new=new,
-                session=shown_line(asked.session),
-            )
+@session_command()
+async def hand_over(cli: Invocation, asked: SessionConnection, *, agent: str) -> None:
+    """Begin the session of the other agent, and print its id."""
+    begun = await asked.request("goalwright/session/handover", agent=agent)
+    if cli.json:
+        cli.write_json(begun)
+        return
+    new = shown_line(string(mapping(mapping(begun.get("session")).get("trace")).get("traceId")))
+    cli.console.write(
+        t(
+            "Session {new} begins with what session {session} knows.\n",
+            new=new,
+            session=shown_line(asked.session),
         )
-        console.write(t('Go on: goalwright run --session {new} "…"\n', new=new))
-
-    return await about_session(
-        options.workspace, options.session, launcher, console, work, as_json=options.json
     )
+    cli.console.write(t('Go on: goalwright run --session {new} "…"\n', new=new))
 
 
-async def budget(options: BudgetOptions, launcher: Launcher, console: Console) -> int:
-    """Set limits, show those in force, and return the exit code."""
-
-    async def work(asked: SessionConnection) -> None:
-        meter = mapping((await asked.load()).get("meter"))
-        limits = {name: mapping(meter.get("budget")).get(name) for name in LIMITS}
-        if options.changes:
-            limits |= dict(options.changes)
-            await asked.request("goalwright/session/set", budget=limits)
-        if options.json:
-            shown = {"sessionId": asked.session, "budget": limits, "usage": meter.get("usage")}
-            console.write(json.dumps({**shown, "cost": meter.get("cost")}) + "\n")
-        else:
-            _show(console, asked.session, limits, meter)
-
-    return await about_session(
-        options.workspace, options.session, launcher, console, work, as_json=options.json
-    )
+@session_command()
+async def budget(
+    cli: Invocation,
+    asked: SessionConnection,
+    *,
+    usd: float | str | None,
+    tokens: int | str | None,
+    goal_usd: float | str | None,
+    goal_tokens: int | str | None,
+    none: bool,
+) -> None:
+    """Set the limits that are given, and show those in force."""
+    meter = mapping((await asked.load()).get("meter"))
+    limits = {name: mapping(meter.get("budget")).get(name) for name in LIMITS}
+    given = dict(zip(LIMITS, (usd, tokens, goal_usd, goal_tokens), strict=True))
+    changes = dict.fromkeys(LIMITS) if none else {}
+    changes |= {
+        name: None if value == NO_LIMIT else value for name, value in given.items() if value is not None
+    }
+    if changes:
+        limits |= changes
+        await asked.request("goalwright/session/set", budget=limits)
+    if cli.json:
+        shown = {"sessionId": asked.session, "budget": limits, "usage": meter.get("usage")}
+        cli.write_json({**shown, "cost": meter.get("cost")})
+    else:
+        _show(cli.console, asked.session, limits, meter)
 
 
 def _show(console: Console, session: str, limits: dict[str, Any], meter: dict[str, Any]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from daemon.runtime import state_dir
@@ -11,20 +9,18 @@ from lsp_bridge.cli.commands.session_command import (
     REQUEST_S,
     CommandFailedError,
     SessionConnection,
-    about_session,
+    session_command,
 )
-from lsp_bridge.cli.run.turn import EXIT_FAILED, EXIT_OK
+from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, Invocation
 from lsp_bridge.cli.text import clean, shown_line
 from lsp_bridge.protocol.permission_text import reason_lines, rule_words
 from tools.json_access import mapping, mappings, string, strings
 from tools.localization import noted, t
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from lsp_bridge.cli.console import Console
-    from lsp_bridge.cli.launch import Launcher
 
 _SCOPES = {
     "session": noted("this session"),
@@ -40,65 +36,44 @@ _TRUST = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionOptions:
-    """``action``: list, forget (``ids``) or explain (``permission``, ``target``).
-
-    ``session`` None: the newest, if there is one.
-    """
-
-    action: str
-    workspace: Path
-    session: str | None = None
-    ids: tuple[str, ...] = ()
-    permission: str = ""
-    target: str = ""
-    json: bool = False
+@session_command(needed=False)
+async def rules(cli: Invocation, asked: SessionConnection) -> None:
+    """List what is granted, and the rules."""
+    found = await asked.request("goalwright/permission/rules")
+    if cli.json:
+        cli.write_json(found)
+    else:
+        _show_rules(found, cli.console)
 
 
-@dataclass(frozen=True, slots=True)
-class ModeOptions:
-    """``mode`` None: show it."""
-
-    workspace: Path
-    session: str | None = None
-    mode: str | None = None
-    json: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class JobOptions:
-    """``kill``: the id of a job to stop; None: list them."""
-
-    workspace: Path
-    session: str | None = None
-    kill: str | None = None
-    json: bool = False
-
-
-async def permissions(options: PermissionOptions, launcher: Launcher, console: Console) -> int:
-    """List what is granted and the rules, take grants back, or explain a decision; returns the exit code."""
-    work = {"forget": _forget, "explain": _explain}.get(options.action, _list)
-
-    async def do(asked: SessionConnection) -> None:
-        found = await work(options, asked)
-        if options.json:
-            console.write(json.dumps(found) + "\n")
-        else:
-            _SHOW[options.action](found, console)
-
-    return await _about(options.workspace, options.session, launcher, console, do, as_json=options.json)
-
-
-async def _list(options: PermissionOptions, asked: SessionConnection) -> dict[str, Any]:
-    return await asked.request("goalwright/permission/rules")
-
-
-async def _forget(options: PermissionOptions, asked: SessionConnection) -> dict[str, Any]:
+@session_command(needed=False)
+async def forget(cli: Invocation, asked: SessionConnection, *, ids: Sequence[str]) -> None:
+    """Take grants back, by their ids or their numbers in the list."""
     known = mappings((await asked.request("goalwright/permission/rules")).get("grants"))
-    ids = [string(grant.get("grantId")) for grant in known]
-    wanted = [_grant_id(text, ids) for text in options.ids]
-    return await asked.request("goalwright/permission/forget", grantIds=wanted)
+    there = [string(grant.get("grantId")) for grant in known]
+    wanted = [_grant_id(text, there) for text in ids]
+    found = await asked.request("goalwright/permission/forget", grantIds=wanted)
+    if cli.json:
+        cli.write_json(found)
+        return
+    for grant in mappings(found.get("forgotten")):
+        what = shown_line(f"{string(grant.get('permission'))}: {string(grant.get('pattern'))}")
+        cli.console.write(t("Asked about again: {what}\n", what=what))
+
+
+@session_command(needed=False)
+async def explain(cli: Invocation, asked: SessionConnection, *, permission: str, target: str) -> None:
+    """Say what would happen, and which rule decides."""
+    found = await asked.request("goalwright/permission/explain", permission=permission, target=target)
+    if cli.json:
+        cli.write_json(found)
+        return
+    console = cli.console
+    console.write(f"{string(found.get('action'))}\n")
+    for line in reason_lines(found.get("reasons")):
+        console.write(f"  {line}\n")
+    for warning in strings(found.get("warnings")):
+        console.write(console.style.red(f"  ! {shown_line(warning)}") + "\n")
 
 
 def _grant_id(text: str, ids: list[str]) -> str:
@@ -112,13 +87,7 @@ def _grant_id(text: str, ids: list[str]) -> str:
     )
 
 
-async def _explain(options: PermissionOptions, asked: SessionConnection) -> dict[str, Any]:
-    return await asked.request(
-        "goalwright/permission/explain", permission=options.permission, target=options.target
-    )
-
-
-def _show_list(found: dict[str, Any], console: Console) -> None:
+def _show_rules(found: dict[str, Any], console: Console) -> None:
     style = console.style
     for problem in strings(found.get("problems")):
         console.warn(console.err_style.yellow(clean(problem)))
@@ -145,64 +114,37 @@ def _show_list(found: dict[str, Any], console: Console) -> None:
         console.write(f"      {rule_words(rule)}\n")
 
 
-def _show_forgotten(found: dict[str, Any], console: Console) -> None:
-    for grant in mappings(found.get("forgotten")):
-        what = shown_line(f"{string(grant.get('permission'))}: {string(grant.get('pattern'))}")
-        console.write(t("Asked about again: {what}\n", what=what))
+@session_command()
+async def mode(cli: Invocation, asked: SessionConnection, *, mode: str | None) -> None:
+    """Show or set what passes unasked in a session."""
+    if mode is None:
+        info = mapping((await asked.load()).get("session"))
+    else:
+        info = mapping((await asked.request("goalwright/session/set", mode=mode)).get("session"))
+    if cli.json:
+        cli.write_json({"sessionId": asked.session, "mode": info.get("mode"), "trust": info.get("trust")})
+    else:
+        cli.console.write(f"{clean(string(info.get('mode')))}\n")
 
 
-def _show_explained(found: dict[str, Any], console: Console) -> None:
-    console.write(f"{string(found.get('action'))}\n")
-    for line in reason_lines(found.get("reasons")):
-        console.write(f"  {line}\n")
-    for warning in strings(found.get("warnings")):
-        console.write(console.style.red(f"  ! {shown_line(warning)}") + "\n")
-
-
-_SHOW: dict[str, Callable[[dict[str, Any], Console], None]] = {
-    "list": _show_list,
-    "forget": _show_forgotten,
-    "explain": _show_explained,
-}
-
-
-async def mode(options: ModeOptions, launcher: Launcher, console: Console) -> int:
-    """Show or set what passes unasked in a session; returns the exit code."""
-
-    async def do(asked: SessionConnection) -> None:
-        if options.mode is None:
-            info = mapping((await asked.load()).get("session"))
-        else:
-            info = mapping((await asked.request("goalwright/session/set", mode=options.mode)).get("session"))
-        found = {"sessionId": asked.session, "mode": info.get("mode"), "trust": info.get("trust")}
-        console.write(json.dumps(found) + "\n" if options.json else f"{clean(string(info.get('mode')))}\n")
-
-    return await about_session(
-        options.workspace, options.session, launcher, console, do, as_json=options.json
-    )
-
-
-async def jobs(options: JobOptions, launcher: Launcher, console: Console) -> int:
-    """List the commands in the background, or stop one; returns the exit code."""
-
-    async def do(asked: SessionConnection) -> None:
-        # Of all sessions, unless one is named: what runs should not depend on which was used last.
-        about = {"sessionId": options.session} if options.session else {}
-        found = await asked.client.request("goalwright/job/list", about, REQUEST_S)
-        entries = mappings(found.get("jobs"))
-        if options.kill is not None:
-            params = {"sessionId": _session_of(options.kill, entries), "jobId": options.kill}
-            found = await asked.client.request("goalwright/job/kill", params, REQUEST_S)
-            entries = [mapping(found.get("job"))]
-        if options.json:
-            console.write(json.dumps(found) + "\n")
-            return
-        for job in entries:
-            console.write(_job_line(job) + "\n")
-        if not entries:
-            console.write(t("Nothing runs in the background.\n"))
-
-    return await _about(options.workspace, options.session, launcher, console, do, as_json=options.json)
+@session_command(needed=False)
+async def jobs(cli: Invocation, asked: SessionConnection, *, kill: str | None) -> None:
+    """List the commands in the background, or stop the one with the id ``kill``."""
+    # Of all sessions, unless one is named: what runs should not depend on which was used last.
+    about = {"sessionId": cli.session} if cli.session else {}
+    found = await asked.client.request("goalwright/job/list", about, REQUEST_S)
+    entries = mappings(found.get("jobs"))
+    if kill is not None:
+        params = {"sessionId": _session_of(kill, entries), "jobId": kill}
+        found = await asked.client.request("goalwright/job/kill", params, REQUEST_S)
+        entries = [mapping(found.get("job"))]
+    if cli.json:
+        cli.write_json(found)
+        return
+    for job in entries:
+        cli.console.write(_job_line(job) + "\n")
+    if not entries:
+        cli.console.write(t("Nothing runs in the background.\n"))
 
 
 def _session_of(job_id: str, jobs: list[dict[str, Any]]) -> str:
@@ -245,12 +187,12 @@ def _job_line(job: dict[str, Any]) -> str:
     )
 
 
-def trust(workspace: Path, console: Console, *, remove: bool = False, as_json: bool = False) -> int:
+def trust(cli: Invocation, *, remove: bool) -> int:
     """Trust a folder, or no longer; returns the exit code. Needs no daemon: one that runs reads the list again."""
     from daemon.trust import TrustedFolders
 
-    folders = TrustedFolders(state_dir())
-    folder = workspace.resolve()
+    console, folders = cli.console, TrustedFolders(state_dir())
+    folder = cli.workspace.resolve()
     if not remove and not folder.is_dir():
         console.warn(t("{folder} is not a folder.", folder=shown_line(str(folder))))
         return EXIT_FAILED
@@ -268,8 +210,8 @@ def trust(workspace: Path, console: Console, *, remove: bool = False, as_json: b
         )
         return EXIT_FAILED
     now = folders.trust(folder)
-    if as_json:
-        console.write(json.dumps({"folder": str(folder), "trust": now}) + "\n")
+    if cli.json:
+        cli.write_json({"folder": str(folder), "trust": now})
         return EXIT_OK
     if remove and now == "trusted":
         above = next(f for f in folders.folders() if folder.is_relative_to(f))
@@ -284,15 +226,3 @@ def trust(workspace: Path, console: Console, *, remove: bool = False, as_json: b
     told = noted("{folder} is now {trust}.\n") if changed else noted("{folder} was {trust}.\n")
     console.write(t(told, folder=shown_line(str(folder)), trust=t(_TRUST[now])))
     return EXIT_OK
-
-
-async def _about(
-    workspace: Path,
-    session: str | None,
-    launcher: Launcher,
-    console: Console,
-    work: Callable[[SessionConnection], Awaitable[None]],
-    *,
-    as_json: bool,
-) -> int:
-    return await about_session(workspace, session, launcher, console, work, as_json=as_json, needed=False)

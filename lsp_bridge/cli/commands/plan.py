@@ -2,133 +2,129 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.cli.commands.history import show_diffs, show_files
 from lsp_bridge.cli.commands.session_command import (
     CommandFailedError,
     SessionConnection,
-    about_session,
     goal_by_number,
+    session_command,
 )
 from lsp_bridge.cli.run.goal_lines import MARKS
-from lsp_bridge.cli.run.turn import EXIT_OK, RunOptions, run
+from lsp_bridge.cli.run.turn import RunOptions, run
 from lsp_bridge.cli.text import Style, fit, money, one_line, state, tokens
 from tools.json_access import integer, mapping, mappings, number, string
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lsp_bridge.cli.console import Console
-    from lsp_bridge.cli.launch import Launcher
+    from lsp_bridge.cli.invocation import Invocation
 
-GoalAction = Literal["add", "rename", "move", "focus", "done", "abandon"]
-
-
-@dataclass(frozen=True, slots=True)
-class GoalsOptions:
-    """``goalwright goals``. ``session`` None: the newest of this person."""
-
-    workspace: Path
-    session: str | None = None
-    json: bool = False
+_REPLAN_S = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class GoalOptions:
-    """``goalwright goal …``. Goals are given by their display numbers, e.g. ``2.1``."""
-
-    action: GoalAction
-    workspace: Path
-    session: str | None = None
-    goal: str = ""
-    """Which one; for ``add`` there is none yet."""
-    text: str = ""
-    """The description, summary or reason."""
-    reason: str = ""
-    """Why a goal is added."""
-    under: str | None = None
-    before: str | None = None
-    revert_files: bool = False
-    dry_run: bool = False
-    json: bool = False
+@session_command()
+async def goals(cli: Invocation, asked: SessionConnection) -> None:
+    """Print the plan."""
+    loaded = await asked.load()
+    if cli.json:
+        plan = {key: loaded.get(key) for key in ("goalTree", "goalNumbers", "meter")}
+        cli.write_json({"sessionId": asked.session, **plan})
+    else:
+        show_plan(cli.console, loaded)
 
 
-async def goals(options: GoalsOptions, launcher: Launcher, console: Console) -> int:
-    """Print the plan, and return the exit code."""
-
-    async def work(asked: SessionConnection) -> None:
-        loaded = await asked.load()
-        if options.json:
-            plan = {key: loaded.get(key) for key in ("goalTree", "goalNumbers", "meter")}
-            console.write(json.dumps({"sessionId": asked.session, **plan}) + "\n")
-        else:
-            show_plan(console, loaded)
-
-    return await about_session(
-        options.workspace, options.session, launcher, console, work, as_json=options.json
-    )
-
-
-async def goal(options: GoalOptions, launcher: Launcher, console: Console) -> int:
-    """Change the plan, print it as it is then, and return the exit code."""
-
-    async def work(asked: SessionConnection) -> None:
-        loaded = await asked.load()
-        params = _params(options, loaded)
-        done = await asked.request(f"goalwright/goal/{options.action}", **params)
-        after = await asked.load()
-        if options.json:
-            plan = {key: after.get(key) for key in ("goalTree", "goalNumbers")}
-            console.write(json.dumps({**done, **plan}) + "\n")
-            return
-        files = mappings(done.get("files"))
-        if options.dry_run:
-            show_diffs(console, files)
-            console.write(
-                t("Would be reverted:\n")
-                if files
-                else t("No file would be reverted: none was changed for it.\n")
-            )
-            show_files(console, files)
-            return
-        if options.revert_files:
-            console.write(
-                t("Reverted:\n") if files else t("No file was reverted: none was changed for it.\n")
-            )
-            show_files(console, files)
-        show_plan(console, after)
-
-    return await about_session(
-        options.workspace, options.session, launcher, console, work, as_json=options.json
-    )
+@session_command()
+async def add(
+    cli: Invocation,
+    asked: SessionConnection,
+    *,
+    text: str,
+    reason: str,
+    under: str | None,
+    before: str | None,
+) -> None:
+    """Add a goal."""
+    place = _place(await asked.load(), under, before)
+    await _change(cli, asked, "add", description=text, reason=reason, **place)
 
 
-def _params(options: GoalOptions, loaded: dict[str, Any]) -> dict[str, Any]:
-    """The params of the request, but for the session. Raises CommandFailedError for a number that is not there."""
-    params: dict[str, Any] = {}
-    if options.action != "add":
-        params["goalId"] = goal_by_number(loaded, options.goal)
-    if options.action in ("add", "move"):
-        parent = None if options.under is None else goal_by_number(loaded, options.under)
-        before = None if options.before is None else goal_by_number(loaded, options.before)
-        if before is not None and parent is None:
-            # Before a goal is beside it, so its parent is meant.
-            siblings = mappings(mapping(loaded.get("goalTree")).get("goals"))
-            parent = next((g.get("parentId") for g in siblings if g.get("id") == before), None)
-        params |= {"parentId": parent, "beforeId": before}
-    if options.action in ("add", "rename"):
-        params["description"] = options.text
-    if options.action == "add":
-        params["reason"] = options.reason
-    if options.action == "done":
-        params["summary"] = options.text
-    if options.action == "abandon":
-        params |= {"reason": options.text, "revertFiles": options.revert_files, "dryRun": options.dry_run}
-    return params
+@session_command()
+async def rename(cli: Invocation, asked: SessionConnection, *, goal: str, text: str) -> None:
+    """Change the description of a goal."""
+    goal_id = goal_by_number(await asked.load(), goal)
+    await _change(cli, asked, "rename", goalId=goal_id, description=text)
+
+
+@session_command()
+async def move(
+    cli: Invocation, asked: SessionConnection, *, goal: str, under: str | None, before: str | None
+) -> None:
+    """Put a goal elsewhere."""
+    loaded = await asked.load()
+    goal_id = goal_by_number(loaded, goal)
+    await _change(cli, asked, "move", goalId=goal_id, **_place(loaded, under, before))
+
+
+@session_command()
+async def focus(cli: Invocation, asked: SessionConnection, *, goal: str) -> None:
+    """Say what the model is to work on."""
+    await _change(cli, asked, "focus", goalId=goal_by_number(await asked.load(), goal))
+
+
+@session_command()
+async def done(cli: Invocation, asked: SessionConnection, *, goal: str, summary: str) -> None:
+    """Call a goal reached."""
+    goal_id = goal_by_number(await asked.load(), goal)
+    await _change(cli, asked, "done", goalId=goal_id, summary=summary)
+
+
+@session_command()
+async def abandon(
+    cli: Invocation, asked: SessionConnection, *, goal: str, reason: str, revert_files: bool, dry_run: bool
+) -> None:
+    """Give a goal up."""
+    goal_id = goal_by_number(await asked.load(), goal)
+    params = {"goalId": goal_id, "reason": reason, "revertFiles": revert_files, "dryRun": dry_run}
+    await _change(cli, asked, "abandon", **params)
+
+
+async def _change(cli: Invocation, asked: SessionConnection, action: str, **params: Any) -> None:
+    """Change the plan, and print it as it is then."""
+    console = cli.console
+    changed = await asked.request(f"goalwright/goal/{action}", **params)
+    after = await asked.load()
+    if cli.json:
+        _write_plan(cli, changed, after)
+        return
+    files = mappings(changed.get("files"))
+    if params.get("dryRun"):
+        show_diffs(console, files)
+        console.write(
+            t("Would be reverted:\n") if files else t("No file would be reverted: none was changed for it.\n")
+        )
+        show_files(console, files)
+        return
+    if params.get("revertFiles"):
+        console.write(t("Reverted:\n") if files else t("No file was reverted: none was changed for it.\n"))
+        show_files(console, files)
+    show_plan(console, after)
+
+
+def _write_plan(cli: Invocation, done: dict[str, Any], after: dict[str, Any]) -> None:
+    cli.write_json({**done, **{key: after.get(key) for key in ("goalTree", "goalNumbers")}})
+
+
+def _place(loaded: dict[str, Any], under: str | None, before: str | None) -> dict[str, Any]:
+    """Where a goal is to stand, as the wire has it. Raises CommandFailedError for a number that is not there."""
+    parent = None if under is None else goal_by_number(loaded, under)
+    beside = None if before is None else goal_by_number(loaded, before)
+    if beside is not None and parent is None:
+        # Before a goal is beside it, so its parent is meant.
+        siblings = mappings(mapping(loaded.get("goalTree")).get("goals"))
+        parent = next((g.get("parentId") for g in siblings if g.get("id") == beside), None)
+    return {"parentId": parent, "beforeId": beside}
 
 
 def show_plan(console: Console, plan: dict[str, Any]) -> None:
@@ -210,52 +206,35 @@ def _fitting(console: Console, line: str) -> str:
     return fit(line, console.columns) if console.live else line
 
 
-_REPLAN_S = 3600.0
+@session_command()
+async def replan(cli: Invocation, asked: SessionConnection, *, reason: str = "") -> None:
+    """Plan again for what is left. ``reason``: what is wrong with the plan."""
+    done = await asked.request("goalwright/plan/replan", _REPLAN_S, reason=reason)
+    after = await asked.load()
+    if cli.json:
+        _write_plan(cli, done, after)
+        return
+    if done.get("stopReason") not in ("end_turn", None):
+        raise CommandFailedError(
+            string(done.get("detail"))
+            or t("No plan was made: {stop_reason}.", stop_reason=string(done.get("stopReason")))
+        )
+    if detail := one_line(string(done.get("detail"))):
+        cli.console.write(detail + "\n")
+    show_plan(cli.console, after)
 
 
-@dataclass(frozen=True, slots=True)
-class PlanOptions:
-    """What is asked for. ``session`` None: the newest of this person."""
-
-    action: Literal["replan", "build"]
-    workspace: Path
-    session: str | None = None
-    reason: str = ""
-    """What is wrong with the plan."""
-    yes: bool = False
-    json: bool = False
+async def build(cli: Invocation, *, yes: bool) -> int:
+    """Hand the plan over to the agent that builds, and follow it as every run: its questions want answers."""
+    runs: list[RunOptions] = []
+    code = await _handed_over(cli, runs, yes=yes)
+    return await run(runs[0], cli.launcher, cli.console) if runs else code
 
 
-async def plan(options: PlanOptions, launcher: Launcher, console: Console) -> int:
-    """Do it, show it, and return the exit code."""
-    prompts: list[tuple[str, str]] = []
-
-    async def work(asked: SessionConnection) -> None:
-        if options.action == "build":
-            built = await asked.request("goalwright/plan/build", start=False)
-            prompts.append((asked.session, string(built.get("prompt"))))
-            return
-        done = await asked.request("goalwright/plan/replan", _REPLAN_S, reason=options.reason)
-        after = await asked.load()
-        if options.json:
-            plan = {key: after.get(key) for key in ("goalTree", "goalNumbers")}
-            console.write(json.dumps({**done, **plan}) + "\n")
-            return
-        if done.get("stopReason") not in ("end_turn", None):
-            raise CommandFailedError(
-                string(done.get("detail"))
-                or t("No plan was made: {stop_reason}.", stop_reason=string(done.get("stopReason")))
-            )
-        if detail := one_line(string(done.get("detail"))):
-            console.write(detail + "\n")
-        show_plan(console, after)
-
-    code = await about_session(
-        options.workspace, options.session, launcher, console, work, as_json=options.json
-    )
-    if code != EXIT_OK or not prompts:
-        return code
-    # The building is followed as every run is: its questions want answers.
-    session, prompt = prompts[0]
-    building = RunOptions(options.workspace, prompt, session=session, yes=options.yes, json=options.json)
-    return await run(building, launcher, console)
+@session_command()
+async def _handed_over(
+    cli: Invocation, asked: SessionConnection, runs: list[RunOptions], *, yes: bool
+) -> None:
+    built = await asked.request("goalwright/plan/build", start=False)
+    task = string(built.get("prompt"))
+    runs.append(RunOptions(cli.workspace, task, session=asked.session, yes=yes, json=cli.json))

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
+import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
-from daemon.provider.variables import provider_env
 from lsp_bridge.cli.client import Client, ConnectionLostError, RequestTimeoutError, RpcError
-from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError
+from lsp_bridge.cli.invocation import EXIT_OK, Invocation
+from lsp_bridge.cli.launch import LaunchError
 from lsp_bridge.cli.run.newest_session import newest
-from lsp_bridge.cli.run.turn import CLIENT_NAME, EXIT_FAILED, EXIT_OK
-from lsp_bridge.cli.text import shown
 from tools.json_access import mapping, string
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
-    from pathlib import Path
+    from collections.abc import Awaitable, Callable
 
-    from lsp_bridge.cli.console import Console
-
+P = ParamSpec("P")
 REQUEST_S = 60.0
 
 
@@ -47,45 +41,46 @@ class SessionConnection:
         return await self.request("goalwright/session/load", messages=0)
 
 
-async def about_session(
-    workspace: Path,
-    session: str | None,
-    launcher: Launcher,
-    console: Console,
-    work: Callable[[SessionConnection], Awaitable[None]],
-    *,
-    as_json: bool,
-    needed: bool = True,
-) -> int:
-    """Connect, find the session (None: the newest of this person), do ``work``, and return the exit code.
+def session_command(
+    *, needed: bool = True
+) -> Callable[
+    [Callable[Concatenate[Invocation, SessionConnection, P], Awaitable[None]]],
+    Callable[Concatenate[Invocation, P], Awaitable[int]],
+]:
+    """Make of work on a session a command: it connects and finds the session first, and returns the exit code.
 
     ``needed``: without a session it cannot be done.
-
-    Expected failures are told on stderr, with ``as_json`` as ``{"error": {"code", "message"}}`` on stdout.
     """
-    try:
-        async with _connected(workspace, launcher) as client:
-            found = session or (await newest(client, REQUEST_S)).session_id
-            if needed and not found:
-                raise CommandFailedError(t("There is no session in {workspace} yet.", workspace=workspace))
-            await work(SessionConnection(client, found))
-        return EXIT_OK
-    except (CommandFailedError, LaunchError, RpcError, RequestTimeoutError, ConnectionLostError) as error:
-        if as_json:
-            code = error.code if isinstance(error, RpcError) else 0
-            console.write(json.dumps({"error": {"code": code, "message": str(error)}}) + "\n")
-        else:
-            console.warn(shown(str(error)))
-        return EXIT_FAILED
 
+    def declare(
+        work: Callable[Concatenate[Invocation, SessionConnection, P], Awaitable[None]],
+    ) -> Callable[Concatenate[Invocation, P], Awaitable[int]]:
+        @functools.wraps(work)
+        async def command(cli: Invocation, /, *args: P.args, **kwargs: P.kwargs) -> int:
+            try:
+                client, _ = await cli.launcher.connect(cli.workspace, cli.greeting())
+                try:
+                    found = cli.session or (await newest(client, REQUEST_S)).session_id
+                    if needed and not found:
+                        raise CommandFailedError(
+                            t("There is no session in {workspace} yet.", workspace=cli.workspace)
+                        )
+                    await work(cli, SessionConnection(client, found), *args, **kwargs)
+                finally:
+                    await client.close()
+            except (
+                CommandFailedError,
+                LaunchError,
+                RpcError,
+                RequestTimeoutError,
+                ConnectionLostError,
+            ) as error:
+                return cli.failed(error, error.code if isinstance(error, RpcError) else 0)
+            return EXIT_OK
 
-@contextlib.asynccontextmanager
-async def _connected(workspace: Path, launcher: Launcher) -> AsyncGenerator[Client]:
-    client, _ = await launcher.connect(workspace, Greeting(client=CLIENT_NAME, env=provider_env(os.environ)))
-    try:
-        yield client
-    finally:
-        await client.close()
+        return command
+
+    return declare
 
 
 def goal_by_number(loaded: dict[str, Any], number: str) -> str:

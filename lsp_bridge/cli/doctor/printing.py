@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lsp_bridge.cli.run.turn import EXIT_FAILED, EXIT_OK
+from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, Invocation
 from lsp_bridge.cli.text import Style, pad, shown_line
 from tools.localization import n, t
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lsp_bridge.cli.console import Console
     from lsp_bridge.cli.doctor.report import LanguageReport, Report, ServerReport, Trial
-    from lsp_bridge.cli.launch import Launcher
 
 _WIDTH = 12
 """Of the column of names."""
@@ -23,29 +18,20 @@ _MAX_MISSING = 3
 """Ways to install a server that are shown; JSON has them all."""
 
 
-@dataclass(frozen=True, slots=True)
-class DoctorOptions:
-    """What was asked for."""
-
-    workspace: Path
-    start: bool = False
-    """Really start each server that was found."""
-    json: bool = False
-
-
-async def doctor(options: DoctorOptions, launcher: Launcher, console: Console) -> int:
+async def doctor(cli: Invocation, *, start: bool) -> int:
     """Look at everything and print it; returns the exit code: 0 when nothing that is needed is broken.
 
-    Needs no daemon and starts none.
+    ``start``: really start each server. Needs no daemon and starts none.
     """
     # Only here: no other command waits for the libraries of this one.
     from lsp_bridge.cli.doctor.examination import examination
 
-    if not options.workspace.is_dir():
-        console.warn(t("{workspace} is not a folder.", workspace=shown_line(str(options.workspace))))
+    console = cli.console
+    if not cli.workspace.is_dir():
+        console.warn(t("{workspace} is not a folder.", workspace=shown_line(str(cli.workspace))))
         return EXIT_FAILED
-    report = await examination(options.workspace.resolve(), launcher, start=options.start)
-    if options.json:
+    report = await examination(cli.workspace.resolve(), cli.launcher, start=start)
+    if cli.json:
         console.write(json.dumps(report.to_json(), indent=2) + "\n")
     else:
         console.write("\n".join(lines(report, console.style)) + "\n")

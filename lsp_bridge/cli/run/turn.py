@@ -13,6 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from daemon.provider.variables import provider_env
 from lsp_bridge.cli.client import Client, ConnectionLostError, RequestTimeoutError, RpcError
+from lsp_bridge.cli.invocation import (
+    CLIENT_NAME,
+    EXIT_CANCELED,
+    EXIT_DENIED,
+    EXIT_FAILED,
+    EXIT_LIMIT,
+    EXIT_NOTHING,
+    EXIT_OK,
+    Invocation,
+)
 from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError
 from lsp_bridge.cli.run.approval import AcceptAll, Answerer, Approver, AskPerson, RefuseAll, TtyReader
 from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, CHOICE_MADE
@@ -27,12 +37,10 @@ from tools.localization import noted, t
 from tools.process.background import Background
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
     from lsp_bridge.cli.console import Console
 
-CLIENT_NAME = "terminal"
-EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_DENIED, EXIT_NOTHING, EXIT_LIMIT, EXIT_CANCELED = 0, 1, 2, 3, 4, 5, 130
 _EXIT_CODES = {"end_turn": EXIT_OK, "permission_denied": EXIT_DENIED, "canceled": EXIT_CANCELED}
 _LIMIT, _WRITTEN = ("run_limit", "warning"), ("written_call", "error")
 """Codes and levels of the notices that tell why a turn ended: at a limit; with a tool call that was written as text."""
@@ -113,6 +121,20 @@ def named_files(task: str, workspace: Path) -> tuple[tuple[str, ...], tuple[str,
                     t("There is no file {name}: it is sent as words.{hint}", name=names[-1], hint=hint)
                 )
     return tuple(dict.fromkeys(found)), tuple(dict.fromkeys(notes))
+
+
+async def run_command(cli: Invocation, *, files: Sequence[str], **given: Any) -> int:
+    """``goalwright run``: ``given`` are fields of RunOptions, and the limits of a run that nobody watches."""
+    limits = {f"unattended_{name}": given.pop(f"max_{name}") for name in ("steps", "usd", "minutes")}
+    options = RunOptions(
+        workspace=cli.workspace,
+        session=cli.session,
+        json=cli.json,
+        limits={name: value for name, value in limits.items() if value is not None},
+        files=tuple(str(Path(file).expanduser().absolute()) for file in files),
+        **given,
+    )
+    return await run(options, cli.launcher, cli.console)
 
 
 async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:

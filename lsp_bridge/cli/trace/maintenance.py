@@ -7,19 +7,19 @@ what is open; when none runs they are done here, holding its lock, so that none 
 from __future__ import annotations
 
 import contextlib
-import json
+import functools
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from daemon.provider.variables import provider_env
 from daemon.runtime import AlreadyRunningError, RuntimeFolderError, state_dir
 from daemon.store.base import StoreError, UnknownTraceError
 from lsp_bridge.cli.client import ConnectionLostError, RequestTimeoutError, RpcError
-from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError, runtime_paths
-from lsp_bridge.cli.run.turn import CLIENT_NAME, EXIT_FAILED, EXIT_OK, EXIT_USAGE
-from lsp_bridge.cli.text import fit, one_line, shown, shown_line
+from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Invocation
+from lsp_bridge.cli.launch import LaunchError, runtime_paths
+from lsp_bridge.cli.text import fit, one_line, shown_line
 from lsp_bridge.cli.trace.stored_traces import all_of, chosen, store_of
 from lsp_bridge.protocol.handshake import RequestError
 from tools.json_access import integer, mappings, string, strings
@@ -27,8 +27,8 @@ from tools.localization import n, t
 
 if TYPE_CHECKING:
     from lsp_bridge.cli.console import Console
-    from lsp_bridge.cli.trace.options import TraceOptions
 
+P = ParamSpec("P")
 Ask = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 """A request by method and parameters, as on the wire."""
 
@@ -38,39 +38,38 @@ _MB = 1_000_000
 _MOST_NAMES = 10
 
 
-async def trace_keeping(options: TraceOptions, launcher: Launcher, console: Console) -> int:
-    """Do it, say what was done, and return the exit code: 2 when there is no such trace."""
-    try:
-        if options.action == "export":
-            return _export(options, console)
-        async with _asking(options.workspace, launcher) as ask:
-            if options.action == "rebuild":
-                return await _rebuild(options, console, ask)
-            return await (_import if options.action == "import" else _prune)(options, console, ask)
-    except (
-        StoreError,
-        LaunchError,
-        AlreadyRunningError,
-        RuntimeFolderError,
-        RequestError,
-        RpcError,
-        RequestTimeoutError,
-        ConnectionLostError,
-    ) as error:
-        if options.json:
+def maintenance_command(
+    work: Callable[Concatenate[Invocation, P], Awaitable[int]],
+) -> Callable[Concatenate[Invocation, P], Awaitable[int]]:
+    """Say what went wrong, and return the exit code: 2 when there is no such trace."""
+
+    @functools.wraps(work)
+    async def command(cli: Invocation, /, *args: P.args, **kwargs: P.kwargs) -> int:
+        try:
+            return await work(cli, *args, **kwargs)
+        except (
+            StoreError,
+            LaunchError,
+            AlreadyRunningError,
+            RuntimeFolderError,
+            RequestError,
+            RpcError,
+            RequestTimeoutError,
+            ConnectionLostError,
+        ) as error:
             code = error.code if isinstance(error, RequestError | RpcError) else 0
-            console.write(json.dumps({"error": {"code": code, "message": str(error)}}) + "\n")
-        else:
-            console.warn(shown(str(error)))
-        return EXIT_USAGE if isinstance(error, UnknownTraceError) else EXIT_FAILED
+            return cli.failed(
+                error, code, EXIT_USAGE if isinstance(error, UnknownTraceError) else EXIT_FAILED
+            )
+
+    return command
 
 
 @contextlib.asynccontextmanager
-async def _asking(workspace: Path, launcher: Launcher) -> AsyncGenerator[Ask]:
+async def _asking(cli: Invocation) -> AsyncGenerator[Ask]:
     """The daemon when one runs, else ourselves. Raises LaunchError, AlreadyRunningError, RuntimeFolderError."""
     try:
-        greeting = Greeting(client=CLIENT_NAME, env=provider_env(os.environ))
-        client, _ = await launcher.connect_running(workspace, greeting)
+        client, _ = await cli.launcher.connect_running(cli.workspace, cli.greeting())
     except LaunchError as error:
         if error.code != "notRunning":
             raise
@@ -84,9 +83,9 @@ async def _asking(workspace: Path, launcher: Launcher) -> AsyncGenerator[Ask]:
         finally:
             await client.close()
         return
-    paths = runtime_paths(workspace, launcher.home)
+    paths = runtime_paths(cli.workspace, cli.launcher.home)
     with paths.hold_lock():
-        yield _in_its_place(paths.workspace, state_dir(launcher.home))
+        yield _in_its_place(paths.workspace, state_dir(cli.launcher.home))
 
 
 def _in_its_place(workspace: Path, state_folder: Path) -> Ask:
@@ -117,16 +116,18 @@ def _in_its_place(workspace: Path, state_folder: Path) -> Ask:
     return do
 
 
-def _export(options: TraceOptions, console: Console) -> int:
+@maintenance_command
+async def export(cli: Invocation, *, trace: str | None, output: Path | None, force: bool) -> int:
+    """Write a trace to an archive. It only reads, so it needs no daemon."""
     from daemon.store.archive import export_trace
     from tools.redaction.redactor import SECRETS
 
     SECRETS.register_env(provider_env(os.environ))
-    store = store_of(options.workspace)
-    trace_id = chosen(store, options.trace or "latest")
-    target = (options.output or Path(f"goalwright-{trace_id}.tar.gz")).absolute()
-    done = export_trace(store, trace_id, target, replace=options.force)
-    if options.json:
+    console, store = cli.console, store_of(cli.workspace)
+    trace_id = chosen(store, trace or "latest")
+    target = (output or Path(f"goalwright-{trace_id}.tar.gz")).absolute()
+    done = export_trace(store, trace_id, target, replace=force)
+    if cli.json:
         found = {
             "traceId": done.trace_id,
             "path": str(done.path),
@@ -135,7 +136,7 @@ def _export(options: TraceOptions, console: Console) -> int:
             "redacted": done.redacted,
             "leftOut": list(done.left_out),
         }
-        console.write(json.dumps(found) + "\n")
+        cli.write_json(found)
         return EXIT_OK
     console.write(
         t("Exported {trace_id} to {path}: ", trace_id=done.trace_id, path=shown_line(str(done.path)))
@@ -153,26 +154,29 @@ def _export(options: TraceOptions, console: Console) -> int:
     return EXIT_OK
 
 
-async def _rebuild(options: TraceOptions, console: Console, ask: Ask) -> int:
-    store = store_of(options.workspace)
-    ids = all_of(store) if options.all else [chosen(store, options.trace or "latest")]
-    failed = False
-    for trace_id in ids:
-        done: dict[str, Any]
-        try:
-            done = await ask("goalwright/trace/rebuild", {"traceId": trace_id.partition(":")[0]})
-        except (StoreError, RequestError, RpcError) as error:
-            if not options.all:
-                raise
-            failed = True
-            done = {"traceId": trace_id, "sessions": [], "failed": True, "problem": str(error)}
-        failed |= done.get("failed") is True
-        if options.json:
-            console.write(json.dumps(done) + "\n")
-        else:
-            _rebuilt(console, done)
-    if not ids and not options.json:
-        console.write(t("There are no traces in {root}.\n", root=store.root))
+@maintenance_command
+async def rebuild(cli: Invocation, *, trace: str | None, every: bool) -> int:
+    """Make what is derived from the log anew, of one trace or of ``every`` one."""
+    async with _asking(cli) as ask:
+        store = store_of(cli.workspace)
+        ids = all_of(store) if every else [chosen(store, trace or "latest")]
+        failed = False
+        for trace_id in ids:
+            done: dict[str, Any]
+            try:
+                done = await ask("goalwright/trace/rebuild", {"traceId": trace_id.partition(":")[0]})
+            except (StoreError, RequestError, RpcError) as error:
+                if not every:
+                    raise
+                failed = True
+                done = {"traceId": trace_id, "sessions": [], "failed": True, "problem": str(error)}
+            failed |= done.get("failed") is True
+            if cli.json:
+                cli.write_json(done)
+            else:
+                _rebuilt(cli.console, done)
+    if not ids and not cli.json:
+        cli.console.write(t("There are no traces in {root}.\n", root=store.root))
     return EXIT_FAILED if failed else EXIT_OK
 
 
@@ -195,12 +199,14 @@ def _rebuilt(console: Console, done: dict[str, Any]) -> None:
             console.write(f"  {mark}  {before}{shown_line(problem)}\n")
 
 
-async def _import(options: TraceOptions, console: Console, ask: Ask) -> int:
-    archive = (options.archive or Path()).expanduser().absolute()
-    params = {"archive": str(archive), "maxMb": options.max_mb}
-    done = await ask("goalwright/trace/import", params)
-    if options.json:
-        console.write(json.dumps(done) + "\n")
+@maintenance_command
+async def take_in(cli: Invocation, *, archive: Path, max_mb: float | None) -> int:
+    """Import an archive."""
+    console, path = cli.console, archive.expanduser().absolute()
+    async with _asking(cli) as ask:
+        done = await ask("goalwright/trace/import", {"archive": str(path), "maxMb": max_mb})
+    if cli.json:
+        cli.write_json(done)
         return EXIT_OK
     title = one_line(string(done.get("title")))
     console.write(
@@ -220,16 +226,17 @@ async def _import(options: TraceOptions, console: Console, ask: Ask) -> int:
     return EXIT_OK
 
 
-async def _prune(options: TraceOptions, console: Console, ask: Ask) -> int:
-    params = {
-        "keepDays": options.keep_days,
-        "maxMb": options.max_mb,
-        "keep": options.keep,
-        "dryRun": options.dry_run,
-    }
-    done = await ask("goalwright/trace/prune", params)
-    if options.json:
-        console.write(json.dumps(done) + "\n")
+@maintenance_command
+async def prune(
+    cli: Invocation, *, keep_days: float | None, max_mb: float | None, keep: int | None, dry_run: bool
+) -> int:
+    """Delete old traces. A limit that is None is as the settings say."""
+    console = cli.console
+    params = {"keepDays": keep_days, "maxMb": max_mb, "keep": keep, "dryRun": dry_run}
+    async with _asking(cli) as ask:
+        done = await ask("goalwright/trace/prune", params)
+    if cli.json:
+        cli.write_json(done)
         return EXIT_OK
     problems = strings(done.get("problems"))
     if done.get("limited") is not True and problems:
@@ -251,7 +258,7 @@ async def _prune(options: TraceOptions, console: Console, ask: Ask) -> int:
         line = f"{one_line(string(one.get('traceId')))}  {when}  {_size(integer(one.get('size'))):>9}  "
         line += f"{one_line(string(one.get('title'))) or t('(no title)')}  ({one_line(string(one.get('reason')))})"
         console.write((fit(line, console.columns) if console.live else line) + "\n")
-    did = t("Would delete") if options.dry_run else t("Deleted")
+    did = t("Would delete") if dry_run else t("Deleted")
     freed = f", {_size(integer(done.get('freed')))}" if deleted else ""
     console.write(
         t(

@@ -23,8 +23,7 @@ from daemon.store.base import NewerFormatError, StoreError, UnknownTraceError
 from daemon.store.left_out import never_begun
 from daemon.store.own import OwnSessions
 from daemon.store.writing import write_atomically
-from lsp_bridge.cli.console import Console
-from lsp_bridge.cli.run.turn import EXIT_FAILED, EXIT_OK, EXIT_USAGE
+from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Invocation
 from lsp_bridge.cli.text import shown
 from lsp_bridge.cli.trace.step_lines import StepLines, head_lines, prompt_lines, trace_line
 from lsp_bridge.cli.trace.stored_traces import chosen, store_of
@@ -35,8 +34,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.context.prompt_record import PromptHistory
+    from daemon.model.choices import DumpFormat
     from daemon.store.files import FileTraceStore
-    from lsp_bridge.cli.trace.options import DumpFormat
+    from lsp_bridge.cli.console import Console
 
 _PAGE = 500
 """Events that are read at once."""
@@ -46,15 +46,12 @@ _CUT = 4000
 """Characters of a text that a screen may need."""
 
 
-def list_traces(
-    workspace: Path, *, limit: int = 50, as_json: bool = False, console: Console | None = None
-) -> int:
-    """``goalwright trace list``: newest first; ``as_json``: one object a line, with the fields of the API."""
-    console = console or Console.of_process()
+def list_traces(cli: Invocation, *, limit: int = 50) -> int:
+    """``goalwright trace list``: newest first; ``--json``: one object a line, with the fields of the API."""
     try:
-        _list(workspace, console, limit, as_json=as_json)
+        _list(cli.workspace, cli.console, limit, as_json=cli.json)
     except (StoreError, OSError) as error:
-        return _failed(error, console)
+        return _failed(error, cli.console)
     return EXIT_OK
 
 
@@ -79,35 +76,33 @@ def _list(workspace: Path, console: Console, limit: int, *, as_json: bool) -> No
 
 
 def show_trace(
-    workspace: Path,
-    trace: str = "latest",
+    cli: Invocation,
     *,
+    trace: str | None = None,
     branch: str | None = None,
     full: bool = False,
     system_prompt: bool = False,
-    as_json: bool = False,
-    console: Console | None = None,
 ) -> int:
     """``goalwright trace show``: the step tree with costs; ``full``: with the texts of the steps.
 
-    ``as_json``: as ``trace dump --format json``. ``system_prompt``: the system prompts instead, ``as_json`` one a line.
+    ``--json``: as ``trace dump --format json``. ``system_prompt``: the system prompts instead, ``--json``: one a line.
     """
-    console = console or Console.of_process()
+    console = cli.console
 
     def show(store: FileTraceStore, session_id: str) -> None:
-        fold = _folded(store, session_id, None if full or as_json else _CUT)
-        _end_what_broke_off(fold, store, workspace)
+        fold = _folded(store, session_id, None if full or cli.json else _CUT)
+        _end_what_broke_off(fold, store, cli.workspace)
         if system_prompt:
-            _show_prompts(fold.head.prompts, console, as_json=as_json)
+            _show_prompts(fold.head.prompts, console, as_json=cli.json)
             return
-        if as_json:
+        if cli.json:
             console.write_bytes(dump_json(fold.head, fold.tree, now=_now()).encode())
             return
         lines = StepLines(fold.tree, console.style, console.columns, full=full)
         for line in (*head_lines(fold, console.style), *lines.tree()):
             console.write(line + "\n")
 
-    return _with_trace(workspace, trace, branch, console, show)
+    return _with_trace(cli, trace, branch, show)
 
 
 def _show_prompts(history: PromptHistory, console: Console, *, as_json: bool) -> None:
@@ -125,57 +120,53 @@ def _show_prompts(history: PromptHistory, console: Console, *, as_json: bool) ->
 
 
 def dump_trace(
-    workspace: Path,
-    trace: str = "latest",
+    cli: Invocation,
     *,
-    form: DumpFormat = "txt",
+    trace: str | None = None,
     branch: str | None = None,
+    form: DumpFormat = "txt",
     output: Path | None = None,
     force: bool = False,
-    console: Console | None = None,
 ) -> int:
     """``goalwright trace dump``: the tree as text, Markdown or JSON, to stdout (also ``-``) or the file ``output``.
 
     ``force``: it may replace a file.
     """
-    console = console or Console.of_process()
-    dump = {"txt": dump_tree, "md": dump_markdown, "json": dump_json}[form]
+    dump = {"txt": dump_tree, "md": dump_markdown, "json": dump_json}["json" if cli.json else form]
 
     def write(store: FileTraceStore, session_id: str) -> None:
         fold = _folded(store, session_id)
-        _end_what_broke_off(fold, store, workspace)
+        _end_what_broke_off(fold, store, cli.workspace)
         data = dump(fold.head, fold.tree, now=_now()).encode(errors="replace")
         if output is None or str(output) == "-":
-            console.write_bytes(data)
+            cli.console.write_bytes(data)
         else:
             save(output, data, force=force)
 
-    return _with_trace(workspace, trace, branch, console, write)
+    return _with_trace(cli, trace, branch, write)
 
 
 async def tail_trace(
-    workspace: Path,
-    trace: str = "latest",
+    cli: Invocation,
     *,
+    trace: str | None = None,
     branch: str | None = None,
     since: int | None = None,
-    as_json: bool = False,
     follow: bool = True,
-    console: Console | None = None,
 ) -> int:
     """``goalwright trace tail``: steps as they come, until Ctrl+C, or until nobody reads them any more.
 
     ``since``: also what came after the event with this id, 0 for all; without ``follow`` None is all, too.
-    ``as_json``: the stored events, one a line. Not ``follow``: ends when all that is there was said.
+    ``--json``: the stored events, one a line. Not ``follow``: ends when all that is there was said.
     """
-    console = console or Console.of_process()
+    console = cli.console
     try:
-        store = store_of(workspace)
-        session_id = chosen(store, trace, branch)
+        store = store_of(cli.workspace)
+        session_id = chosen(store, trace or "latest", branch)
         first = since if since is not None else store.last_event_id(session_id) if follow else 0
         gone = asyncio.Event()
         console.on_gone = gone.set
-        following = _Following(store, session_id, first, as_json, console)
+        following = _Following(store, session_id, first, cli.json, console)
         while not gone.is_set():
             following.say_what_is_new()
             if not follow:
@@ -301,17 +292,13 @@ def _end_what_broke_off(fold: StepFold, store: FileTraceStore, workspace: Path) 
 
 
 def _with_trace(
-    workspace: Path,
-    trace: str,
-    branch: str | None,
-    console: Console,
-    do: Callable[[FileTraceStore, str], None],
+    cli: Invocation, trace: str | None, branch: str | None, do: Callable[[FileTraceStore, str], None]
 ) -> int:
     try:
-        store = store_of(workspace)
-        do(store, chosen(store, trace, branch))
+        store = store_of(cli.workspace)
+        do(store, chosen(store, trace or "latest", branch))
     except (StoreError, OSError) as error:
-        return _failed(error, console)
+        return _failed(error, cli.console)
     return EXIT_OK
 
 

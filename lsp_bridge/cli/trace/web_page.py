@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import html
-import json
-import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from daemon.provider.variables import provider_env
 from daemon.runtime import RuntimeFolderError, RuntimePaths, write_private
 from daemon.store.base import StoreError
 from lsp_bridge.cli.client import ConnectionLostError, RequestTimeoutError, RpcError
-from lsp_bridge.cli.launch import Clock, Greeting, Launcher, LaunchError, SystemClock
-from lsp_bridge.cli.run.turn import CLIENT_NAME, EXIT_FAILED, EXIT_OK, EXIT_USAGE
+from lsp_bridge.cli.invocation import EXIT_OK, EXIT_USAGE, Invocation
+from lsp_bridge.cli.launch import Clock, LaunchError, SystemClock
 from tools.json_access import string
 from tools.localization import t
 
@@ -22,7 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lsp_bridge.cli.console import Console
-    from lsp_bridge.cli.trace.options import TraceOptions
 
 _REQUEST_S = 30.0
 _STARTING_S = 20.0
@@ -30,52 +26,51 @@ _STARTING_S = 20.0
 _PAUSE_S = 0.1
 
 
-async def trace_page(options: TraceOptions, launcher: Launcher, console: Console) -> int:
-    """Print the page's address, with the token; ``open``: open it in the browser, too."""
+async def trace_page(cli: Invocation, *, trace: str | None, browse: bool) -> int:
+    """Print the page's address, with the token; ``browse``: open it in the browser, too."""
     place = ""
-    if options.trace is not None:
+    if trace is not None:
         from lsp_bridge.cli.trace.stored_traces import chosen, store_of
 
         try:
-            place = f"#/{quote(chosen(store_of(options.workspace), options.trace, None))}"
+            place = f"#/{quote(chosen(store_of(cli.workspace), trace, None))}"
         except StoreError as error:
-            console.warn(str(error))
+            cli.console.warn(str(error))
             return EXIT_USAGE
     try:
-        found = await _opened(options.workspace, launcher, None, start=True)
+        found = await _opened(cli, None, start=True)
     except LaunchError as error:
-        return _failed(error, console, as_json=options.json)
+        return cli.failed(error, error.code)
     page = string(found.get("page")) + place
-    if options.json:
-        console.write(json.dumps({"url": found.get("url"), "token": found.get("token"), "page": page}) + "\n")
+    if cli.json:
+        cli.write_json({"url": found.get("url"), "token": found.get("token"), "page": page})
     else:
-        console.write(page + "\n")
-    if options.open:
-        await _browse(options.workspace, page, console)
+        cli.console.write(page + "\n")
+    if browse:
+        await _browse(cli.workspace, page, cli.console)
     return EXIT_OK
 
 
-async def open_running(workspace: Path, launcher: Launcher, port: int, console: Console) -> int:
+async def open_running(cli: Invocation, port: int) -> int:
     """Have the daemon that runs open its API, and print the line of ``goalwright serve --http``."""
     try:
-        found = await _opened(workspace, launcher, port, start=False)
+        found = await _opened(cli, port, start=False)
     except LaunchError as error:
-        return _failed(error, console, as_json=False)
-    console.write(json.dumps({"url": found.get("url"), "token": found.get("token")}) + "\n")
+        return cli.failed(error, error.code)
+    cli.write_json({"url": found.get("url"), "token": found.get("token")})
     return EXIT_OK
 
 
 async def _opened(
-    workspace: Path, launcher: Launcher, port: int | None, *, start: bool, clock: Clock | None = None
+    cli: Invocation, port: int | None, *, start: bool, clock: Clock | None = None
 ) -> dict[str, Any]:
     """The answer of ``goalwright/api/open``. Raises LaunchError for all expected failures."""
     clock = clock or SystemClock()
-    greeting = Greeting(client=CLIENT_NAME, env=provider_env(os.environ))
     deadline = clock.now() + _STARTING_S
     while True:
         try:
-            connect = launcher.connect if start else launcher.connect_running
-            client, _ = await connect(workspace, greeting)
+            connect = cli.launcher.connect if start else cli.launcher.connect_running
+            client, _ = await connect(cli.workspace, cli.greeting())
             break
         except LaunchError as error:
             # It has the lock, so it is just starting.
@@ -109,11 +104,3 @@ async def _browse(workspace: Path, page: str, console: Console) -> None:
         return
     if not opened:
         console.warn(t("No browser was found: open the address by hand."))
-
-
-def _failed(error: LaunchError, console: Console, *, as_json: bool) -> int:
-    if as_json:
-        console.write(json.dumps({"error": {"code": error.code, "message": str(error)}}) + "\n")
-    else:
-        console.warn(str(error))
-    return EXIT_FAILED

@@ -27,7 +27,6 @@ from typing import Any
 _IMPORTED = (
     "anthropic",
     "daemon.__main__",
-    "daemon.cli",
     "daemon.core",
     "daemon.planner.driver",
     "daemon.provider.anthropic",
@@ -37,7 +36,7 @@ _IMPORTED = (
     "lsp_bridge.server.diagnostics_service",
     "lsp_bridge.language_client.pool.server_pool",
     "lsp_bridge.server.listen",
-    "lsp_bridge.cli.dispatch",
+    "lsp_bridge.cli.command_line",
     "lsp_bridge.cli.run.turn",
 )
 

@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 from typing import Any
 
+from lsp_bridge.cli.command_line import parse, run_command
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.launch import Launcher
 from tests.support.fakes.daemon_server import Connection, FakeDaemon, RefuseError
@@ -18,6 +19,12 @@ class Terminal:
         self.out, self.err = io.StringIO(), io.StringIO()
         self.console = Console(out=self.out, err=self.err)
         self.workspace = fake.paths.workspace
+
+    async def play(self, command: str, *arguments: str) -> int:
+        """Run a command as it stands on the command line. Returns the exit code."""
+        args = parse([command, *arguments])
+        args.workspace = self.workspace
+        return await run_command(args, self.console, self.launcher)
 
     def answer(self, method: str, result: dict[str, Any]) -> None:
         async def handler(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:

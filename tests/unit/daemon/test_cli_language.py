@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from daemon import cli
+from lsp_bridge.cli import command_line as cli
 
 # Names of programs, formats, protocols and files, and values that are typed as they are.
 NAMES = """

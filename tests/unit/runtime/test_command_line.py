@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import io
 import logging
 import os
@@ -10,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from daemon import safe_path
-from daemon.cli import parse
 from daemon.logfile import MAX_BYTES
 from daemon.safe_path import protect
+from lsp_bridge.cli.command_line import SHARED, function_of, parse
+from lsp_bridge.cli.command_table import COMMANDS, Command, Group
+from lsp_bridge.cli.run.turn import RunOptions
 
 ROOT = str(Path(safe_path.__file__).parents[1])
 
@@ -59,36 +63,37 @@ def test_wrong_command_line_is_a_usage_error(
     assert words in usage_error(capsys, *argv)
 
 
-def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in (
-        "run",
-        "start",
-        "status",
-        "sessions",
-        "stop",
-        "serve",
-        "connect",
-        "demo",
-        "version",
-        "history",
-        "undo",
-        "redo",
-        "restore",
-        "goals",
-        "goal",
-        "context",
-        "compact",
-        "budget",
-        "handover",
-        "permissions",
-        "mode",
-        "trust",
-        "jobs",
-    ):
-        with pytest.raises(SystemExit) as caught:
-            parse([command, "--help"])
-        assert caught.value.code == 0
-        assert f"goalwright {command}" in capsys.readouterr().out
+LINES = [(one,) for one in COMMANDS] + [(one, action) for one in COMMANDS for action in one.actions]
+by_words = pytest.mark.parametrize("line", LINES, ids=lambda line: " ".join(one.name for one in line))
+
+
+@by_words
+def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], line: tuple[Command, ...]) -> None:
+    words = [one.name for one in line]
+    with pytest.raises(SystemExit) as caught:
+        parse([*words, "--help"])
+    assert caught.value.code == 0
+    assert f"goalwright {' '.join(words)}" in capsys.readouterr().out
+
+
+@by_words
+def test_the_function_of_every_command_takes_its_arguments(line: tuple[Command, ...]) -> None:
+    if not line[-1].function:
+        return
+    groups = [one.arguments if isinstance(one, Group) else (one,) for one in line[-1].arguments]
+    given = {
+        one.options.get("dest") or max(one.names, key=len).strip("-").replace("-", "_")
+        for one in sum(groups, ())
+    }
+    given -= {*SHARED}
+    taken = inspect.signature(function_of(line[-1].function)).parameters.values()
+    if any(one.kind is one.VAR_KEYWORD for one in taken):
+        given -= {"max_steps", "max_usd", "max_minutes", "files"}
+        assert given <= {one.name for one in dataclasses.fields(RunOptions)}
+        return
+    named = {one.name: one.default for one in taken if one.kind is one.KEYWORD_ONLY}
+    assert given <= named.keys()
+    assert given >= {name for name, default in named.items() if default is inspect.Parameter.empty}
 
 
 @pytest.mark.parametrize(
@@ -188,7 +193,8 @@ def test_guard_runs_before_anything_is_imported_that_could_be_shadowed() -> None
 
 
 def test_terminal_client_imports_nothing_heavy() -> None:
-    code = "import lsp_bridge.cli.run.turn, lsp_bridge.cli.launch, daemon.cli, sys; print(*sys.modules)"
+    modules = "lsp_bridge.cli.run.turn, lsp_bridge.cli.launch, lsp_bridge.cli.command_line"
+    code = f"import {modules}, sys; print(*sys.modules)"
     result = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
     heavy = {"pydantic", "pygls", "lsprotocol", "anthropic", "litellm", "filelock", "httpx", "platformdirs"}
     assert heavy.isdisjoint(name.partition(".")[0] for name in result.stdout.split())

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.cli.commands.explore import ExploreOptions, explore
 from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.run.branch_lines import score_lines
 from tests.support.drivers.terminal import Terminal
@@ -47,12 +46,6 @@ async def terminal(tmp_path: Path) -> AsyncGenerator[Terminal]:
         yield terminal
 
 
-async def ran(terminal: Terminal, action: Any, *words: str, **more: Any) -> int:
-    branch, *paths = words or ("",)
-    options = ExploreOptions(action, terminal.workspace, branch=branch, paths=tuple(paths), **more)
-    return await explore(options, terminal.launcher, terminal.console)
-
-
 @pytest.mark.parametrize(
     ("words", "choice"),
     [
@@ -74,7 +67,7 @@ async def test_what_is_picked_is_said_in_one_word_or_in_several(
     terminal: Terminal, words: list[str], choice: list[str]
 ) -> None:
     words = [word.format(workspace=terminal.workspace) for word in words]
-    assert await ran(terminal, "pick", *words, yes=True) == 0, terminal.told
+    assert await terminal.play("explore", "pick", "--yes", "--", *words) == 0, terminal.told
     assert terminal.fake.params("goalwright/explore/select")[0]["choice"] == choice
 
 
@@ -88,13 +81,13 @@ async def test_what_is_picked_is_said_in_one_word_or_in_several(
 )
 async def test_what_cannot_be_meant_is_not_guessed(terminal: Terminal, words: list[str], said: str) -> None:
     terminal.answer("goalwright/explore/files", {"files": [*FILES, {**FILES[0], "path": "b"}]})
-    assert await ran(terminal, "pick", *words, yes=True) == 1
+    assert await terminal.play("explore", "pick", "--yes", "--", *words) == 1
     assert said in terminal.told
     assert terminal.fake.params("goalwright/explore/select") == []
 
 
 async def test_a_branch_shows_what_it_did_to_each_file(terminal: Terminal) -> None:
-    await ran(terminal, "show", "a")
+    await terminal.play("explore", "show", "a")
     assert terminal.lines[-4:] == [
         "  changed  src/cart.py  +1 -1",
         "  created  docs/new.md  +1 -0",
@@ -105,7 +98,7 @@ async def test_a_branch_shows_what_it_did_to_each_file(terminal: Terminal) -> No
 
 @pytest.mark.parametrize("words", [("A", "src/there.py"), ("a:src/here.py",), ("A", "./src/here.py")])
 async def test_the_diff_of_a_file_is_found_by_its_names(terminal: Terminal, words: tuple[str, ...]) -> None:
-    assert await ran(terminal, "diff", *words) == 0
+    assert await terminal.play("explore", "diff", *words) == 0
     assert terminal.lines == ["Moved from src/there.py"]
 
 
@@ -119,18 +112,18 @@ async def test_the_diff_of_an_ignored_file_is_shown_to_who_names_it(terminal: Te
         "movedFrom": None,
     }
     terminal.answer("goalwright/explore/files", {"files": FILES, "ignored": [log]})
-    assert await ran(terminal, "diff", "A", "logs", "docs") == 0
+    assert await terminal.play("explore", "diff", "A", "logs", "docs") == 0
     assert terminal.lines == ["+n", "+log"]
-    assert await ran(terminal, "diff", "A:logs/my.log") == 0
+    assert await terminal.play("explore", "diff", "A:logs/my.log") == 0
     assert terminal.lines[2:] == ["+log"]
-    assert await ran(terminal, "diff", "A") == 0
+    assert await terminal.play("explore", "diff", "A") == 0
     assert "+log" not in terminal.lines[3:]
-    assert await ran(terminal, "diff", "A", "logs/other.log", "docs") == 1
+    assert await terminal.play("explore", "diff", "A", "logs/other.log", "docs") == 1
     assert "Branch A did not change logs/other.log. Its files: src/cart.py, docs/new.md" in terminal.told
 
 
 async def test_a_diff_is_of_one_branch(terminal: Terminal) -> None:
-    assert await ran(terminal, "diff", "A:src", "B:src") == 1
+    assert await terminal.play("explore", "diff", "A:src", "B:src") == 1
     assert "one branch at a time" in terminal.told
 
 
@@ -161,6 +154,5 @@ async def test_a_reader_that_has_gone_away_ends_a_patch_and_a_diff_quietly(termi
         reading, writing = os.pipe()
         os.close(reading)
         with os.fdopen(writing, "w") as out:
-            console = Console(out=out, err=io.StringIO())
-            options = ExploreOptions(action, terminal.workspace, branch="A")
-            assert await explore(options, terminal.launcher, console) == 0
+            terminal.console = Console(out=out, err=io.StringIO())
+            assert await terminal.play("explore", action, "A") == 0

@@ -10,15 +10,6 @@ from typing import Any
 import pytest
 
 from daemon.trust import TrustedFolders
-from lsp_bridge.cli.commands.permissions import (
-    JobOptions,
-    ModeOptions,
-    PermissionOptions,
-    jobs,
-    mode,
-    permissions,
-    trust,
-)
 from tests.support.drivers.terminal import Terminal
 from tests.support.fakes.daemon_server import FakeDaemon
 
@@ -55,13 +46,8 @@ async def terminal(tmp_path: Path) -> AsyncGenerator[Terminal]:
         yield terminal
 
 
-async def run(terminal: Terminal, **options: Any) -> int:
-    asked = PermissionOptions(workspace=terminal.workspace, **options)
-    return await permissions(asked, terminal.launcher, terminal.console)
-
-
 async def test_grants_are_listed_with_numbers_and_rules_with_their_files(terminal: Terminal) -> None:
-    assert await run(terminal, action="list") == 0
+    assert await terminal.play("permissions") == 0
     text = terminal.out.getvalue()
     assert "mode accept-edits; this folder is not trusted" in text
     assert "   1  bash: git log *␛[2J  (this workspace, 2026-01-02 03:04, VS Code)" in terminal.lines
@@ -70,9 +56,9 @@ async def test_grants_are_listed_with_numbers_and_rules_with_their_files(termina
 
 
 async def test_a_session_is_not_needed_and_is_named_when_there_is_one(terminal: Terminal) -> None:
-    await run(terminal, action="list")
+    await terminal.play("permissions")
     terminal.fake.sessions.append({"trace": {"traceId": "s1"}, "foreign": False})
-    await run(terminal, action="list", json=True)
+    await terminal.play("permissions", "--json")
     assert terminal.fake.params("goalwright/permission/rules") == [{}, {"sessionId": "s1"}]
 
 
@@ -81,14 +67,14 @@ async def test_grants_are_taken_back_by_number_or_id(
     terminal: Terminal, ids: tuple[str, ...], sent: list[str]
 ) -> None:
     terminal.answer("goalwright/permission/forget", {"forgotten": RULES["grants"][1:]})
-    assert await run(terminal, action="forget", ids=ids) == 0
+    assert await terminal.play("permissions", "forget", *ids) == 0
     assert terminal.fake.params("goalwright/permission/forget") == [{"grantIds": sent}]
     assert terminal.lines == ["Asked about again: edit: src/*"]
 
 
 @pytest.mark.parametrize("wrong", ["3", "0", "x", "-1"])
 async def test_a_grant_that_is_not_there_takes_nothing_back(terminal: Terminal, wrong: str) -> None:
-    assert await run(terminal, action="forget", ids=("1", wrong)) == 1
+    assert await terminal.play("permissions", "forget", "--", "1", wrong) == 1
     assert f"There is no grant {wrong}" in terminal.told
     assert terminal.fake.params("goalwright/permission/forget") == []
 
@@ -101,7 +87,7 @@ async def test_a_decision_is_explained_part_by_part(terminal: Terminal) -> None:
     terminal.answer(
         "goalwright/permission/explain", {"action": "ask", "reasons": reasons, "warnings": ["It is gone."]}
     )
-    assert await run(terminal, action="explain", permission="bash", target="git push; cat .env") == 0
+    assert await terminal.play("permissions", "explain", "bash", "git push; cat .env") == 0
     assert terminal.lines == [
         "ask",
         "  bash git push: your rule bash: git push * → ask (~/.goalwright/config.json)",
@@ -114,8 +100,8 @@ async def test_the_mode_is_shown_and_set(terminal: Terminal) -> None:
     terminal.fake.sessions.append({"trace": {"traceId": "s1"}, "foreign": False})
     terminal.answer("goalwright/session/load", {"session": {"mode": "ask"}})
     terminal.answer("goalwright/session/set", {"session": {"mode": "plan"}})
-    assert await mode(ModeOptions(terminal.workspace), terminal.launcher, terminal.console) == 0
-    assert await mode(ModeOptions(terminal.workspace, mode="plan"), terminal.launcher, terminal.console) == 0
+    assert await terminal.play("mode") == 0
+    assert await terminal.play("mode", "plan") == 0
     assert terminal.lines == ["ask", "plan"]
     assert terminal.fake.params("goalwright/session/set") == [{"sessionId": "s1", "mode": "plan"}]
 
@@ -123,7 +109,7 @@ async def test_the_mode_is_shown_and_set(terminal: Terminal) -> None:
 async def test_what_the_daemon_refuses_is_told(terminal: Terminal) -> None:
     terminal.fake.sessions.append({"trace": {"traceId": "s1"}, "foreign": False})
     terminal.refuse("goalwright/session/set", -32602, "auto needs a trusted folder: `goalwright trust`.")
-    assert await mode(ModeOptions(terminal.workspace, mode="auto"), terminal.launcher, terminal.console) == 1
+    assert await terminal.play("mode", "auto") == 1
     assert "goalwright trust" in terminal.told
 
 
@@ -137,8 +123,8 @@ async def test_jobs_are_listed_and_stopped(terminal: Terminal) -> None:
     }
     terminal.answer("goalwright/job/list", {"jobs": [running]})
     terminal.answer("goalwright/job/kill", {"job": {**running, "exitCode": -15}})
-    assert await jobs(JobOptions(terminal.workspace), terminal.launcher, terminal.console) == 0
-    assert await jobs(JobOptions(terminal.workspace, kill="job_1"), terminal.launcher, terminal.console) == 0
+    assert await terminal.play("jobs") == 0
+    assert await terminal.play("jobs", "--kill", "job_1") == 0
     assert terminal.lines == [
         "job_1  running  npm run dev  (session s1)  → /x/1.txt",
         "job_1  ended, exit code -15  npm run dev  (session s1)  → /x/1.txt",
@@ -147,35 +133,38 @@ async def test_jobs_are_listed_and_stopped(terminal: Terminal) -> None:
     other = {**running, "sessionId": "s2"}
     terminal.answer("goalwright/job/list", {"jobs": [running, other]})
     for wrong, words in (("job_1", "name one with --session (s1, s2)"), ("job_9", "There is no job job_9")):
-        options = JobOptions(terminal.workspace, kill=wrong)
-        assert await jobs(options, terminal.launcher, terminal.console) == 1
+        assert await terminal.play("jobs", "--kill", wrong) == 1
         assert words in terminal.told
 
 
 async def test_what_does_not_count_is_told_with_the_rules(terminal: Terminal) -> None:
     terminal.answer("goalwright/permission/rules", {**RULES, "problems": ["grants.json is damaged."]})
-    assert await run(terminal, action="list") == 0
+    assert await terminal.play("permissions") == 0
     assert "grants.json is damaged." in terminal.told
 
 
-def test_what_is_no_folder_is_not_trusted(terminal: Terminal, tmp_path: Path) -> None:
-    assert trust(tmp_path / "nowhere", terminal.console) == 1
+async def test_what_is_no_folder_is_not_trusted(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.workspace = tmp_path / "nowhere"
+    assert await terminal.play("trust") == 1
     assert "is not a folder" in terminal.told
 
 
-def test_a_folder_is_trusted_and_no_longer(
+async def test_a_folder_is_trusted_and_no_longer(
     terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOALWRIGHT_HOME", str(tmp_path / "state"))
     folder = tmp_path / "project"
     (folder / "below").mkdir(parents=True)
     known = TrustedFolders(tmp_path / "state")
-    assert trust(folder, terminal.console) == 0
+    terminal.workspace = folder
+    assert await terminal.play("trust") == 0
     assert known.trust(folder / "below") == "trusted"
     assert known.trust(tmp_path) == "unknown"
-    assert trust(folder / "below", terminal.console, remove=True) == 1
+    terminal.workspace = folder / "below"
+    assert await terminal.play("trust", "--remove") == 1
     assert "still trusted, because" in terminal.told
-    assert trust(folder, terminal.console, remove=True, as_json=True) == 0
+    terminal.workspace = folder
+    assert await terminal.play("trust", "--remove", "--json") == 0
     assert json.loads(terminal.lines[-1]) == {"folder": str(folder), "trust": "unknown"}
 
 

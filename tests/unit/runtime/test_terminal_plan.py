@@ -9,18 +9,7 @@ from typing import Any
 
 import pytest
 
-from daemon.cli import parse
-from lsp_bridge.cli.commands.context import ContextOptions, context
-from lsp_bridge.cli.commands.limits import (
-    BudgetOptions,
-    CompactOptions,
-    HandOverOptions,
-    budget,
-    compact,
-    hand_over,
-)
-from lsp_bridge.cli.commands.plan import GoalOptions, GoalsOptions, goal, goals
-from lsp_bridge.cli.dispatch import limits_of
+from lsp_bridge.cli.command_line import parse
 from lsp_bridge.cli.text import money, share, tokens
 from tests.support.drivers.terminal import Terminal
 from tests.support.fakes.daemon_server import FakeDaemon
@@ -97,68 +86,57 @@ PLAN = [
 
 
 async def test_the_plan_is_shown_with_numbers_states_tokens_and_cost(terminal: Terminal) -> None:
-    assert await goals(GoalsOptions(terminal.workspace), terminal.launcher, terminal.console) == 0
+    assert await terminal.play("goals") == 0
     assert terminal.lines == PLAN
     terminal.out.truncate(0)
-    await goals(GoalsOptions(terminal.workspace, json=True), terminal.launcher, terminal.console)
+    await terminal.play("goals", "--json")
     assert json.loads(terminal.out.getvalue().lstrip("\0"))["goalNumbers"] == NUMBERS
 
 
 async def test_an_empty_plan_says_what_ran_without_a_goal_too(terminal: Terminal) -> None:
     loaded = {"goalTree": {"goals": []}, "goalNumbers": {}, "meter": METER}
     terminal.answer("goalwright/session/load", loaded)
-    await goals(GoalsOptions(terminal.workspace), terminal.launcher, terminal.console)
+    await terminal.play("goals")
     assert terminal.lines[0].startswith("The plan is empty")
     assert terminal.lines[1:] == ["  Without a goal  (1,000 tokens, $0.0100)"]
 
 
 @pytest.mark.parametrize("name", ["1.2", "#1.2", "1.2.", "g3"])
 async def test_a_goal_is_named_by_its_number_or_as_models_see_it(terminal: Terminal, name: str) -> None:
-    options = GoalOptions("focus", terminal.workspace, goal=name)
-    assert await goal(options, terminal.launcher, terminal.console) == 0
+    assert await terminal.play("goal", "focus", name) == 0
     assert terminal.fake.params("goalwright/goal/focus")[0]["goalId"] == "3"
 
 
 async def test_lines_fit_a_terminal_and_lose_no_colour_in_the_middle(terminal: Terminal) -> None:
     terminal.console.live, terminal.console.columns, terminal.console.color = True, 24, True
-    await goals(GoalsOptions(terminal.workspace), terminal.launcher, terminal.console)
+    await terminal.play("goals")
     assert "→ 1. Cart  (in progress," in terminal.lines
     assert all(line.count("\x1b[") % 2 == 0 for line in terminal.lines)
 
 
 @pytest.mark.parametrize(
-    ("options", "method", "sent"),
+    ("argv", "sent"),
     [
-        ({"action": "add", "text": "X", "reason": "why"}, "add", {"description": "X", "reason": "why"}),
-        ({"action": "add", "text": "X", "under": "1.2."}, "add", {"parentId": "3", "beforeId": None}),
-        ({"action": "add", "text": "X", "before": "1.2"}, "add", {"parentId": "1", "beforeId": "3"}),
-        ({"action": "rename", "goal": "2", "text": "X"}, "rename", {"goalId": "5", "description": "X"}),
-        ({"action": "move", "goal": "1.1"}, "move", {"goalId": "2", "parentId": None, "beforeId": None}),
+        (["add", "X", "--reason", "why"], {"description": "X", "reason": "why"}),
+        (["add", "X", "--under", "1.2."], {"parentId": "3", "beforeId": None}),
+        (["add", "X", "--before", "1.2"], {"parentId": "1", "beforeId": "3"}),
+        (["rename", "2", "X"], {"goalId": "5", "description": "X"}),
+        (["move", "1.1"], {"goalId": "2", "parentId": None, "beforeId": None}),
+        (["move", "2", "--before", "1.1"], {"goalId": "5", "parentId": "1", "beforeId": "2"}),
+        (["move", "2", "--under", "1"], {"goalId": "5", "parentId": "1", "beforeId": None}),
+        (["focus", "2"], {"goalId": "5"}),
+        (["done", "1.2", "--summary", "ok"], {"goalId": "3", "summary": "ok"}),
         (
-            {"action": "move", "goal": "2", "before": "1.1"},
-            "move",
-            {"goalId": "5", "parentId": "1", "beforeId": "2"},
-        ),
-        (
-            {"action": "move", "goal": "2", "under": "1"},
-            "move",
-            {"goalId": "5", "parentId": "1", "beforeId": None},
-        ),
-        ({"action": "focus", "goal": "2"}, "focus", {"goalId": "5"}),
-        ({"action": "done", "goal": "1.2", "text": "ok"}, "done", {"goalId": "3", "summary": "ok"}),
-        (
-            {"action": "abandon", "goal": "1", "text": "no", "revert_files": True},
-            "abandon",
+            ["abandon", "1", "--reason", "no", "--revert-files"],
             {"goalId": "1", "reason": "no", "revertFiles": True, "dryRun": False},
         ),
     ],
 )
 async def test_numbers_of_the_plan_become_ids_and_the_plan_is_shown_after_it(
-    terminal: Terminal, options: dict[str, Any], method: str, sent: dict[str, Any]
+    terminal: Terminal, argv: list[str], sent: dict[str, Any]
 ) -> None:
-    given = GoalOptions(workspace=terminal.workspace, **options)
-    assert await goal(given, terminal.launcher, terminal.console) == 0
-    (params,) = terminal.fake.params(f"goalwright/goal/{method}")
+    assert await terminal.play("goal", *argv) == 0
+    (params,) = terminal.fake.params(f"goalwright/goal/{argv[0]}")
     assert params == {**params, "sessionId": "s1", **sent}
     assert terminal.lines[-len(PLAN) :] == PLAN
 
@@ -169,21 +147,17 @@ async def test_files_that_were_taken_back_are_named(terminal: Terminal) -> None:
         {"path": "b\n.py", "kind": "delete", "added": 0, "removed": 3, "diff": ""},
     ]
     terminal.answer("goalwright/goal/abandon", {"goalTree": TREE, "goalNumbers": NUMBERS, "files": files})
-    given = GoalOptions("abandon", terminal.workspace, goal="1", text="no", revert_files=True)
-    await goal(given, terminal.launcher, terminal.console)
+    await terminal.play("goal", "abandon", "1", "--reason", "no", "--revert-files")
     assert terminal.lines[:3] == ["Reverted:", "  changed  a.py  +1 -2", "  deleted  b␊.py  +0 -3"]
-    dry = GoalOptions("abandon", terminal.workspace, goal="1", text="no", dry_run=True)
-    await goal(dry, terminal.launcher, terminal.console)
+    await terminal.play("goal", "abandon", "1", "--reason", "no", "--dry-run")
     assert {"-x", "+y", "Would be reverted:"} <= set(terminal.lines)
 
 
 async def test_unknown_numbers_and_refusals_are_told_on_stderr_and_as_json(terminal: Terminal) -> None:
-    wrong = GoalOptions("focus", terminal.workspace, goal="7.1")
-    assert await goal(wrong, terminal.launcher, terminal.console) == 1
+    assert await terminal.play("goal", "focus", "7.1") == 1
     assert terminal.told == "There is no goal 7.1. Goals: 1, 1.1, 1.2, 2.\n"
     terminal.refuse("goalwright/goal/focus", -32602, "Goal 1.1 is completed.")
-    right = GoalOptions("focus", terminal.workspace, goal="1.1", json=True)
-    assert await goal(right, terminal.launcher, terminal.console) == 1
+    assert await terminal.play("goal", "focus", "1.1", "--json") == 1
     assert json.loads(terminal.out.getvalue()) == {
         "error": {"code": -32602, "message": "Goal 1.1 is completed."}
     }
@@ -191,10 +165,10 @@ async def test_unknown_numbers_and_refusals_are_told_on_stderr_and_as_json(termi
 
 async def test_without_a_session_the_newest_of_this_person_is_meant(terminal: Terminal) -> None:
     terminal.fake.sessions.insert(0, {"trace": {"traceId": "theirs"}, "foreign": True})
-    await goals(GoalsOptions(terminal.workspace), terminal.launcher, terminal.console)
+    await terminal.play("goals")
     assert terminal.fake.params("goalwright/session/load")[0]["sessionId"] == "s1"
     terminal.fake.sessions.clear()
-    assert await goals(GoalsOptions(terminal.workspace), terminal.launcher, terminal.console) == 1
+    assert await terminal.play("goals") == 1
     assert "There is no session in" in terminal.told
 
 
@@ -259,7 +233,7 @@ CONTEXT: dict[str, Any] = {
 
 async def test_the_context_is_shown_whole(terminal: Terminal) -> None:
     terminal.answer("goalwright/session/context", CONTEXT)
-    assert await context(ContextOptions(terminal.workspace), terminal.launcher, terminal.console) == 0
+    assert await terminal.play("context") == 0
     assert terminal.lines == [
         "session s1 · fake/model",
         "about 1,000 tokens of 200,000 (<1 %); compacted above 150,000",
@@ -302,8 +276,7 @@ async def test_the_context_is_shown_whole(terminal: Terminal) -> None:
 
 async def test_the_context_is_cut_only_when_wanted_and_schemas_come_with_tools(terminal: Terminal) -> None:
     terminal.answer("goalwright/session/context", CONTEXT)
-    brief = ContextOptions(terminal.workspace, brief=True, tools=True)
-    await context(brief, terminal.launcher, terminal.console)
+    await terminal.play("context", "--brief", "--tools")
     assert "… 3 more lines" in terminal.lines
     assert '{"type": "object"}' in terminal.lines
 
@@ -320,8 +293,7 @@ async def test_what_came_of_a_compaction_is_told_once_in_the_words_of_the_daemon
     terminal: Terminal, before: int, after: int, detail: str
 ) -> None:
     terminal.answer("goalwright/session/compact", {"before": before, "after": after, "detail": detail})
-    options = CompactOptions(terminal.workspace, keep="the SQL")
-    assert await compact(options, terminal.launcher, terminal.console) == 0
+    assert await terminal.play("compact", "--keep", "the SQL") == 0
     assert terminal.lines == [detail]
     assert terminal.fake.params("goalwright/session/compact") == [
         {"sessionId": "s1", "instructions": "the SQL"}
@@ -330,17 +302,14 @@ async def test_what_came_of_a_compaction_is_told_once_in_the_words_of_the_daemon
 
 async def test_a_compaction_without_words_is_told_in_numbers(terminal: Terminal) -> None:
     terminal.answer("goalwright/session/compact", {"before": 10_000, "after": 2_000})
-    await compact(CompactOptions(terminal.workspace), terminal.launcher, terminal.console)
+    await terminal.play("compact")
     assert terminal.lines == ["The context has about 10,000 → 2,000 tokens (80 % less)."]
 
 
 async def test_a_session_is_handed_over_and_the_new_one_is_named(terminal: Terminal) -> None:
     begun = {"session": {"trace": {"traceId": "s2", "agent": "execute"}}}
     terminal.answer("goalwright/session/handover", begun)
-    args = parse(["handover", "execute", "s1"])
-    assert (args.command, args.agent, args.session) == ("handover", "execute", "s1")
-    options = HandOverOptions(terminal.workspace, args.agent, args.session)
-    assert await hand_over(options, terminal.launcher, terminal.console) == 0
+    assert await terminal.play("handover", "execute", "s1") == 0
     assert terminal.lines == [
         "Session s2 begins with what session s1 knows.",
         'Go on: goalwright run --session s2 "…"',
@@ -352,41 +321,43 @@ async def test_a_session_is_handed_over_and_the_new_one_is_named(terminal: Termi
 
 async def test_limits_are_shown_and_set_without_losing_the_others(terminal: Terminal) -> None:
     terminal.answer("goalwright/session/set", {})
-    assert await budget(BudgetOptions(terminal.workspace), terminal.launcher, terminal.console) == 0
+    assert await terminal.play("budget") == 0
     assert terminal.lines == [
         "session s1: 12,000 tokens used, $1.25",
         "limit for the session: $5.00",
         "limit for each goal: 100,000 tokens",
     ]
     assert not terminal.fake.params("goalwright/session/set")
-    changed = BudgetOptions(terminal.workspace, changes=(("sessionTokens", 7), ("goalTokens", None)))
-    await budget(changed, terminal.launcher, terminal.console)
+    await terminal.play("budget", "--tokens", "7", "--goal-tokens", "none")
     assert terminal.fake.params("goalwright/session/set")[-1]["budget"] == {
         "sessionUsd": 5.0,
         "sessionTokens": 7,
         "goalUsd": None,
         "goalTokens": None,
     }
-    none = BudgetOptions(terminal.workspace, changes=(("sessionUsd", None), ("goalTokens", None)))
-    await budget(none, terminal.launcher, terminal.console)
+    await terminal.play("budget", "--usd", "none", "--goal-tokens", "none")
     assert terminal.lines[-1] == "There is no limit."
 
 
 @pytest.mark.parametrize(
     ("argv", "changes"),
     [
-        ([], ()),
-        (["--usd", "$2.5", "--tokens", "500k"], (("sessionUsd", 2.5), ("sessionTokens", 500_000))),
-        (["--goal-usd", "0", "--goal-tokens", "1_000"], (("goalUsd", 0.0), ("goalTokens", 1000))),
-        (["--usd", "None"], (("sessionUsd", None),)),
+        (["--usd", "$2.5", "--tokens", "500k"], {"sessionUsd": 2.5, "sessionTokens": 500_000}),
+        (["--goal-usd", "0", "--goal-tokens", "1_000"], {"goalUsd": 0.0, "goalTokens": 1000}),
+        (["--usd", "None"], {"sessionUsd": None}),
         (
             ["--none", "--tokens", "1.5M"],
-            (("sessionUsd", None), ("sessionTokens", 1_500_000), ("goalUsd", None), ("goalTokens", None)),
+            {"sessionUsd": None, "sessionTokens": 1_500_000, "goalUsd": None, "goalTokens": None},
         ),
     ],
 )
-def test_limits_on_the_command_line(argv: list[str], changes: tuple[tuple[str, float | None], ...]) -> None:
-    assert limits_of(parse(["budget", *argv])) == changes
+async def test_limits_on_the_command_line(
+    terminal: Terminal, argv: list[str], changes: dict[str, float | None]
+) -> None:
+    terminal.answer("goalwright/session/set", {})
+    assert await terminal.play("budget", *argv) == 0
+    (sent,) = terminal.fake.params("goalwright/session/set")
+    assert sent["budget"] == {**METER["budget"], **changes}
 
 
 def test_amounts_are_said_as_people_read_them() -> None:

@@ -25,6 +25,7 @@ from daemon.model.traces import RecordedPrompt
 from daemon.runtime import RuntimePaths
 from daemon.store.files import FileTraceStore
 from lsp_bridge.cli.console import Console
+from lsp_bridge.cli.invocation import Invocation
 from lsp_bridge.cli.trace.steps import dump_trace, list_traces, show_trace, tail_trace
 from tests.support.drivers.waiting import until
 from tests.support.scenarios.step_events import TRACE, Recorded, configuration_change
@@ -40,6 +41,9 @@ class Screen:
         self._err = io.StringIO()
         out = io.TextIOWrapper(self._out, "utf-8", write_through=True)
         self.console = Console(out=out, err=self._err, color=color, columns=100)
+
+    def at(self, workspace: Path, *, json: bool = False) -> Invocation:
+        return Invocation(workspace, self.console, json=json)
 
     @property
     def out(self) -> str:
@@ -72,10 +76,10 @@ def test_the_list_is_newest_first_and_for_programs_has_the_fields_of_the_api(
     for log in (configuration_change(), other, Recorded("20240117-090000-000000eeee")):
         log.into(store)
     screen = Screen()
-    assert list_traces(tmp_path, console=screen.console) == 0
+    assert list_traces(screen.at(tmp_path)) == 0
     assert [line.split()[0] for line in screen.out.splitlines()] == [OTHER, TRACE]
     screen = Screen()
-    list_traces(tmp_path, limit=1, as_json=True, console=screen.console)
+    list_traces(screen.at(tmp_path, json=True), limit=1)
     (meta,) = screen.objects
     assert set(meta) == {
         "trace_id", "title", "summary", "task", "status", "agent", "model", "mode", "workspace", "created_at",
@@ -86,9 +90,9 @@ def test_the_list_is_newest_first_and_for_programs_has_the_fields_of_the_api(
 
 def test_an_empty_folder_has_no_traces_and_none_is_made_in_it(tmp_path: Path) -> None:
     screen = Screen()
-    assert list_traces(tmp_path, console=screen.console) == 0
+    assert list_traces(screen.at(tmp_path)) == 0
     assert screen.err.startswith("There are no traces in ")
-    assert show_trace(tmp_path, console=screen.console) == 2
+    assert show_trace(screen.at(tmp_path)) == 2
     assert not (tmp_path / ".trace").exists()
 
 
@@ -98,7 +102,7 @@ def test_show_draws_the_tree_with_what_each_step_took(tmp_path: Path, store: Fil
     paths = RuntimePaths.for_workspace(tmp_path)
     paths.prepare()
     with paths.hold_lock():
-        assert show_trace(tmp_path, "latest", console=screen.console) == 0
+        assert show_trace(screen.at(tmp_path), trace="latest") == 0
     lines = screen.out.splitlines()
     assert lines[0] == f"修改配置文件  {TRACE}"
     assert lines[1].startswith("running 10 messages, 440 tokens, $0.02")
@@ -124,9 +128,9 @@ def test_show_has_the_system_prompts_that_were_in_force(tmp_path: Path, store: F
         log.say("Done.")
     log.into(store)
     screen, prompts, objects = Screen(), Screen(), Screen()
-    show_trace(tmp_path, console=screen.console)
+    show_trace(screen.at(tmp_path))
     assert f"system prompt {recorded.sha256[:11]}…, changed once" in screen.out
-    show_trace(tmp_path, system_prompt=True, console=prompts.console)
+    show_trace(prompts.at(tmp_path), system_prompt=True)
     shown = prompts.out.splitlines()
     assert [line for line in shown if "You work." in line or "It is" in line] == [
         "You work.",
@@ -134,7 +138,7 @@ def test_show_has_the_system_prompts_that_were_in_force(tmp_path: Path, store: F
         "It is Tuesday.",
     ]
     assert sum("(shown above)" in line for line in shown) == 1
-    show_trace(tmp_path, system_prompt=True, as_json=True, console=objects.console)
+    show_trace(objects.at(tmp_path, json=True), system_prompt=True)
     assert [[layer["text"] for layer in change["layers"]] for change in objects.objects] == [
         ["You work.", "It is \x1b[1mMonday."],
         ["You work.", "It is \x1b[1mTuesday."],
@@ -144,9 +148,9 @@ def test_show_has_the_system_prompts_that_were_in_force(tmp_path: Path, store: F
 def test_a_trace_of_an_older_version_has_no_system_prompt(tmp_path: Path, store: FileTraceStore) -> None:
     configuration_change().into(store)
     screen, prompts = Screen(), Screen()
-    show_trace(tmp_path, console=screen.console)
+    show_trace(screen.at(tmp_path))
     assert "system prompt" not in screen.out
-    assert show_trace(tmp_path, system_prompt=True, console=prompts.console) == 0
+    assert show_trace(prompts.at(tmp_path), system_prompt=True) == 0
     assert "older Goalwright" in prompts.err
 
 
@@ -157,10 +161,10 @@ def test_what_was_under_way_has_failed_when_no_daemon_works_on_it(
     log.trace = log.trace.model_copy(update={"running": True})
     log.into(store)
     screen = Screen()
-    dump_trace(tmp_path, console=screen.console)
+    dump_trace(screen.at(tmp_path))
     assert "  status: failed\n" in screen.out
     screen = Screen()
-    list_traces(tmp_path, as_json=True, console=screen.console)
+    list_traces(screen.at(tmp_path, json=True))
     assert screen.objects[0]["status"] == "failed"
 
 
@@ -172,10 +176,10 @@ def test_show_is_coloured_on_a_terminal_and_never_by_what_it_shows(
     log.end()
     log.into(store)
     plain, coloured = Screen(), Screen(color=True)
-    show_trace(tmp_path, full=True, console=plain.console)
+    show_trace(plain.at(tmp_path), full=True)
     assert "\x1b" not in plain.out
     assert "red alert." in plain.out
-    show_trace(tmp_path, console=coloured.console)
+    show_trace(coloured.at(tmp_path))
     assert "\x1b[32m[✓] goal\x1b[0m" in coloured.out
     assert "\x1b[31m" not in coloured.out
     assert "\x1b[2J" not in coloured.out
@@ -184,7 +188,7 @@ def test_show_is_coloured_on_a_terminal_and_never_by_what_it_shows(
 def test_full_shows_the_texts_below_their_steps(tmp_path: Path, store: FileTraceStore) -> None:
     configuration_change().into(store)
     screen = Screen()
-    show_trace(tmp_path, full=True, console=screen.console)
+    show_trace(screen.at(tmp_path), full=True)
     assert "port=1" in screen.out
 
 
@@ -194,7 +198,7 @@ def test_a_trace_is_named_by_its_id_or_the_beginning_of_it(
 ) -> None:
     configuration_change().into(store)
     screen = Screen()
-    assert dump_trace(tmp_path, wanted, form="json", console=screen.console) == 0
+    assert dump_trace(screen.at(tmp_path), trace=wanted, form="json") == 0
     assert json.loads(screen.out)["trace"]["trace_id"] == TRACE
 
 
@@ -214,7 +218,7 @@ def test_what_is_not_there_is_said_with_what_is(
     for log in (configuration_change(), Recorded(OTHER)):
         log.into(store)
     screen = Screen()
-    assert dump_trace(tmp_path, wanted, branch=branch, console=screen.console) == 2
+    assert dump_trace(screen.at(tmp_path), trace=wanted, branch=branch) == 2
     assert told in screen.err
     assert screen.out == ""
 
@@ -225,12 +229,12 @@ def test_dump_writes_each_form_to_a_file_or_the_screen(
 ) -> None:
     configuration_change().into(store)
     screen, file = Screen(), tmp_path / "out" / "dump"
-    assert dump_trace(tmp_path, form=form, console=screen.console) == 0
+    assert dump_trace(screen.at(tmp_path), form=form) == 0
     assert screen.out.startswith(begins)
-    assert dump_trace(tmp_path, form=form, output=file, console=screen.console) == 1
+    assert dump_trace(screen.at(tmp_path), form=form, output=file) == 1
     assert "No such file" in screen.err
     file.parent.mkdir()
-    assert dump_trace(tmp_path, form=form, output=file, console=screen.console) == 0
+    assert dump_trace(screen.at(tmp_path), form=form, output=file) == 0
     assert file.read_text("utf-8").startswith(begins)
 
 
@@ -239,13 +243,13 @@ async def test_tail_says_what_is_there_and_ends(tmp_path: Path, store: FileTrace
     log.end()
     log.into(store)
     screen = Screen()
-    assert await tail_trace(tmp_path, follow=False, console=screen.console) == 0
+    assert await tail_trace(screen.at(tmp_path), follow=False) == 0
     lines = [line.split("  ", 1)[1] for line in screen.out.splitlines()]
     assert lines[0] == "[ ] goal: 探索代码库"
     assert "    [✓] result: 找到 15 个文件" in lines
     assert lines[-1].startswith("completed: ")
     some = Screen()
-    assert await tail_trace(tmp_path, since=len(log.events) - 1, follow=False, console=some.console) == 0
+    assert await tail_trace(some.at(tmp_path), since=len(log.events) - 1, follow=False) == 0
     assert some.out.splitlines() == screen.out.splitlines()[-1:]
 
 
@@ -256,8 +260,8 @@ async def test_tail_follows_what_a_daemon_writes_until_nobody_reads(
     log.into(store)
     steps, events = Screen(), Screen()
     tails = [
-        asyncio.create_task(tail_trace(tmp_path, console=steps.console)),
-        asyncio.create_task(tail_trace(tmp_path, since=3, as_json=True, console=events.console)),
+        asyncio.create_task(tail_trace(steps.at(tmp_path))),
+        asyncio.create_task(tail_trace(events.at(tmp_path, json=True), since=3)),
     ]
     await until(lambda: len(events.objects) == len(log.events) - 3, "the events that are there")
     known = len(log.events)
@@ -280,7 +284,7 @@ async def test_tail_ends_in_words_when_the_trace_is_deleted(tmp_path: Path, stor
     log = configuration_change()
     log.into(store)
     screen = Screen()
-    tail = asyncio.create_task(tail_trace(tmp_path, since=0, console=screen.console))
+    tail = asyncio.create_task(tail_trace(screen.at(tmp_path), since=0))
     await until(lambda: "修改配置" in screen.out, "what is there")
     store.delete(TRACE)
     assert await asyncio.wait_for(tail, 30) == 2
@@ -292,14 +296,14 @@ def test_a_link_in_the_place_of_the_log_is_not_followed(tmp_path: Path, store: F
     (store.root / TRACE / "events.jsonl").unlink()
     (store.root / TRACE / "events.jsonl").symlink_to("/etc/passwd")
     screen = Screen()
-    code = show_trace(tmp_path, console=screen.console)
+    code = show_trace(screen.at(tmp_path))
     assert (code, screen.out) == (1, "")
     assert "cannot be read" in screen.err
 
 
 def _worked(tmp_path: Path, name: str, *, force: bool = False) -> tuple[int, str, str]:
     screen = Screen()
-    code = dump_trace(tmp_path, output=tmp_path / name, force=force, console=screen.console)
+    code = dump_trace(screen.at(tmp_path), output=tmp_path / name, force=force)
     return code, screen.out, screen.err
 
 
@@ -347,7 +351,7 @@ def test_a_dash_is_where_it_goes_without_a_file(
     configuration_change().into(store)
     monkeypatch.chdir(tmp_path)
     screen = Screen()
-    assert dump_trace(tmp_path, output=Path("-"), console=screen.console) == 0
+    assert dump_trace(screen.at(tmp_path), output=Path("-")) == 0
     assert "Step Tree Debug" in screen.out
     assert not (tmp_path / "-").exists()
 
@@ -359,7 +363,7 @@ def test_a_call_of_a_dead_session_has_failed_in_all_that_is_shown(
     log.say("", ("c8", "bash", '{"command": "sleep 30"}'))
     log.into(store)
     screen = Screen()
-    show_trace(tmp_path, console=screen.console)
+    show_trace(screen.at(tmp_path))
     assert "[✗] action: bash(sleep 30)" in screen.out
     assert "nobody works on it any more" in screen.out
 
@@ -371,10 +375,10 @@ def test_why_a_turn_failed_is_said(tmp_path: Path, store: FileTraceStore) -> Non
     log.into(store)
     for show in (show_trace, dump_trace):
         screen = Screen()
-        assert show(tmp_path, console=screen.console) == 0
+        assert show(screen.at(tmp_path)) == 0
         assert "boom X" in screen.out
     screen = Screen()
-    asyncio.run(tail_trace(tmp_path, follow=False, console=screen.console))
+    asyncio.run(tail_trace(screen.at(tmp_path), follow=False))
     assert screen.out.splitlines()[-1].endswith("error: boom X")
 
 
@@ -387,7 +391,7 @@ def test_an_answer_that_was_cut_off_is_no_end_that_a_turn_should_have(
     log.emit(TurnEnded(trace_id=TRACE, time=log.now(), prompt_id="p1", stop_reason="max_tokens"))
     log.into(store)
     screen = Screen()
-    show_trace(tmp_path, console=screen.console)
+    show_trace(screen.at(tmp_path))
     assert "failed 2 messages" in screen.out
     assert "[✗] response: cut off by" in screen.out
     assert "The last answer was cut off" in screen.out
@@ -400,7 +404,7 @@ def test_a_call_id_makes_no_lines_of_its_own(tmp_path: Path, store: FileTraceSto
     log.answer("x\n[ok] forged", "glob", "a")
     log.into(store)
     screen = Screen()
-    dump_trace(tmp_path, console=screen.console)
+    dump_trace(screen.at(tmp_path))
     assert not [line for line in screen.out.splitlines() if line.startswith("[ok]")]
     assert "id: call_x [..." in screen.out
 
@@ -408,7 +412,7 @@ def test_a_call_id_makes_no_lines_of_its_own(tmp_path: Path, store: FileTraceSto
 def test_all_times_of_a_dump_are_written_in_one_way(tmp_path: Path, store: FileTraceStore) -> None:
     configuration_change().into(store)
     screen = Screen()
-    dump_trace(tmp_path, form="json", console=screen.console)
+    dump_trace(screen.at(tmp_path), form="json")
     dumped = json.loads(screen.out)
     trace = dumped["trace"]
     times = [dumped["generated"], trace["created_at"], trace["updated_at"], dumped["steps"][0]["created_at"]]
@@ -419,7 +423,7 @@ def test_a_branch_without_a_name_is_none(tmp_path: Path, store: FileTraceStore) 
     configuration_change().into(store)
     for wanted, branch in (("latest", ""), (f"{TRACE}:", None)):
         screen = Screen()
-        assert show_trace(tmp_path, wanted, branch=branch, console=screen.console) == 2
+        assert show_trace(screen.at(tmp_path), trace=wanted, branch=branch) == 2
         assert "has no branch or sub-agent ''" in screen.err
 
 
@@ -427,8 +431,8 @@ async def test_a_trace_whose_log_is_missing_says_so(tmp_path: Path, store: FileT
     configuration_change().into(store)
     (store.folder(TRACE) / "events.jsonl").unlink()
     screen = Screen()
-    assert show_trace(tmp_path, console=screen.console) == 1
-    assert await tail_trace(tmp_path, console=screen.console) == 1
+    assert show_trace(screen.at(tmp_path)) == 1
+    assert await tail_trace(screen.at(tmp_path)) == 1
     assert screen.err.count(f"The log of {TRACE} is missing") == 2
 
 
@@ -449,7 +453,7 @@ async def test_tail_says_that_a_branch_has_ended(tmp_path: Path, store: FileTrac
     )
     log.into(store)
     screen = Screen()
-    await tail_trace(tmp_path, follow=False, console=screen.console)
+    await tail_trace(screen.at(tmp_path), follow=False)
     assert screen.out.splitlines()[-1].endswith("branch A completed: 0 messages, 70 tokens, $0.5000")
 
 

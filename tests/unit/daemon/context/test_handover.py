@@ -13,13 +13,13 @@ from daemon.context.compaction import carried_text
 from daemon.context.handover import (
     HANDOVER_TOKENS,
     Giving,
-    Target,
     changed_paths,
     handover_text,
     newest_summary,
 )
 from daemon.context.summaries import summary_text
 from daemon.context.tokens import estimate_tokens
+from daemon.model.choices import TakingOver as Target
 from daemon.model.tags import said_in
 from tests.support.scenarios.conversation import Conversation
 

@@ -1,0 +1,159 @@
+"""Reads the command line by the table of commands, and runs what it names."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from lsp_bridge.cli.command_table import COMMANDS, Argument, Command
+from tools.localization import DEFAULT, language, noted, t
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from lsp_bridge.cli.console import Console
+    from lsp_bridge.cli.launch import Launcher
+
+    _Parsers = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage] - has no public name
+
+SHARED = ("command", "action", "function", "workspace", "session", "json", "no_color", "idle_timeout")
+"""What an ``Invocation`` is made of; a function gets the others."""
+
+ARGPARSE = (
+    noted("usage: "),
+    noted("positional arguments"),
+    noted("options"),
+    noted("show this help message and exit"),
+    noted("%(prog)s: error: %(message)s\n"),
+    noted("the following arguments are required: %s"),
+    noted("one of the arguments %s is required"),
+    noted("unrecognized arguments: %s"),
+    noted("unknown parser %(parser_name)r (choices: %(choices)s)"),
+    noted("not allowed with argument %s"),
+    noted("argument %(argument_name)s: %(message)s"),
+    noted("expected one argument"),
+    noted("expected at most one argument"),
+    noted("expected at least one argument"),
+    noted("expected %s argument"),
+    noted("expected %s arguments"),
+    noted("ignored explicit argument %r"),
+    noted("ambiguous option: %(option)s could match %(matches)s"),
+    noted("invalid %(type)s value: %(value)r"),
+    noted("invalid choice: %(value)r (choose from %(choices)s)"),
+    noted("invalid choice: %(value)r, maybe you meant %(suggestion)r? (choose from %(choices)s)"),
+)
+"""What argparse itself says."""
+
+
+class _Version(argparse.Action):
+    """Like argparse's ``version``, but looks the version up only when asked."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from daemon.version import product_version
+
+        print(f"goalwright {product_version()}")
+        parser.exit()
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The parsed command line. Exits with code 2 and a usage message when it is wrong."""
+    if language() != DEFAULT:
+        # argparse looks up its own texts under these names, and offers no other way to translate them.
+        for name, function in (("_", t), ("ngettext", _ngettext)):
+            setattr(argparse, name, function)
+    parser = argparse.ArgumentParser(
+        prog="goalwright",
+        description=t("A coding agent whose plan is a tree of goals, and that asks before it writes."),
+    )
+    parser.add_argument(
+        "--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help=t("print the version")
+    )
+    parsers = parser.add_subparsers(dest="command", metavar="command", required=True)
+    # One that is named needs no other: making them all takes a tenth of a second.
+    for command in [one for one in COMMANDS if one.name in argv[:1]] or COMMANDS:
+        _add(parsers, command)
+    args = parser.parse_args(argv)
+    if args.command == "run":
+        run = parsers.choices["run"]
+        if args.agent and (args.session or args.resume_last or args.fork):
+            run.error(t("--agent is for a new session; one that goes on keeps its agent"))
+        args.task = _task(run, args.task)
+    return args
+
+
+async def run_command(
+    args: argparse.Namespace, console: Console | None = None, launcher: Launcher | None = None
+) -> int:
+    """Run a command that talks to a daemon, or reads what one wrote. Returns the exit code."""
+    from lsp_bridge.cli.console import Console
+    from lsp_bridge.cli.invocation import Invocation
+    from lsp_bridge.cli.launch import Launcher
+
+    given: dict[str, Any] = vars(args)
+    idle = given.get("idle_timeout")
+    invocation = Invocation(
+        workspace=given.get("workspace") or Path(),
+        console=console or Console.of_process(color=not given.get("no_color", False)),
+        launcher=launcher or Launcher(serve_args=() if idle is None else ("--idle-timeout", f"{idle:g}")),
+        session=given.get("session"),
+        json=given.get("json", False),
+    )
+    function = function_of(given["function"])
+    result = function(invocation, **{name: value for name, value in given.items() if name not in SHARED})
+    return result if isinstance(result, int) else await result
+
+
+def function_of(place: str) -> Callable[..., int | Awaitable[int]]:
+    """Return the function that the table names."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(f"lsp_bridge.cli.{module}"), name)
+
+
+def _add(parsers: _Parsers, command: Command, above: frozenset[str] = frozenset()) -> None:
+    """``above``: arguments of the command of an action."""
+    parser = parsers.add_parser(command.name, help=t(command.help))
+    parser.set_defaults(function=command.function)
+    if command.epilog:
+        parser.epilog, parser.formatter_class = t(command.epilog), argparse.RawDescriptionHelpFormatter
+    own = set[str]()
+    for one in command.arguments:
+        if isinstance(one, Argument):
+            group, arguments = parser, (one,)
+        else:
+            arguments = one.arguments
+            group = (
+                parser.add_argument_group(t(one.title), t(one.help))
+                if one.title
+                else parser.add_mutually_exclusive_group(required=one.required)
+            )
+        for names, text, options in arguments:
+            made = group.add_argument(*names, help=None if text is None else t(text), **options)
+            if made.dest in above:
+                made.default = argparse.SUPPRESS  # which would undo what stands before the action
+            own.add(made.dest)
+    if command.actions:
+        actions = parser.add_subparsers(dest="action", metavar="action", required=not command.function)
+        for action in command.actions:
+            _add(actions, action, frozenset(own))
+
+
+def _ngettext(one: str, many: str, count: int) -> str:
+    return t(one if count == 1 else many)
+
+
+def _task(parser: argparse.ArgumentParser, task: str | None) -> str:
+    if task is None and _is_terminal():
+        parser.error(t('what should be done? For example: goalwright run "add a test for cart.py"'))
+    # The bytes, because the encoding of sys.stdin is the locale's.
+    text = sys.stdin.buffer.read().decode("utf-8", "replace") if task in (None, "-") else task
+    if not text or not text.strip():
+        parser.error(t("the task is empty"))
+    return text
+
+
+def _is_terminal() -> bool:
+    stdin: TextIO | None = sys.stdin  # None in a process without one
+    return stdin is None or stdin.isatty()

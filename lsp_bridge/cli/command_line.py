@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from lsp_bridge.cli.command_table import COMMANDS, Argument, Command
+from lsp_bridge.cli.command_table import COMMANDS, Argument
 from tools.localization import DEFAULT, language, noted, t
 
 if TYPE_CHECKING:
@@ -73,8 +73,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     )
     parsers = parser.add_subparsers(dest="command", metavar="command", required=True)
     # One that is named needs no other: making them all takes a tenth of a second.
-    for command in [one for one in COMMANDS if one.name in argv[:1]] or COMMANDS:
-        _add(parsers, command)
+    names = [one.name for one in COMMANDS if " " not in one.name]
+    for name in [name for name in names if name in argv[:1]] or names:
+        _add(parsers, name)
     args = parser.parse_args(argv)
     if args.command == "run":
         run = parsers.choices["run"]
@@ -112,9 +113,10 @@ def function_of(place: str) -> Callable[..., int | Awaitable[int]]:
     return getattr(import_module(f"lsp_bridge.cli.{module}"), name)
 
 
-def _add(parsers: _Parsers, command: Command, above: frozenset[str] = frozenset()) -> None:
-    """``above``: arguments of the command of an action."""
-    parser = parsers.add_parser(command.name, help=t(command.help))
+def _add(parsers: _Parsers, name: str, above: frozenset[str] = frozenset()) -> None:
+    """Add the parser of a command. ``above``: arguments of the command of an action."""
+    command = next(one for one in COMMANDS if one.name == name)
+    parser = parsers.add_parser(name.rpartition(" ")[2], help=t(command.help))
     parser.set_defaults(function=command.function)
     if command.epilog:
         parser.epilog, parser.formatter_class = t(command.epilog), argparse.RawDescriptionHelpFormatter
@@ -134,9 +136,9 @@ def _add(parsers: _Parsers, command: Command, above: frozenset[str] = frozenset(
             if made.dest in above:
                 made.default = argparse.SUPPRESS  # which would undo what stands before the action
             own.add(made.dest)
-    if command.actions:
+    if names := [one.name for one in COMMANDS if one.name.startswith(f"{name} ")]:
         actions = parser.add_subparsers(dest="action", metavar="action", required=not command.function)
-        for action in command.actions:
+        for action in names:
             _add(actions, action, frozenset(own))
 
 

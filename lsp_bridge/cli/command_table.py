@@ -35,14 +35,13 @@ class Group(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command, or an action of one."""
+    """A command, or an action of one: ``goal add`` is one of the command ``goal``."""
 
     name: str
     help: str
     function: str = ""
     """``module:function`` in ``lsp_bridge.cli``; empty: one of the actions must be named, or ``__main__`` does it."""
     arguments: tuple[Argument | Group, ...] = ()
-    actions: tuple[Command, ...] = ()
     epilog: str = ""
 
 
@@ -206,9 +205,7 @@ COMMANDS = (
                 (
                     value("--message", "ID", noted("since this message, it included")),
                     value(
-                        "--goal",
-                        "NUMBER",
-                        noted("for this goal of the plan and those below it, e.g. 2.1"),
+                        "--goal", "NUMBER", noted("for this goal of the plan and those below it, e.g. 2.1")
                     ),
                 ),
                 required=True,
@@ -223,72 +220,62 @@ COMMANDS = (
         "commands.plan:goals",
         _OF_SESSION,
     ),
+    Command("goal", noted("change the plan; the model is told")),
     Command(
-        "goal",
-        noted("change the plan; the model is told"),
-        actions=(
-            Command(
-                "add",
-                noted("a new goal"),
-                "commands.plan:add",
-                (
-                    _DESCRIPTION,
-                    value("--reason", "TEXT", noted("why"), default=""),
-                    value("--under", "NUMBER", noted("below this goal (default: at the top level)")),
-                    _BEFORE,
-                    *_OF_GOAL,
-                ),
+        "goal add",
+        noted("a new goal"),
+        "commands.plan:add",
+        (
+            _DESCRIPTION,
+            value("--reason", "TEXT", noted("why"), default=""),
+            value("--under", "NUMBER", noted("below this goal (default: at the top level)")),
+            _BEFORE,
+            *_OF_GOAL,
+        ),
+    ),
+    Command(
+        "goal rename",
+        noted("another description for an open goal"),
+        "commands.plan:rename",
+        (_GOAL, _DESCRIPTION, *_OF_GOAL),
+    ),
+    Command(
+        "goal move",
+        noted("put an open goal, and all below it, elsewhere"),
+        "commands.plan:move",
+        (
+            _GOAL,
+            value("--under", "NUMBER", noted("below this goal (default: to the top level)")),
+            _BEFORE,
+            *_OF_GOAL,
+        ),
+    ),
+    Command("goal focus", noted("what the model is to work on"), "commands.plan:focus", (_GOAL, *_OF_GOAL)),
+    Command(
+        "goal done",
+        noted("call a goal reached"),
+        "commands.plan:done",
+        (
+            _GOAL,
+            value(
+                "--summary",
+                "TEXT",
+                noted("what was found or changed: it replaces the details in what the model sees"),
+                required=True,
             ),
-            Command(
-                "rename",
-                noted("another description for an open goal"),
-                "commands.plan:rename",
-                (_GOAL, _DESCRIPTION, *_OF_GOAL),
-            ),
-            Command(
-                "move",
-                noted("put an open goal, and all below it, elsewhere"),
-                "commands.plan:move",
-                (
-                    _GOAL,
-                    value("--under", "NUMBER", noted("below this goal (default: to the top level)")),
-                    _BEFORE,
-                    *_OF_GOAL,
-                ),
-            ),
-            Command(
-                "focus", noted("what the model is to work on"), "commands.plan:focus", (_GOAL, *_OF_GOAL)
-            ),
-            Command(
-                "done",
-                noted("call a goal reached"),
-                "commands.plan:done",
-                (
-                    _GOAL,
-                    value(
-                        "--summary",
-                        "TEXT",
-                        noted("what was found or changed: it replaces the details in what the model sees"),
-                        required=True,
-                    ),
-                    *_OF_GOAL,
-                ),
-            ),
-            Command(
-                "abandon",
-                noted("give a goal up, and what is open below it"),
-                "commands.plan:abandon",
-                (
-                    _GOAL,
-                    value("--reason", "TEXT", noted("why: the model must not try it again"), required=True),
-                    flag(
-                        "--revert-files",
-                        noted("revert what was changed for it; your own edits are kept"),
-                    ),
-                    flag("--dry-run", noted("only show what --revert-files would revert")),
-                    *_OF_GOAL,
-                ),
-            ),
+            *_OF_GOAL,
+        ),
+    ),
+    Command(
+        "goal abandon",
+        noted("give a goal up, and what is open below it"),
+        "commands.plan:abandon",
+        (
+            _GOAL,
+            value("--reason", "TEXT", noted("why: the model must not try it again"), required=True),
+            flag("--revert-files", noted("revert what was changed for it; your own edits are kept")),
+            flag("--dry-run", noted("only show what --revert-files would revert")),
+            *_OF_GOAL,
         ),
     ),
     Command(
@@ -333,232 +320,191 @@ COMMANDS = (
         noted("branches of an exploration: compare them, use one"),
         "commands.explore:listed",
         _OF_EXPLORATION,
+    ),
+    Command(
+        "explore list",
+        noted("the branches and the scoreboard (what no action means, too)"),
+        "commands.explore:listed",
+        _OF_EXPLORATION,
+    ),
+    Command(
+        "explore show",
+        noted("what a branch reported and changed"),
+        "commands.explore:show",
+        (_BRANCH, *_OF_EXPLORATION),
+    ),
+    Command(
+        "explore diff",
+        noted("the changes of a branch, all or of some files"),
+        "commands.explore:diff",
         (
-            Command(
-                "list",
-                noted("the branches and the scoreboard (what no action means, too)"),
-                "commands.explore:listed",
-                _OF_EXPLORATION,
-            ),
-            Command(
-                "show",
-                noted("what a branch reported and changed"),
-                "commands.explore:show",
-                (_BRANCH, *_OF_EXPLORATION),
-            ),
-            Command(
-                "diff",
-                noted("the changes of a branch, all or of some files"),
-                "commands.explore:diff",
-                (
-                    _BRANCH_PART,
-                    value("paths", "PATH", noted("a file or folder, relative to the folder"), nargs="*"),
-                    *_OF_EXPLORATION,
-                ),
-            ),
-            Command(
-                "pick",
-                noted("use a branch, or some files of it; you review what is written"),
-                "commands.explore:pick",
-                (
-                    _BRANCH_PART,
-                    value(
-                        "paths",
-                        "PATH|BRANCH[:PATH]",
-                        noted("a file or folder of the branch before it, or one more branch or part: B:docs"),
-                        nargs="*",
-                    ),
-                    flag("--yes", noted("write it without a review")),
-                    *_OF_EXPLORATION,
-                ),
-            ),
-            Command(
-                "leave",
-                noted("do not choose: the model is to"),
-                "commands.explore:leave",
-                (flag("--none", noted("none of the branches is wanted")), *_OF_EXPLORATION),
-            ),
-            Command(
-                "remove",
-                noted("delete what a branch changed"),
-                "commands.explore:remove",
-                (_BRANCH, *_OF_EXPLORATION),
-            ),
-            Command(
-                "patch",
-                noted("the changes of a branch for `git apply`, on stdout"),
-                "commands.explore:patch",
-                (_BRANCH, *_OF_EXPLORATION),
-            ),
+            _BRANCH_PART,
+            value("paths", "PATH", noted("a file or folder, relative to the folder"), nargs="*"),
+            *_OF_EXPLORATION,
         ),
     ),
     Command(
-        "agents",
-        noted("the agents there are: shipped ones and your own"),
-        "commands.agents:agents",
-        _BASE,
-    ),
-    Command(
-        "plan",
-        noted("plan again, or have the plan carried out"),
-        actions=(
-            Command(
-                "replan",
-                noted("a new plan for what is left"),
-                "commands.plan:replan",
-                (
-                    value(
-                        "--reason",
-                        "TEXT",
-                        noted("what is wrong with the plan, or has changed"),
-                        default="",
-                    ),
-                    *_OF_EXPLORATION,
-                ),
+        "explore pick",
+        noted("use a branch, or some files of it; you review what is written"),
+        "commands.explore:pick",
+        (
+            _BRANCH_PART,
+            value(
+                "paths",
+                "PATH|BRANCH[:PATH]",
+                noted("a file or folder of the branch before it, or one more branch or part: B:docs"),
+                nargs="*",
             ),
-            Command(
-                "build",
-                noted("hand the plan of a planning session over to the agent that builds"),
-                "commands.plan:build",
-                (_YES, *_OF_EXPLORATION),
-            ),
+            flag("--yes", noted("write it without a review")),
+            *_OF_EXPLORATION,
         ),
     ),
     Command(
-        "trace",
-        noted("the record of sessions: read, follow, export, clear up"),
-        actions=(
-            Command(
-                "list",
-                noted("list them, newest first"),
-                "trace.steps:list_traces",
-                (
-                    value("--limit", "COUNT", noted("how many (default: 50)"), of.count, default=50),
-                    *_OF_TRACE,
-                ),
-            ),
-            Command(
-                "show",
-                noted("the steps as a tree, with states and costs"),
-                "trace.steps:show_trace",
-                (
-                    _TRACE,
-                    _OF_BRANCH,
-                    flag("--full", noted("texts in full, not a line of each")),
-                    flag(
-                        "--system-prompt",
-                        noted("the system prompts that were in force, instead of the steps"),
-                    ),
-                    *_OF_TRACE,
-                ),
-            ),
-            Command(
-                "dump",
-                noted("the steps in full, as text, Markdown or JSON"),
-                "trace.steps:dump_trace",
-                (
-                    _TRACE,
-                    _OF_BRANCH,
-                    one_of("--format", DumpFormat, noted("(default: txt)"), dest="form", default="txt"),
-                    _output(noted("where to write it (default, and -: stdout)")),
-                    _REPLACE,
-                    *_OF_TRACE,
-                ),
-            ),
-            Command(
-                "tail",
-                noted("what happens, as it happens"),
-                "trace.steps:tail_trace",
-                (
-                    _TRACE,
-                    _OF_BRANCH,
-                    value(
-                        "--since",
-                        "EVENT",
-                        noted("also what came after the event with this number; 0: all"),
-                        of.number,
-                    ),
-                    flag("--no-follow", noted("end when all was said"), dest="follow", action="store_false"),
-                    *_OF_TRACE,
-                ),
-            ),
-            Command(
-                "rebuild",
-                noted("make messages, plan and metadata anew from the event log, and say what was wrong"),
-                "trace.maintenance:rebuild",
-                (Group((_TRACE, flag("--all", noted("all of this folder"), dest="every"))), *_OF_TRACE),
-            ),
-            Command(
-                "export",
-                noted("one trace, with branches, file versions and outputs, as one .tar.gz without secrets"),
-                "trace.maintenance:export",
-                (
-                    _TRACE,
-                    _output(noted("the archive (default: goalwright-TRACE.tar.gz here)")),
-                    _REPLACE,
-                    *_OF_TRACE,
-                ),
-            ),
-            Command(
-                "import",
-                noted("take in an archive that `goalwright trace export` made"),
-                "trace.maintenance:take_in",
-                (
-                    value("archive", "ARCHIVE", noted("the .tar.gz file"), Path),
-                    value(
-                        "--max-mb",
-                        "MB",
-                        noted("refuse more than this, unpacked (default: 1024)"),
-                        of.megabytes,
-                    ),
-                    *_OF_TRACE,
-                ),
-            ),
-            Command(
-                "prune",
-                noted("delete old traces, by the settings trace_keep_days, trace_max_mb …"),
-                "trace.maintenance:prune",
-                (
-                    value("--keep-days", "DAYS", noted("those not used for longer"), of.days),
-                    value("--max-mb", "MB", noted("the oldest, until all take no more"), of.megabytes),
-                    value("--keep", "COUNT", noted("the newest so many stay in any case"), of.count),
-                    flag("--dry-run", noted("only say what would go")),
-                    *_OF_TRACE,
-                ),
-            ),
-            Command(
-                "page",
-                noted("print the address of the traces' page, for a browser"),
-                "trace.web_page:trace_page",
-                (_TRACE, flag("--open", noted("open it"), dest="browse"), *_OF_TRACE),
-            ),
+        "explore leave",
+        noted("do not choose: the model is to"),
+        "commands.explore:leave",
+        (flag("--none", noted("none of the branches is wanted")), *_OF_EXPLORATION),
+    ),
+    Command(
+        "explore remove",
+        noted("delete what a branch changed"),
+        "commands.explore:remove",
+        (_BRANCH, *_OF_EXPLORATION),
+    ),
+    Command(
+        "explore patch",
+        noted("the changes of a branch for `git apply`, on stdout"),
+        "commands.explore:patch",
+        (_BRANCH, *_OF_EXPLORATION),
+    ),
+    Command(
+        "agents", noted("the agents there are: shipped ones and your own"), "commands.agents:agents", _BASE
+    ),
+    Command("plan", noted("plan again, or have the plan carried out")),
+    Command(
+        "plan replan",
+        noted("a new plan for what is left"),
+        "commands.plan:replan",
+        (
+            value("--reason", "TEXT", noted("what is wrong with the plan, or has changed"), default=""),
+            *_OF_EXPLORATION,
         ),
+    ),
+    Command(
+        "plan build",
+        noted("hand the plan of a planning session over to the agent that builds"),
+        "commands.plan:build",
+        (_YES, *_OF_EXPLORATION),
+    ),
+    Command("trace", noted("the record of sessions: read, follow, export, clear up")),
+    Command(
+        "trace list",
+        noted("list them, newest first"),
+        "trace.steps:list_traces",
+        (value("--limit", "COUNT", noted("how many (default: 50)"), of.count, default=50), *_OF_TRACE),
+    ),
+    Command(
+        "trace show",
+        noted("the steps as a tree, with states and costs"),
+        "trace.steps:show_trace",
+        (
+            _TRACE,
+            _OF_BRANCH,
+            flag("--full", noted("texts in full, not a line of each")),
+            flag("--system-prompt", noted("the system prompts that were in force, instead of the steps")),
+            *_OF_TRACE,
+        ),
+    ),
+    Command(
+        "trace dump",
+        noted("the steps in full, as text, Markdown or JSON"),
+        "trace.steps:dump_trace",
+        (
+            _TRACE,
+            _OF_BRANCH,
+            one_of("--format", DumpFormat, noted("(default: txt)"), dest="form", default="txt"),
+            _output(noted("where to write it (default, and -: stdout)")),
+            _REPLACE,
+            *_OF_TRACE,
+        ),
+    ),
+    Command(
+        "trace tail",
+        noted("what happens, as it happens"),
+        "trace.steps:tail_trace",
+        (
+            _TRACE,
+            _OF_BRANCH,
+            value(
+                "--since",
+                "EVENT",
+                noted("also what came after the event with this number; 0: all"),
+                of.number,
+            ),
+            flag("--no-follow", noted("end when all was said"), dest="follow", action="store_false"),
+            *_OF_TRACE,
+        ),
+    ),
+    Command(
+        "trace rebuild",
+        noted("make messages, plan and metadata anew from the event log, and say what was wrong"),
+        "trace.maintenance:rebuild",
+        (Group((_TRACE, flag("--all", noted("all of this folder"), dest="every"))), *_OF_TRACE),
+    ),
+    Command(
+        "trace export",
+        noted("one trace, with branches, file versions and outputs, as one .tar.gz without secrets"),
+        "trace.maintenance:export",
+        (_TRACE, _output(noted("the archive (default: goalwright-TRACE.tar.gz here)")), _REPLACE, *_OF_TRACE),
+    ),
+    Command(
+        "trace import",
+        noted("take in an archive that `goalwright trace export` made"),
+        "trace.maintenance:take_in",
+        (
+            value("archive", "ARCHIVE", noted("the .tar.gz file"), Path),
+            value("--max-mb", "MB", noted("refuse more than this, unpacked (default: 1024)"), of.megabytes),
+            *_OF_TRACE,
+        ),
+    ),
+    Command(
+        "trace prune",
+        noted("delete old traces, by the settings trace_keep_days, trace_max_mb …"),
+        "trace.maintenance:prune",
+        (
+            value("--keep-days", "DAYS", noted("those not used for longer"), of.days),
+            value("--max-mb", "MB", noted("the oldest, until all take no more"), of.megabytes),
+            value("--keep", "COUNT", noted("the newest so many stay in any case"), of.count),
+            flag("--dry-run", noted("only say what would go")),
+            *_OF_TRACE,
+        ),
+    ),
+    Command(
+        "trace page",
+        noted("print the address of the traces' page, for a browser"),
+        "trace.web_page:trace_page",
+        (_TRACE, flag("--open", noted("open it"), dest="browse"), *_OF_TRACE),
     ),
     Command(
         "permissions",
         noted("show what was granted and which rules hold; take grants back; explain a decision"),
         "commands.permissions:rules",
         (_ANY_SESSION, *_BASE),
+    ),
+    Command(
+        "permissions forget",
+        noted("take grants back"),
+        "commands.permissions:forget",
+        (value("ids", "NUMBER", noted("as the list shows them, or their ids"), nargs="+"), *_OF_PERMISSION),
+    ),
+    Command(
+        "permissions explain",
+        noted("what would happen, and which rule of which file decides"),
+        "commands.permissions:explain",
         (
-            Command(
-                "forget",
-                noted("take grants back"),
-                "commands.permissions:forget",
-                (
-                    value("ids", "NUMBER", noted("as the list shows them, or their ids"), nargs="+"),
-                    *_OF_PERMISSION,
-                ),
-            ),
-            Command(
-                "explain",
-                noted("what would happen, and which rule of which file decides"),
-                "commands.permissions:explain",
-                (
-                    value("permission", "PERMISSION", noted("read, edit, bash, …")),
-                    value("target", "TARGET", noted("a path, or a command line in one argument")),
-                    *_OF_PERMISSION,
-                ),
-            ),
+            value("permission", "PERMISSION", noted("read, edit, bash, …")),
+            value("target", "TARGET", noted("a path, or a command line in one argument")),
+            *_OF_PERMISSION,
         ),
     ),
     Command(

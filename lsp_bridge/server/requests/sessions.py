@@ -20,12 +20,7 @@ from lsp_bridge.server.requests.activity import active_sessions
 from lsp_bridge.server.requests.branches import awaiting
 from lsp_bridge.server.requests.context import prepared
 from lsp_bridge.server.requests.declaration import request
-from lsp_bridge.server.requests.validation import (
-    check_budget,
-    check_mode,
-    check_model,
-    mode_notice,
-)
+from lsp_bridge.server.requests.validation import check_budget, check_mode, check_model, mode_notice
 from tools.localization import t
 from tools.text.truncate import head
 

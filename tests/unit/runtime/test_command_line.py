@@ -63,30 +63,28 @@ def test_wrong_command_line_is_a_usage_error(
     assert words in usage_error(capsys, *argv)
 
 
-LINES = [(one,) for one in COMMANDS] + [(one, action) for one in COMMANDS for action in one.actions]
-by_words = pytest.mark.parametrize("line", LINES, ids=lambda line: " ".join(one.name for one in line))
+each_command = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 
 
-@by_words
-def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], line: tuple[Command, ...]) -> None:
-    words = [one.name for one in line]
+@each_command
+def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], command: Command) -> None:
     with pytest.raises(SystemExit) as caught:
-        parse([*words, "--help"])
+        parse([*command.name.split(), "--help"])
     assert caught.value.code == 0
-    assert f"goalwright {' '.join(words)}" in capsys.readouterr().out
+    assert f"goalwright {command.name}" in capsys.readouterr().out
 
 
-@by_words
-def test_the_function_of_every_command_takes_its_arguments(line: tuple[Command, ...]) -> None:
-    if not line[-1].function:
+@each_command
+def test_the_function_of_every_command_takes_its_arguments(command: Command) -> None:
+    if not command.function:
         return
-    groups = [one.arguments if isinstance(one, Group) else (one,) for one in line[-1].arguments]
+    groups = [one.arguments if isinstance(one, Group) else (one,) for one in command.arguments]
     given = {
         one.options.get("dest") or max(one.names, key=len).strip("-").replace("-", "_")
         for one in sum(groups, ())
     }
     given -= {*SHARED}
-    taken = inspect.signature(function_of(line[-1].function)).parameters.values()
+    taken = inspect.signature(function_of(command.function)).parameters.values()
     if any(one.kind is one.VAR_KEYWORD for one in taken):
         given -= {"max_steps", "max_usd", "max_minutes", "files"}
         assert given <= {one.name for one in dataclasses.fields(RunOptions)}

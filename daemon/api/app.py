@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -20,24 +20,10 @@ from daemon.api.reader import AnswerTooLargeError, NotFoundError, TraceReader
 from daemon.api.schemas import described
 from daemon.api.security import RequiredAccess, SecurityMiddleware
 from daemon.api.traces_routes import ParameterError, trace_routes, without_empty
+from daemon.api.watch import WatchServer
 from daemon.store.base import NewerFormatError, StoreError
 
 log = logging.getLogger(__name__)
-
-
-class WebSocketHandler(Protocol):
-    """The WebSocket's side, see ``daemon.api.watch``."""
-
-    async def serve(self, websocket: WebSocket, trace_id: str) -> None:
-        """Speak with one client of ``/api/traces/{trace_id}/watch`` until it or we leave.
-
-        Token, Host and Origin are checked before; accepting, the query, and refusing with a close code are its own.
-        """
-        ...
-
-    async def close(self) -> None:
-        """Close all clients with 1001."""
-        ...
 
 
 class TraceApi(FastAPI):
@@ -68,7 +54,7 @@ def make_app(
     reader: TraceReader,
     access: RequiredAccess,
     *,
-    watch: WebSocketHandler | None = None,
+    watch: WatchServer | None = None,
     asked: Callable[[], None] = lambda: None,
 ) -> TraceApi:
     """The application. ``watch``: without one there is no WebSocket; ``asked``: called for each request let in."""

@@ -1,4 +1,4 @@
-"""What the WebSocket says, as JSON and as bytes (source: seed 000 "WebSocket 事件", seed 003 "WebSocket 事件"). Pure.
+"""The frames of the WebSocket as JSON (source: seed 000 "WebSocket 事件", seed 003 "WebSocket 事件"). Pure.
 
 An event's frame has the event's fields as they are stored, with ``event_id``; those of its steps stand before it with
 ``of_event_id`` and no id of their own, so that who comes back with the last ``event_id`` misses nothing: steps are
@@ -9,8 +9,8 @@ found by their id, and hearing of one twice changes nothing. A frame that many c
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from daemon.api.fitting import fitting, fitting_connected
@@ -37,8 +37,6 @@ _LAST = "trace_completed"
 """The stored event that seed 003 has, too."""
 
 _HEAD = b'{"event_id":%d,"trace_id":"%b",'
-_FIN_TEXT = 0x81
-_SHORT, _MEDIUM = 125, 0xFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,60 +52,52 @@ class Wants:
         return self.events != "goals"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EncodedItem:
-    """One event, or one delta, as it is written to every client; each ``bytes`` is any number of whole frames."""
+    """One event or delta, encoded once for all clients."""
 
     event_id: int
     """0: a delta."""
     kind: str
-    event: bytes
-    steps: bytes = b""
-    """Of its steps, as they stand before the event."""
-    steps_alone: bytes = b""
-    """The same for who gets no events: the last of them has the event's id."""
+    event: str
+    steps: tuple[str, ...] = ()
+    """Frames of its steps, which are sent before the event."""
+    steps_alone: tuple[str, ...] = ()
+    """The same for clients that get no events: the last of them has the event's id."""
+    size: int = field(init=False)
+    """Characters that it holds, about."""
 
-    def of(self, wants: Wants) -> bytes:
-        """What of it a client wants; may be empty."""
+    def __post_init__(self) -> None:
+        self.size = len(self.event) + sum(map(len, self.steps)) + 100
+
+    def of(self, wants: Wants) -> tuple[str, ...]:
+        """Return the frames that a client wants; may be none."""
         if not self.event_id:
-            return self.event if wants.deltas and wants.events == "all" else b""
+            return (self.event,) if wants.deltas and wants.events == "all" else ()
         if wants.events == "all":
-            return self.steps + self.event
+            return (*self.steps, self.event)
         if wants.events == "goals":
-            return self.event if self.kind in GRAPH_EVENTS else b""
-        return self.steps_alone + self.event if self.kind == _LAST else self.steps_alone
-
-    @property
-    def size(self) -> int:
-        """Bytes that it takes in memory, about."""
-        return len(self.event) + len(self.steps) + len(self.steps_alone) + 100
+            return (self.event,) if self.kind in GRAPH_EVENTS else ()
+        return (*self.steps_alone, self.event) if self.kind == _LAST else self.steps_alone
 
 
 def event_entry(
     event: Event, changes: Sequence[StepAdded | StepUpdated] = (), line: bytes | None = None
 ) -> EncodedItem:
-    """A stored event with what it did to the steps. ``line``: as our store has just written it."""
-    texts = [fitting(json_bytes(step_frame(event, change))) for change in changes]
-    alone = list(texts)
-    if alone:
-        alone[-1] = b'%b,"event_id":%d}' % (alone[-1][:-1], event.event_id)
-    return EncodedItem(
-        event.event_id,
-        event.event,
-        framed(fitting(event_text(event, line))),
-        b"".join(map(framed, texts)),
-        b"".join(map(framed, alone)),
-    )
+    """Encode a stored event with its changes of steps. ``line``: as our store has just written it."""
+    steps = tuple(fitting(json_bytes(step_frame(event, change))).decode() for change in changes)
+    alone = (*steps[:-1], f'{steps[-1][:-1]},"event_id":{event.event_id}}}') if steps else ()
+    return EncodedItem(event.event_id, event.event, fitting(event_text(event, line)).decode(), steps, alone)
 
 
 def delta_entry(delta: Delta) -> EncodedItem:
-    """Something that grows."""
+    """Encode a piece of a text that grows."""
     frame = {"event": "delta", **delta.stored(), "trace_id": root_of(delta.trace_id)}
-    return EncodedItem(0, "delta", framed(fitting(json_bytes(frame))))
+    return EncodedItem(0, "delta", fitting(json_bytes(frame)).decode())
 
 
-def connected_frame(session_id: str, current_event_id: int, known: Mapping[str, Any]) -> bytes:
-    """The first frame of each client, as a text of JSON (source: seed 000 ``connected``).
+def connected_frame(session_id: str, current_event_id: int, known: Mapping[str, Any]) -> str:
+    """Return the first frame of each client (source: seed 000 ``connected``).
 
     ``known``: ``goal_tree`` and what else stands beside it.
     """
@@ -118,7 +108,7 @@ def connected_frame(session_id: str, current_event_id: int, known: Mapping[str, 
         "current_event_id": current_event_id,
         **known,
     }
-    return fitting_connected(frame)
+    return fitting_connected(frame).decode()
 
 
 def event_text(event: Event, line: bytes | None = None) -> bytes:
@@ -177,25 +167,3 @@ def step_frame(event: Event, change: StepAdded | StepUpdated) -> JsonObject:
         frame = {"event": "step_added", **head, "step": step}
         return frame if change.before_id is None else {**frame, "before_id": change.before_id}
     return {"event": "step_updated", **head, "step_id": change.step_id, "updates": change.updates}
-
-
-def framed(text: bytes) -> bytes:
-    """A text as a WebSocket frame of a server: the same bytes for every client (RFC 6455, 5.2)."""
-    size = len(text)
-    if size <= _SHORT:
-        return bytes((_FIN_TEXT, size)) + text
-    if size <= _MEDIUM:
-        return bytes((_FIN_TEXT, 126)) + size.to_bytes(2, "big") + text
-    return bytes((_FIN_TEXT, 127)) + size.to_bytes(8, "big") + text
-
-
-def unframed(data: bytes) -> Iterator[bytes]:
-    """The texts of what ``framed`` made."""
-    at = 0
-    while at < len(data):
-        size, begin = data[at + 1], at + 2
-        if size > _SHORT:
-            digits = 2 if size == 126 else 8
-            size, begin = int.from_bytes(data[begin : begin + digits], "big"), begin + digits
-        yield data[begin : begin + size]
-        at = begin + size

@@ -1,9 +1,8 @@
-"""One watched session: heard once, encoded once, told to all its clients.
+"""One watched session: heard once, encoded once, and put into the bounded queue of each of its clients.
 
-The listener on the bus only puts events aside. A pump has them encoded in a thread, with what they did to the steps,
-and adds them to a ring; each client follows the ring in a task of its own. Who is behind the ring is caught up from the
-log, page by page, until the ring reaches back to where he is. So a slow client costs a place in the ring and what its
-socket holds, and misses nothing but deltas.
+The listener on the bus only puts events aside. A pump has them encoded in a thread, with their changes of steps, and
+puts them into the queues. A client whose queue overflows loses the queue and is brought up to date from the log, page
+by page. So a slow client costs at most a full queue and what its socket holds, and misses nothing but deltas.
 """
 
 from __future__ import annotations
@@ -11,17 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from daemon.api.catching_up import Steps, as_logged, brought_up, read_page
 from daemon.api.frames import EncodedItem, Wants, delta_entry, event_entry
-from daemon.api.ring import Ring
+from daemon.api.replay import Steps, as_logged, read_page
 from daemon.api.step_views import StepViews
-from daemon.api.websocket import ClientLimits, Outlet, taken
 from daemon.bus import Bus
 from daemon.collector import COLLECTOR
 from daemon.deltas import Deltas
@@ -33,34 +30,128 @@ from daemon.store.base import TraceStore
 log = logging.getLogger(__name__)
 
 _BATCH = 400
-_NOT_THERE = 2**62
+_LAST = 2**62
 
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class HubClient:
-    """Somebody who watches. ``event_id``: the last event that it has."""
-
-    wants: Wants
-    outlet: Outlet
-    event_id: int
-    came: int = 0
-    """Place in the ring at which it came: of deltas before it, it may have heard by another connection."""
-    steps: Steps | None = None
-    """While it is caught up: the steps as they were after what was read of the log for it."""
-
-
 @dataclass(frozen=True, slots=True)
-class _Offer:
-    """Steps that a client has come by, for all.
+class ClientLimits:
+    """The limits of one daemon's API for its clients. Sizes in bytes, times in seconds."""
 
-    ``answer``: the event that the client is brought to and the frames up to it; None when others were there first.
-    """
+    clients: int = 256
+    """The most clients at the same time, over all traces."""
+    clients_per_trace: int = 128
+    frame_bytes: int = 4096
+    """The largest message that a client may send. It is never read."""
+    frames_from_client: int = 100
+    """How many messages a client may send before it is disconnected."""
+    queue_frames: int = 4096
+    queue_bytes: int = 4 * 1024 * 1024
+    """What may wait for a client. One that is further behind is caught up from the log."""
+    pending_events: int = 20_000
+    """How many events may wait to be encoded. With more, all clients are caught up from the log."""
+    delta_lag: int = 256
+    """Events and deltas that may wait for a client and still get deltas behind them."""
+    batch_bytes: int = 128 * 1024
+    """Sent to a client before the others have their turn."""
+    breath_s: float = 0.005
+    """The pause between two batches of events."""
+    page_events: int = 500
+    """Read from the log at once."""
+    stalled_s: float = 600.0
+    """After this time without taking a batch a client is cut off; it can come back with its last event id."""
+    close_s: float = 2.0
+    """For a client to take the words of the close."""
+    ping_s: float = 30.0
+    ping_timeout_s: float = 300.0
+    """Clients that read slowly answer late; those that are gone are found in the end."""
 
-    steps: Steps
-    wants: Wants
-    answer: asyncio.Future[tuple[int, tuple[bytes, ...]] | None]
+
+class StalledError(Exception):
+    """A client takes nothing."""
+
+
+class HubClient:
+    """A client and its queue."""
+
+    def __init__(
+        self, wants: Wants, send: Callable[[str], Awaitable[None]], event_id: int, limits: ClientLimits
+    ) -> None:
+        """``event_id``: the last event that it has."""
+        self.wants = wants
+        self.event_id = event_id
+        self.floor = 0
+        """Each event above this id was or will be put into the queue, while ``listening``."""
+        self.listening = False
+        self.steps: Steps | None = None
+        """While it is caught up: the steps at what was read of the log for it, or before."""
+        self.wake = asyncio.Event()
+        self._send = send
+        self._limits = limits
+        self._queue: deque[EncodedItem] = deque()
+        self._size = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many entries wait for it."""
+        return len(self._queue)
+
+    async def send(self, frames: Iterable[str]) -> None:
+        """Send frames. Raises StalledError, and what the connection raises when the client has left."""
+        try:
+            async with asyncio.timeout(self._limits.stalled_s):
+                for frame in frames:
+                    await self._send(frame)
+        except TimeoutError:
+            raise StalledError from None
+        await asyncio.sleep(0)  # the others are there, too
+
+    def listen(self, floor: int) -> None:
+        """Take what comes from now on, which is everything above the event ``floor``."""
+        self.floor = floor
+        self.listening = True
+
+    def put(self, entry: EncodedItem) -> None:
+        """Queue an entry; what does not fit has to be read from the log, with all that waits."""
+        if not self.listening or 0 < entry.event_id <= self.event_id:
+            return
+        if not entry.event_id and len(self._queue) >= self._limits.delta_lag:
+            return
+        self._queue.append(entry)
+        self._size += entry.size
+        many = len(self._queue) > self._limits.queue_frames
+        if many or (self._size > self._limits.queue_bytes and len(self._queue) > 1):
+            self.overflow()
+        self.wake.set()
+
+    def overflow(self) -> None:
+        """Forget what waits: the client is to be caught up from the log."""
+        self._queue.clear()
+        self._size = 0
+        self.listening = False
+        self.wake.set()
+
+    def caught_up(self) -> None:
+        """Drop what was read from the log meanwhile, and deltas of before."""
+        known = (at for at, entry in enumerate(self._queue, 1) if 0 < entry.event_id <= self.event_id)
+        for _ in range(max(known, default=0)):
+            self._size -= self._queue.popleft().size
+
+    async def take(self) -> list[str]:
+        """Wait for what is queued, and return about a batch of it; empty when the queue is lost."""
+        while not self._queue and self.listening:
+            self.wake.clear()
+            await self.wake.wait()
+        frames: list[str] = []
+        size = 0
+        while self._queue and size < self._limits.batch_bytes:
+            entry = self._queue.popleft()
+            self._size -= entry.size
+            size += entry.size
+            self.event_id = max(self.event_id, entry.event_id)
+            frames += entry.of(self.wants)
+        return frames
 
 
 class Hub:
@@ -86,19 +177,17 @@ class Hub:
         self._limits = limits
         self._encoders = encoders
         self._readers = readers
-        self._ring = Ring(0, frames=limits.ring_frames, size=limits.ring_bytes)
         self._pending: deque[tuple[Event | Delta, bytes | None]] = deque()
         """Events with their lines, when the store offers them."""
-        self._dropped = 0
-        """Id of the last event that did not find room in ``_pending``."""
+        self._newest = 0
+        """Each event above this id will be put into the queues."""
         self._wake = asyncio.Event()
-        self._changed = asyncio.Event()
+        self._encoding = asyncio.Lock()
         self._deltas = Deltas()
         self._steps: Steps | None = None
-        """Of the trace as the ring has it; None until a client wants them."""
-        self._steps_from = _NOT_THERE
-        """Events above this id stand in the ring with their steps."""
-        self._offered: deque[_Offer] = deque()
+        """At the newest event that was encoded, or after it; None until a client wants them."""
+        self._steps_from = 0
+        """Events above this id are encoded with their steps."""
         self._pump: asyncio.Task[None] | None = None
 
     @property
@@ -115,9 +204,9 @@ class Hub:
             self._bus.unsubscribe(self._heard)
             raise
         first = next((item.event_id for item, _ in self._pending if not isinstance(item, Delta)), last + 1)
-        self._ring.reset(min(last, first - 1))
+        self._newest = max(self._newest, min(last, first - 1))
         self._pump = asyncio.create_task(self._pumping())
-        self._pump.add_done_callback(lambda _: self._tell())
+        self._pump.add_done_callback(lambda _: self._lose_queues())
 
     async def close(self) -> None:
         """Stop following."""
@@ -126,69 +215,64 @@ class Hub:
             self._pump.cancel()
             await asyncio.gather(self._pump, return_exceptions=True)
 
+    def join(self, client: HubClient) -> None:
+        """Queue what comes from now on for a client that is to be fed."""
+        self.clients.append(client)
+        client.listen(self._newest)
+
+    def leave(self, client: HubClient) -> None:
+        """Forget a client."""
+        self.clients.remove(client)
+        self._let_go(client)
+
     async def feed(self, client: HubClient) -> None:
-        """Tell a client everything after ``client.event_id``, until it is gone (raises ClientDisconnected).
+        """Send a client everything after ``client.event_id``, until it is gone; what that raises is raised here.
 
         Raises StoreError when the log cannot be read.
         """
         if self._pump is None:
             raise RuntimeError("the hub is not open")
-        client.came = self._ring.end
-        self.clients.append(client)
-        try:
-            while True:
-                place = self._place(client)
-                if place is None:
-                    await self._catch_up(client)
-                else:
-                    self._let_go(client)
-                    await self._follow(client, place)
-        finally:
-            self.clients.remove(client)
-            self._let_go(client)
-
-    # -- following --
-
-    def _place(self, client: HubClient) -> int | None:
-        if client.wants.steps and client.event_id < self._steps_from:
-            return None
-        return self._ring.place_after(client.event_id)
-
-    async def _follow(self, client: HubClient, place: int) -> None:
-        """From the ring, until it no longer reaches back that far."""
-        limits = self._limits
         while True:
-            now = self._ring.take(
-                place,
-                client.event_id,
-                client.wants,
-                size=limits.batch_bytes,
-                delta_lag=limits.delta_lag,
-                deltas_from=client.came,
-            )
-            if now is None:
-                return
-            if now.frames:
-                await taken(client.outlet, now.frames, limits.stalled_s)
-            place, client.event_id = now.next, now.event_id
-            if place == self._ring.end:
-                await self._something_new()
+            if self._pump.done():
+                await self._pump  # it failed, which it never should: this raises what happened
+            if not client.listening:
+                client.listen(self._newest)
+            if client.wants.steps and self._steps is None:
+                await self._make_steps(client)
+            elif client.event_id < client.floor or (
+                client.wants.steps and client.event_id < self._steps_from
+            ):
+                await self._catch_up(client)
             else:
-                await asyncio.sleep(0)  # the others are there, too
+                self._let_go(client)
+                client.caught_up()
+                while client.listening:
+                    await client.send(await client.take())
 
-    async def _something_new(self) -> None:
-        pump = self._pump
-        if pump is not None and pump.done():
-            await pump  # it failed, which it never should: this raises what happened
-        await self._changed.wait()
+    async def _make_steps(self, client: HubClient) -> None:
+        async with self._encoding:  # no event is encoded meanwhile: each later one has its steps
+            if client.steps is None:
+                await self._client_steps(client)  # before they are read on for all
+            while self._steps is None:
+                newest = self._newest
+                steps = await self._read(self._steps_at, newest)
+                if newest == self._newest:  # else events were dropped, and only the log has them
+                    self._steps, self._steps_from = steps, max(steps.event_id, newest)
+
+    def _steps_at(self, event_id: int) -> Steps:
+        """Return the steps at an event, or later ones where only those are known."""
+        fold = self._views.fold_at(self.session_id, event_id) or self._views.fold_at(self.session_id, _LAST)
+        return Steps(self.session_id, fold, broken=fold is None)
+
+    async def _client_steps(self, client: HubClient) -> None:
+        # The whole log is folded once for all, the REST endpoints included.
+        fold = await self._read(self._views.fold_at, self.session_id, client.event_id)
+        client.steps = Steps(self.session_id, fold)
 
     async def _catch_up(self, client: HubClient) -> None:
-        """One page of the log."""
-        limits = self._limits
+        """Send one page of the log."""
         if client.wants.steps and client.steps is None:
-            # The whole log is folded once for all, the REST endpoints included.
-            fold = await self._read(self._views.fold_at, self.session_id, client.event_id)
-            client.steps = Steps(self.session_id, fold)
+            await self._client_steps(client)
         page = await self._read(
             read_page,
             self._store,
@@ -196,37 +280,13 @@ class Hub:
             client.event_id,
             client.wants,
             client.steps,
-            limits.page_events,
-            limits.batch_bytes,
+            self._limits.page_events,
         )
-        for frames in page.frames:
-            await taken(client.outlet, frames, limits.stalled_s)
+        await client.send(page.frames)
         client.event_id = max(client.event_id, page.last)
-        if not page.whole:
-            return
-        if client.steps is not None and self._steps is None:
-            await self._offer(client, client.steps)
-        elif not page.last:
-            # What the ring does not reach back to is nothing that can be read.
-            needed = self._steps_from if client.steps is not None else 0
-            client.event_id = max(client.event_id, self._ring.floor, needed)
-
-    async def _offer(self, client: HubClient, steps: Steps) -> None:
-        """A client has read the whole log: the steps that it has now become those of the ring."""
-        answer: asyncio.Future[tuple[int, tuple[bytes, ...]] | None] = (
-            asyncio.get_running_loop().create_future()
-        )
-        self._offered.append(_Offer(steps, client.wants, answer))
-        client.steps = None  # whether the client stays or not, they are the ring's to take
-        self._wake.set()
-        taken_over = await answer
-        if taken_over is None:
-            client.steps = steps
-            return
-        event_id, missed = taken_over
-        for frames in missed:
-            await taken(client.outlet, frames, self._limits.stalled_s)
-        client.event_id = max(client.event_id, event_id)
+        if page.whole and not page.last:
+            # What neither the queue nor the log has cannot be told.
+            client.event_id = max(client.event_id, client.floor, self._steps_from if client.steps else 0)
 
     # -- pumping --
 
@@ -235,59 +295,42 @@ class Hub:
             return
         if isinstance(item, Delta) and not any(client.wants.deltas for client in self.clients):
             return
-        if len(self._pending) >= self._limits.pending_events:
-            if isinstance(item, Delta):
-                return
-            log.warning("watching %s: too much at once, its clients read the log", self.session_id)
-            self._pending.clear()
-            self._dropped = item.event_id
-        else:
+        if len(self._pending) < self._limits.pending_events:
             # It was stored a moment ago, on this loop: encoding and looking for secrets need not be done twice.
             known = None if isinstance(item, Delta) else self._store.line(item)
             self._pending.append((item, known))
-        self._wake.set()
+            self._wake.set()
+        elif not isinstance(item, Delta):
+            log.warning("watching %s: too much at once, its clients read the log", self.session_id)
+            self._pending.clear()
+            self._newest, self._steps = item.event_id, None
+            self._lose_queues()
+
+    def _lose_queues(self) -> None:
+        for client in self.clients:
+            client.overflow()
 
     async def _pumping(self) -> None:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while self._pending or self._dropped or self._offered:
-                if self._dropped:
-                    self._ring.reset(self._dropped)
-                    self._dropped, self._steps, self._steps_from = 0, None, _NOT_THERE
-                if self._offered:
-                    await self._adopt(self._offered.popleft())
-                items = [self._pending.popleft() for _ in range(min(_BATCH, len(self._pending)))]
-                if items:
-                    entries = await self._encode(self._entries, items)
-                    if not self._dropped:
-                        self._ring.add(entries)
-                self._tell()
-                if items and not self._offered:
-                    # What comes in the next moment is told at once to all: a write for each event and client costs more
-                    # than the event.
-                    await asyncio.sleep(self._limits.breath_s)
+            while self._pending:
+                async with self._encoding:
+                    items = [self._pending.popleft() for _ in range(min(_BATCH, len(self._pending)))]
+                    work = partial(self._entries, items, self._steps)
+                    entries = await _run(self._encoders, work)
+                    for entry in entries:
+                        self._newest = max(self._newest, entry.event_id)
+                        for client in self.clients:
+                            client.put(entry)
+                # What comes in the next moment is encoded with it: a batch costs more than an event.
+                await asyncio.sleep(self._limits.breath_s)
 
-    async def _adopt(self, offer: _Offer) -> None:
-        """Take over the steps that a client has come by, unless there are some."""
-        answer: tuple[int, tuple[bytes, ...]] | None = None
-        try:
-            if self._steps is None:
-                newest = self._ring.newest
-                missed = await self._encode(
-                    brought_up, self._store, self.session_id, offer.steps, newest, offer.wants
-                )
-                self._steps, self._steps_from = offer.steps, max(newest, offer.steps.event_id)
-                answer = (self._steps_from, missed)
-        except Exception as error:
-            if not offer.answer.done():
-                offer.answer.set_exception(error)
-        if not offer.answer.done():  # else the client has gone
-            offer.answer.set_result(answer)
-
-    def _entries(self, items: Sequence[tuple[Event | Delta, bytes | None]]) -> list[EncodedItem]:
-        """In a thread: as clients get them."""
-        newest = self._ring.newest
+    def _entries(
+        self, items: Sequence[tuple[Event | Delta, bytes | None]], steps: Steps | None
+    ) -> list[EncodedItem]:
+        """Encode a batch, in a thread."""
+        newest = self._newest
         found: list[EncodedItem] = []
         deltas: list[Delta] = []
 
@@ -303,31 +346,23 @@ class Hub:
             self._deltas.stored(item)
             if item.event_id <= newest:
                 continue  # it was in the log before the pump began
-            changes = () if self._steps is None else self._steps.changes(self._logged(item, line))
+            changes = () if steps is None else steps.changes(self._logged(item, line))
             found.append(event_entry(item, changes, line))
         flush()
         return found
 
     def _logged(self, event: Event, line: bytes | None) -> Event:
-        """The event as the log has it: who reads it there hears of the same steps."""
+        """Return the event as the log has it: clients that read it there get the same steps."""
         return as_logged(event, line if line is not None else json_bytes(event.stored()))
 
-    def _tell(self) -> None:
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
-
-    async def _encode(self, work: Callable[..., T], *args: object) -> T:
-        return await asyncio.get_running_loop().run_in_executor(
-            self._encoders, partial(COLLECTOR.run, work, *args)
-        )
-
     def _let_go(self, client: HubClient) -> None:
-        """Of the steps of a client, which nobody else has."""
         if client.steps is not None:
-            asyncio.get_running_loop().run_in_executor(self._readers, client.steps.let_go)
+            self._readers.submit(client.steps.let_go)
             client.steps = None
 
     async def _read(self, work: Callable[..., T], *args: object) -> T:
-        return await asyncio.get_running_loop().run_in_executor(
-            self._readers, partial(COLLECTOR.run, work, *args)
-        )
+        return await _run(self._readers, partial(work, *args))
+
+
+async def _run(executor: Executor, work: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(executor, COLLECTOR.run, work)

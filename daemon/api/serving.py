@@ -6,18 +6,19 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Generator
+import time
+from collections.abc import Collection
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from daemon.api.address import ApiError, OpenApi, PortTakenError
 from daemon.api.app import make_app, warm_up
+from daemon.api.hub import ClientLimits
 from daemon.api.reader import TraceReader
 from daemon.api.security import RequiredAccess
-from daemon.api.watch import WatchServer
-from daemon.api.websocket import ClientLimits, websocket_settings
+from daemon.api.watch import WatchServer, websocket_settings
 from daemon.core import Daemon
 from daemon.runtime import new_token
 from daemon.state.session_state import SessionState
@@ -30,44 +31,76 @@ MAX_HEAD = 32 * 1024
 """Bytes of a request's first line and headers."""
 MAX_CONNECTIONS = 512
 """WebSockets included."""
+HEAD_S = 10.0
+"""Seconds for the head of a request, the first one of a connection included."""
+KEEP_ALIVE_S = 30
 _CLOSE_S = 3
 
 
-class _Server(uvicorn.Server):
-    """Leaves signals to the daemon, and says when it serves."""
+class IdleTimeout:
+    """ASGI middleware that, with ``sweep``, hangs up where no request is under way for too long.
 
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ready = asyncio.Event()
+    uvicorn itself waits for ever: for the end of a request's head, and for a client to take what was sent before a
+    close.
+    """
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """See uvicorn."""
-        await super().startup(sockets)
-        self.ready.set()
+    def __init__(self, app: ASGIApp) -> None:
+        self.connections: Collection[Any] = ()
+        """uvicorn's, each with its ``client`` and ``transport``."""
+        self._app = app
+        self._served: set[object] = set()
+        """Addresses of the clients whose requests are under way."""
+        self._idle: dict[object, tuple[float, int]] = {}
+        """By the addresses of the others: when they are hung up on, and how many bytes they were still to be sent."""
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:
-        """See uvicorn."""
-        yield
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI."""
+        client = scope["client"]
+        self._served.add(client)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._served.discard(client)
+            self._idle[client] = time.monotonic() + KEEP_ALIVE_S + HEAD_S, 0
+
+    async def sweep(self) -> None:
+        """Hang up; uvicorn calls it every second."""
+        now = time.monotonic()
+        before, self._idle = self._idle, {}
+        for connection in tuple(self.connections):
+            if connection.client in self._served:
+                continue
+            unsent = connection.transport.get_write_buffer_size()
+            until, unsent_before = before.get(connection.client, (now + HEAD_S, unsent))
+            if unsent < unsent_before:
+                until = max(until, now + HEAD_S)  # it takes what it is sent
+            if now > until:
+                connection.transport.abort()
+            else:
+                self._idle[connection.client] = until, unsent
 
 
 class ApiServer:
     """A running API."""
 
     def __init__(
-        self, address: OpenApi, server: uvicorn.Server, task: asyncio.Task[None], watch: WatchServer
+        self, address: OpenApi, server: uvicorn.Server, listening: socket.socket, watch: WatchServer
     ) -> None:
+        """``server``: one that has started."""
         self.address = address
         self._server = server
-        self._task = task
+        self._listening = listening
         self._watch = watch
+        self._loop = asyncio.create_task(server.main_loop(), name="trace api")
 
     async def close(self) -> None:
         """Stop: WebSockets are closed with 1001, requests under way are finished."""
         await self._watch.close()
         self._server.should_exit = True
-        await asyncio.wait([self._task], timeout=_CLOSE_S + 2)
-        self._task.cancel()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_S + 2):
+                await self._loop
+                await self._server.shutdown([self._listening])
 
 
 async def serve(core: Daemon, port: int) -> ApiServer:
@@ -80,10 +113,11 @@ async def serve(core: Daemon, port: int) -> ApiServer:
     watch = WatchServer(reader, core.bus, attached=core.client_attached, left=core.client_left, limits=limits)
     app = make_app(reader, RequiredAccess(token, taken), watch=watch, asked=core.asked)
     await asyncio.to_thread(warm_up, app)
+    timed = IdleTimeout(app)
     config = uvicorn.Config(
-        app,
+        timed,
         loop="none",
-        http=ImpatientProtocol,
+        http="h11",
         lifespan="off",
         # At "info" uvicorn logs the address of each WebSocket, with the token in it.
         log_config=None,
@@ -93,22 +127,24 @@ async def serve(core: Daemon, port: int) -> ApiServer:
         proxy_headers=False,
         limit_concurrency=MAX_CONNECTIONS,
         h11_max_incomplete_event_size=MAX_HEAD,
-        timeout_keep_alive=30,
+        timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=_CLOSE_S,
+        callback_notify=timed.sweep,
+        timeout_notify=0,
         **websocket_settings(limits),
     )
-    server = _Server(config)
-    task = asyncio.create_task(server.serve(sockets=[listening]), name="trace api")
-    ready = asyncio.create_task(server.ready.wait())
-    await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
-    ready.cancel()
-    if task.done():
+    server = uvicorn.Server(config)
+    timed.connections = server.server_state.connections
+    try:
+        # The steps of ``server.serve``, which would take the signals: those are the daemon's.
+        config.load()
+        server.lifespan = config.lifespan_class(config)
+        await server.startup([listening])
+    except Exception as error:
         listening.close()
-        raise ApiError(
-            t("The API cannot be served: {exception}.", exception=task.exception() or t("it ended at once"))
-        )
+        raise ApiError(t("The API cannot be served: {exception}.", exception=error)) from error
     log.info("the trace API is at http://%s:%d", HOST, taken)
-    return ApiServer(OpenApi(f"http://{HOST}:{taken}", token), server, task, watch)
+    return ApiServer(OpenApi(f"http://{HOST}:{taken}", token), server, listening, watch)
 
 
 def reader_of(core: Daemon) -> TraceReader:
@@ -139,51 +175,3 @@ def _bound(port: int) -> socket.socket:
             )
         ) from error
     return listening
-
-
-HEAD_S = 10.0
-"""Seconds for the head of a request, the first one of a connection included."""
-
-
-class ImpatientProtocol(H11Protocol):
-    """Hangs up when a request does not come to an end of its head in time. uvicorn itself would wait for ever."""
-
-    head_s = HEAD_S
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._head: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] - as uvicorn has it
-        """See asyncio."""
-        super().connection_made(transport)
-        self._head = self.loop.call_later(self.head_s, self._too_slow)
-
-    def data_received(self, data: bytes) -> None:
-        """See asyncio."""
-        super().data_received(data)
-        if self._is_waiting():
-            if self._head is None and self.timeout_keep_alive_task is None:
-                self._head = self.loop.call_later(self.head_s, self._too_slow)
-        elif self._head is not None:
-            self._head.cancel()
-            self._head = None
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio."""
-        if self._head is not None:
-            self._head.cancel()
-            self._head = None
-        super().connection_lost(exc)
-
-    def _is_waiting(self) -> bool:
-        # Another protocol has the transport from the upgrade to a WebSocket on.
-        if self.transport.is_closing() or self.transport.get_protocol() is not self:
-            return False
-        # None before the first request, whatever uvicorn's types say.
-        return self.cycle is None or self.cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
-
-    def _too_slow(self) -> None:
-        self._head = None
-        if self._is_waiting():
-            self.transport.close()

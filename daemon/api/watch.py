@@ -13,17 +13,17 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
-from uvicorn.protocols.utils import ClientDisconnected
 
-from daemon.api.frames import CHOICES, Wants, connected_frame, framed
-from daemon.api.hub import Hub, HubClient
+from daemon.api.frames import CHOICES, Wants, connected_frame
+from daemon.api.hub import ClientLimits, Hub, HubClient, StalledError
 from daemon.api.reader import NotFoundError, TraceReader, session_id_of, unknown
-from daemon.api.websocket import ClientLimits, outlet_of, taken
 from daemon.bus import Bus
 from daemon.collector import COLLECTOR
 from daemon.store.base import NewerFormatError, StoreError, UnknownTraceError
@@ -62,23 +62,15 @@ class Query:
 
 @dataclass(slots=True)
 class _Watched:
-    """A hub, who needs it, and when it goes."""
+    """A hub and how many clients need it."""
 
     hub: Hub
     opened: asyncio.Task[None]
     users: int = 0
-    going: asyncio.TimerHandle | None = None
-
-
-@dataclass(slots=True)
-class _Life:
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    clients: set[asyncio.Task[object]] = field(default_factory=set[asyncio.Task[object]])
-    closing: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
 
 class WatchServer:
-    """All clients that watch traces of one daemon; made and used on its event loop. See ``daemon.api.app.Watch``."""
+    """All clients that watch traces of one daemon; made and used on its event loop."""
 
     def __init__(
         self,
@@ -96,7 +88,8 @@ class WatchServer:
         self._attached = attached
         self._left = left
         self._watched: dict[str, _Watched] = {}
-        self._life = _Life()
+        self._stopping = asyncio.Event()
+        self._serving: set[asyncio.Task[object]] = set()
         # Encoding waits for nobody who reads; one reader at a time leaves the event loop its share of the processor.
         self._encoders = ThreadPoolExecutor(2, "watch-encode")
         self._readers = ThreadPoolExecutor(1, "watch-read")
@@ -111,29 +104,24 @@ class WatchServer:
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("serve runs in a task")
-        self._life.clients.add(task)
+        self._serving.add(task)
         try:
             await self._serve(websocket, trace_id)
         except HandshakeRefusedError as refused:
             await websocket.send_denial_response(
                 JSONResponse({"detail": str(refused)}, refused.status, {"cache-control": "no-store"})
             )
-        except (WebSocketDisconnect, ClientDisconnected):
+        except (WebSocketDisconnect, StalledError):
             pass  # it left
         finally:
-            self._life.clients.discard(task)
+            self._serving.discard(task)
 
     async def close(self) -> None:
         """Close all clients with 1001 and let go of everything."""
-        life = self._life
-        life.stopping.set()
-        if life.clients:
+        self._stopping.set()
+        if self._serving:
             # Each of them has a deadline of its own.
-            await asyncio.wait(life.clients)
-        for session_id in list(self._watched):
-            self._let_go(session_id)
-        if life.closing:
-            await asyncio.wait(life.closing)
+            await asyncio.wait(self._serving)
         self._encoders.shutdown(wait=False, cancel_futures=True)
         self._readers.shutdown(wait=False, cancel_futures=True)
 
@@ -149,21 +137,24 @@ class WatchServer:
             current, frame = await self._connected(query.session_id)
             await websocket.accept()
             since = query.since_event_id
-            client = HubClient(
-                query.wants, outlet_of(websocket), current if since is None else min(since, current)
-            )
-            await taken(client.outlet, frame, self.limits.stalled_s)
-            await self._speak(websocket, watched.hub, client)
+            event_id = current if since is None else min(since, current)
+            client = HubClient(query.wants, websocket.send_text, event_id, self.limits)
+            watched.hub.join(client)
+            try:
+                await client.send((frame,))
+                await self._speak(websocket, watched.hub, client)
+            finally:
+                watched.hub.leave(client)
         finally:
             self._left()
-            self._leave(query.session_id, watched)
+            await self._leave(query.session_id, watched)
 
     async def _enter(self, websocket: WebSocket, session_id: str) -> _Watched | None:
         """A place for one more client; None when there is none, and it was told so. Raises HandshakeRefusedError."""
         limits = self.limits
         watched = self._watched.get(session_id)
         here = watched.users if watched is not None else 0
-        if self._life.stopping.is_set():
+        if self._stopping.is_set():
             await _sent_away(websocket, GOING_AWAY, "The daemon is stopping.")
             return None
         if self.clients >= limits.clients or here >= limits.clients_per_trace:
@@ -175,7 +166,6 @@ class WatchServer:
             await _sent_away(websocket, TRY_LATER, f"{many} already: close one of them, or try again later.")
             return None
         if watched is not None and watched.hub.failed:
-            self._let_go(session_id)
             watched = None
         if watched is None:
             hub = Hub(
@@ -188,40 +178,24 @@ class WatchServer:
                 readers=self._readers,
             )
             watched = self._watched[session_id] = _Watched(hub, asyncio.create_task(hub.open()))
-        if watched.going is not None:
-            watched.going.cancel()
-            watched.going = None
         watched.users += 1
         try:
             await asyncio.shield(watched.opened)
         except BaseException as error:
-            self._leave(session_id, watched, at_once=True)
+            await self._leave(session_id, watched)
             if isinstance(error, StoreError):
                 raise _refusal(error, session_id) from error
             raise
         return watched
 
-    def _leave(self, session_id: str, watched: _Watched, *, at_once: bool = False) -> None:
+    async def _leave(self, session_id: str, watched: _Watched) -> None:
         watched.users -= 1
-        if watched.users or self._watched.get(session_id) is not watched:
-            return
-        if at_once or self._life.stopping.is_set():
-            self._let_go(session_id)
-        else:
-            loop = asyncio.get_running_loop()
-            watched.going = loop.call_later(self.limits.linger_s, self._let_go, session_id)
+        if not watched.users:
+            if self._watched.get(session_id) is watched:
+                del self._watched[session_id]
+            await watched.hub.close()
 
-    def _let_go(self, session_id: str) -> None:
-        watched = self._watched.pop(session_id, None)
-        if watched is None:
-            return
-        if watched.going is not None:
-            watched.going.cancel()
-        closing = asyncio.create_task(watched.hub.close())
-        self._life.closing.add(closing)
-        closing.add_done_callback(self._life.closing.discard)
-
-    async def _connected(self, session_id: str) -> tuple[int, bytes]:
+    async def _connected(self, session_id: str) -> tuple[int, str]:
         """The event that the first frame stands at, and the frame. Raises HandshakeRefusedError."""
         try:
             # Of a live session in one go: the goals and the event that they are after belong together.
@@ -232,8 +206,8 @@ class WatchServer:
             raise _refusal(error, session_id) from error
         current = seen.trace.last_event_id
 
-        def first_frame() -> bytes:
-            return framed(connected_frame(session_id, current, seen.connected()))
+        def first_frame() -> str:
+            return connected_frame(session_id, current, seen.connected())
 
         return current, await asyncio.get_running_loop().run_in_executor(
             self._encoders, COLLECTOR.run, first_frame
@@ -244,7 +218,7 @@ class WatchServer:
         tasks: list[asyncio.Task[object]] = [
             asyncio.create_task(hub.feed(client)),
             asyncio.create_task(_heard_out(websocket, self.limits.frames_from_client)),
-            asyncio.create_task(self._life.stopping.wait()),
+            asyncio.create_task(self._stopping.wait()),
         ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -252,14 +226,12 @@ class WatchServer:
             for task in tasks:
                 task.cancel()
             outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        ended = _end(outcomes, stopping=self._life.stopping.is_set())
+        ended = _end(outcomes, stopping=self._stopping.is_set())
         if ended.code is None:
             return
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(self.limits.close_s):
                 await websocket.close(ended.code, _words(str(ended)))
-        except TimeoutError:
-            client.outlet.abort()
 
 
 async def _heard_out(websocket: WebSocket, most: int) -> None:
@@ -276,7 +248,7 @@ def _end(outcomes: Sequence[object], *, stopping: bool) -> _EndedError:
     for outcome in outcomes:
         if isinstance(outcome, _EndedError):
             return outcome
-        if isinstance(outcome, ClientDisconnected | WebSocketDisconnect):
+        if isinstance(outcome, WebSocketDisconnect | StalledError):
             return _EndedError()
         if isinstance(outcome, UnknownTraceError):
             return _EndedError(FAILED, "This trace was deleted: there is nothing to come back to.")
@@ -290,6 +262,17 @@ def _end(outcomes: Sequence[object], *, stopping: bool) -> _EndedError:
     if stopping:
         return _EndedError(GOING_AWAY, "The daemon stops: connect again with since_event_id when it is back.")
     return _EndedError()
+
+
+def websocket_settings(limits: ClientLimits) -> dict[str, Any]:
+    """What ``uvicorn.Config`` is to be told of WebSockets."""
+    return {
+        "ws": "websockets-sansio",
+        "ws_max_size": limits.frame_bytes,
+        "ws_per_message_deflate": False,
+        "ws_ping_interval": limits.ping_s,
+        "ws_ping_timeout": limits.ping_timeout_s,
+    }
 
 
 def query_of(websocket: WebSocket, trace_id: str) -> Query:

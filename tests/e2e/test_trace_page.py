@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.async_api import Page, Route, expect
 
-from daemon.api.websocket import ClientLimits
+from daemon.api.hub import ClientLimits
 from daemon.store.files import FileTraceStore
 from tests.e2e.vscode.accessibility import findings
 from tests.support.drivers.trace_page import (

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from playwright.async_api import Locator, Page, Route, expect
 
-from daemon.api.websocket import ClientLimits
+from daemon.api.hub import ClientLimits
 from daemon.model.events import SessionUpdated
 from tests.support.drivers import trace_page
 from tests.support.drivers.trace_page import (

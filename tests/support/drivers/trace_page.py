@@ -12,9 +12,9 @@ import uvicorn
 from playwright.async_api import Locator, Page
 
 from daemon.api.app import make_app, warm_up
+from daemon.api.hub import ClientLimits
 from daemon.api.security import RequiredAccess
-from daemon.api.watch import WatchServer
-from daemon.api.websocket import ClientLimits, websocket_settings
+from daemon.api.watch import WatchServer, websocket_settings
 from daemon.model.branches import BranchMeta, child_id
 from daemon.model.events import (
     BranchCompleted,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Collection, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,9 +19,10 @@ from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket
 from websockets.asyncio.client import ClientConnection, connect
 
+from daemon.api.hub import ClientLimits
 from daemon.api.reader import TraceReader
-from daemon.api.watch import WatchServer
-from daemon.api.websocket import ClientLimits, websocket_settings
+from daemon.api.serving import IdleTimeout
+from daemon.api.watch import WatchServer, websocket_settings
 from daemon.bus import Bus
 from daemon.model.branches import branch_of, root_of
 from daemon.model.events import (
@@ -56,6 +57,7 @@ class Watched:
         self.bus = Bus()
         self.states: dict[str, SessionState] = {}
         self.attached = 0
+        self.connections: Collection[object] = ()
         self.reader = TraceReader(store, self.states.get)
         self.server = WatchServer(self.reader, self.bus, attached=self._came, left=self._went, limits=limits)
         self.port = 0
@@ -193,11 +195,18 @@ async def watched(
     async def serve(websocket: WebSocket) -> None:
         await bench.server.serve(websocket, websocket.path_params["trace_id"])
 
-    app = Starlette(routes=[WebSocketRoute("/api/traces/{trace_id}/watch", serve)])
+    app = IdleTimeout(Starlette(routes=[WebSocketRoute("/api/traces/{trace_id}/watch", serve)]))
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="off", **websocket_settings(limits)
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        callback_notify=app.sweep,
+        timeout_notify=0,
+        **websocket_settings(limits),
     )
     server = uvicorn.Server(config)
+    bench.connections = app.connections = server.server_state.connections
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         bench.port = listening.getsockname()[1]

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from daemon.api.serving import ImpatientProtocol
 from tests.support.drivers.core import daemon
 from tests.support.drivers.trace_api import client_of, get, raw, upgrade
 
@@ -205,7 +204,7 @@ async def test_the_token_is_never_logged(api: Api, caplog: pytest.LogCaptureFixt
 async def test_who_does_not_finish_a_request_is_hung_up_on_and_others_are_not(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ImpatientProtocol, "head_s", 0.05)
+    monkeypatch.setattr(importlib.import_module("daemon.api.serving"), "HEAD_S", 0.05)
     silent = [asyncio.create_task(raw(api.port, "")) for _ in range(20)]
     slow = [
         asyncio.create_task(raw(api.port, f"GET / HTTP/1.1\nHost: 127.0.0.1:{api.port}\n")) for _ in range(20)

@@ -12,9 +12,9 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 
 from daemon.api.fitting import FRAME_BYTES, MARK, fitting
-from daemon.api.frames import connected_frame, delta_entry, event_entry, unframed
+from daemon.api.frames import connected_frame, delta_entry, event_entry
+from daemon.api.hub import ClientLimits
 from daemon.api.reader import MessageQuery
-from daemon.api.websocket import ClientLimits
 from daemon.model.encoding import json_bytes
 from daemon.model.events import Delta, Event, GoalUpdated, MessagePartAdded, Notice
 from daemon.model.goals import Goal, GoalTree
@@ -72,8 +72,8 @@ def store_of(kind: str, folder: Path) -> TraceStore:
 async def test_a_client_with_its_own_defaults_lives_through_what_is_large_and_comes_back_over_it(
     tmp_path: Path, kind: str
 ) -> None:
-    # Of the ring only the newest stays: the client that is there has it from the ring, who comes later from the log.
-    async with watched(store_of(kind, tmp_path), ClientLimits(ring_frames=1)) as bench:
+    # One entry may wait: the client that is there has it from its queue, one that comes later from the log.
+    async with watched(store_of(kind, tmp_path), ClientLimits(queue_frames=1)) as bench:
         bench.emit(bench.goal("1"))
         (begun,) = bench.emit(bench.focus("1"))
         live: list[bytes] = []
@@ -103,8 +103,8 @@ async def test_a_client_with_its_own_defaults_lives_through_what_is_large_and_co
 
 
 def shortened(event: Event) -> dict[str, Any]:
-    (text,) = unframed(event_entry(event).event)
-    assert len(text) <= FRAME_BYTES
+    text = event_entry(event).event
+    assert len(text.encode()) <= FRAME_BYTES
     frame = json.loads(text)
     assert frame[MARK] is True
     return frame
@@ -175,10 +175,8 @@ def test_what_is_nested_very_deep_does_not_stop_the_frames() -> None:
 
 def test_deltas_and_steps_fit_too() -> None:
     bench = Watched(MemoryTraceStore(), ClientLimits())
-    (text,) = unframed(
-        delta_entry(Delta(trace_id="t", kind="tool_output", message_id="m", text="so " * 700_000)).event
-    )
-    assert len(text) <= FRAME_BYTES
+    text = delta_entry(Delta(trace_id="t", kind="tool_output", message_id="m", text="so " * 700_000)).event
+    assert len(text.encode()) <= FRAME_BYTES
     assert json.loads(text)["message_id"] == "m"
     data = {"arguments": {f"file {number}": "y" * 3_900 for number in range(400)}}
     step = Step(
@@ -187,8 +185,8 @@ def test_deltas_and_steps_fit_too() -> None:
     )  # fmt: skip
     notice = Notice(trace_id="t", time=bench.time(), event_id=3, level="info", text="so")
     entry = event_entry(notice, [StepAdded(step)])
-    for told in (*unframed(entry.steps), *unframed(entry.steps_alone)):
-        assert len(told) <= FRAME_BYTES
+    for told in (*entry.steps, *entry.steps_alone):
+        assert len(told.encode()) <= FRAME_BYTES
         frame = json.loads(told)
         assert (frame["step"]["step_id"], frame[MARK]) == ("call_1", True)
 
@@ -204,9 +202,9 @@ def test_a_secret_next_to_a_cut_never_shows(tmp_path: Path, kind: str) -> None:
     event = bench.happens(bench.message(TextPart(text=text)))
     line = store.line(event) if isinstance(store, FileTraceStore) else None
     entry = event_entry(event, (), line)
-    assert b'"shortened":true' in entry.event
-    assert KEY[:16].encode() not in entry.event
-    assert b"sk-ant-" not in entry.event
+    assert '"shortened":true' in entry.event
+    assert KEY[:16] not in entry.event
+    assert "sk-ant-" not in entry.event
     (logged,) = store.events(TRACE, after=event.event_id - 1)
     assert event_entry(logged).event == entry.event
 
@@ -235,7 +233,7 @@ def test_the_first_frame_of_a_large_plan_leaves_out_what_is_null_then_cuts_texts
     assert len(json_bytes(known)) > FRAME_BYTES
     text = connected_frame("t", 5, known)
     frame = json.loads(text)
-    assert len(text) <= FRAME_BYTES
+    assert len(text.encode()) <= FRAME_BYTES
     assert frame[MARK] is True
     assert frame["current_event_id"] == 5
     given = known["goal_tree"]["goals"]
@@ -247,8 +245,8 @@ def test_the_first_frame_of_a_large_plan_leaves_out_what_is_null_then_cuts_texts
     known = plan_of(1_000, 3_000)
     text = connected_frame("t", 5, known)
     frame = json.loads(text)
-    assert len(text) <= FRAME_BYTES
-    assert b"sk-ant-" not in text
+    assert len(text.encode()) <= FRAME_BYTES
+    assert "sk-ant-" not in text
     for goal, whole in zip(frame["goal_tree"]["goals"], known["goal_tree"]["goals"], strict=True):
         assert goal["id"] == whole["id"]
         assert goal["description"] == whole["description"]

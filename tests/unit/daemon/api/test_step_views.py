@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from daemon.api.hub import ClientLimits
 from daemon.api.reader import TraceReader
 from daemon.api.step_views import CUT, StepViews
-from daemon.api.websocket import ClientLimits
 from daemon.model.events import Event
 from daemon.steps.fold import StepFold
 from daemon.store.files import FileTraceStore

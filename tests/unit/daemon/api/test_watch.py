@@ -14,10 +14,10 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from daemon.api.frames import GRAPH_EVENTS
+from daemon.api.hub import ClientLimits
 from daemon.api.reader import MessageQuery, NotFoundError, TraceQuery
 from daemon.api.step_views import CUT
 from daemon.api.watch import WatchServer
-from daemon.api.websocket import ClientLimits
 from daemon.model.branches import child_id
 from daemon.model.events import BranchGoalAdded, MessagePartAdded, TraceCompleted
 from daemon.model.goals import Goal
@@ -171,7 +171,7 @@ MANY = in_full(50, 10)
 
 async def test_many_clients_hear_everything_though_one_of_them_reads_nothing() -> None:
     # A hundred kilobytes are more than the sockets between the two take of the ten megabytes that are said.
-    limits = ClientLimits(ring_frames=50)
+    limits = ClientLimits(queue_frames=50)
     async with watched(limits=limits) as bench:
         query = "since_event_id=0&events=all"
         async with bench.watch(query, max_queue=1) as stalled:
@@ -194,7 +194,7 @@ async def test_many_clients_hear_everything_though_one_of_them_reads_nothing() -
 
 
 async def test_more_than_can_wait_is_read_from_the_log() -> None:
-    limits = ClientLimits(pending_events=20, ring_frames=10, page_events=7)
+    limits = ClientLimits(pending_events=20, queue_frames=10, page_events=7)
     async with (
         watched(limits=limits) as bench,
         bench.watch("since_event_id=0") as socket,
@@ -315,6 +315,20 @@ async def test_a_client_that_takes_nothing_for_too_long_is_cut_off() -> None:
         await hear(stalled, count=1)
         bench.notices(400, text="x" * 30_000)
         await until(lambda: bench.attached == 0, "it is cut off")
+
+
+async def test_a_client_that_was_cut_off_and_takes_nothing_costs_no_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("daemon.api.serving.HEAD_S", 0.05)
+    monkeypatch.setattr("daemon.api.serving.KEEP_ALIVE_S", 0)
+    async with (
+        watched(limits=ClientLimits(stalled_s=0.2, close_s=0.1)) as bench,
+        bench.watch("since_event_id=0", max_queue=1) as stalled,
+    ):
+        await hear(stalled, count=1)
+        bench.notices(400, text="x" * 30_000)
+        await until(lambda: not bench.connections, "its connection is gone")
 
 
 async def test_a_client_that_talks_is_sent_away() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from websockets.asyncio.client import ClientConnection
 
 from daemon.api.frames import GRAPH_EVENTS
-from daemon.api.websocket import ClientLimits
+from daemon.api.hub import ClientLimits
 from daemon.model.events import TraceCompleted
 from daemon.steps.fold import StepFold
 from tests.support.drivers.watched import TRACE, Json, Watched, hear, watched
@@ -19,13 +19,12 @@ from tests.support.examples import examples
 
 LIMITS = st.builds(
     ClientLimits,
-    ring_frames=st.integers(1, 30),
-    ring_bytes=st.sampled_from([1, 5_000, 10**6]),
+    queue_frames=st.integers(1, 30),
+    queue_bytes=st.sampled_from([1, 5_000, 10**6]),
     pending_events=st.sampled_from([3, 20, 1000]),
     batch_bytes=st.sampled_from([1, 2_000, 10**5]),
     page_events=st.integers(1, 20),
     delta_lag=st.sampled_from([0, 5, 1000]),
-    linger_s=st.sampled_from([0.0, 20.0]),
 )
 WHAT = st.sampled_from(["all", "goals", "steps"])
 DOINGS = st.lists(

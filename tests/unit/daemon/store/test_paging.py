@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from daemon.api.websocket import ClientLimits
+from daemon.api.hub import ClientLimits
 from daemon.model.events import Event, ModelRetry
 from daemon.store.paging import events_after, told_events
 from tests.support.drivers.watched import TRACE, Watched

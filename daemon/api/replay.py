@@ -1,4 +1,4 @@
-"""What a client of the WebSocket missed, read from the log page by page. Blocks: for threads."""
+"""Read what a client of the WebSocket missed from the log, page by page. Blocks: call it in a thread."""
 
 from __future__ import annotations
 
@@ -21,22 +21,25 @@ log = logging.getLogger(__name__)
 _REDACTED = b"[redacted"
 _LOST_CHARACTER = "\N{REPLACEMENT CHARACTER}".encode()
 STEP_TEXT = CUT
-"""Signs of a text in a step, as in ``/tree`` and ``/node``."""
+"""Characters of a text in a step, as in ``/tree`` and ``/node``."""
 
 
 class Steps:
-    """The steps of one session, as far as events were taken into account."""
+    """The steps of one session up to an event."""
 
-    def __init__(self, session_id: str, fold: StepFold | None = None) -> None:
-        """``fold``: of the session, with texts cut to STEP_TEXT, to go on from; nobody else changes it."""
+    def __init__(self, session_id: str, fold: StepFold | None = None, *, broken: bool = False) -> None:
+        """``fold``: of the session, with texts cut to STEP_TEXT, to continue from; nobody else changes it.
+
+        ``broken``: they cannot be derived.
+        """
         from daemon.steps.fold import StepFold
 
         self._fold = fold or StepFold(session_id, cut=STEP_TEXT)
-        self._broken = False
+        self._broken = broken
         self.event_id = self._fold.last_event_id
 
     def changes(self, event: Event) -> Sequence[StepAdded | StepUpdated]:
-        """What an event did; nothing when it was taken into account before."""
+        """Apply an event and return what it changed; nothing when it was applied before."""
         if event.event_id <= self.event_id:
             return ()
         self.event_id = event.event_id
@@ -51,12 +54,12 @@ class Steps:
             return ()
 
     def let_go(self) -> None:
-        """They are no longer wanted, and nobody else has them. Call it in a thread, see ``StepTree.let_go``."""
+        """Free them. Call it in a thread, see ``StepTree.let_go``."""
         self._fold.tree.let_go()
 
 
 def as_logged(event: Event, line: bytes) -> Event:
-    """An event of a live session as the log has it, of which ``line`` was made: without secrets.
+    """Return an event of a live session as the log has it, of which ``line`` was made: without secrets.
 
     What is derived of the one must be what is derived of the other: a text that is cut before its secrets are taken
     out is another one, and may have a part of a secret.
@@ -70,8 +73,7 @@ def as_logged(event: Event, line: bytes) -> Event:
 class Page:
     """A page of the log for one client."""
 
-    frames: tuple[bytes, ...]
-    """In pieces to write at once."""
+    frames: tuple[str, ...]
     last: int
     """Id of its last event; 0 when it has none."""
     whole: bool
@@ -79,39 +81,16 @@ class Page:
 
 
 def read_page(
-    store: TraceStore, session_id: str, after: int, wants: Wants, steps: Steps | None, limit: int, size: int
+    store: TraceStore, session_id: str, after: int, wants: Wants, steps: Steps | None, limit: int
 ) -> Page:
-    """The next events of a log for a client that has those up to ``after``.
+    """Return the next frames from a log for a client that has the events up to ``after``.
 
-    ``steps``: as they are somewhere before that, or there; they go on with the page. Raises StoreError.
+    ``steps``: as they are at ``after`` or before it; the page's events are applied to them. Raises StoreError.
     """
     events = store.events(session_id, after=after if steps is None else steps.event_id, limit=limit)
-    chunks: list[bytes] = []
-    pieces: list[bytes] = []
-    total = 0
+    frames: list[str] = []
     for event in events:
         changes = steps.changes(event) if steps is not None else ()
-        if event.event_id <= after:
-            continue
-        piece = event_entry(event, changes).of(wants)
-        if piece:
-            pieces.append(piece)
-            total += len(piece)
-        if total >= size:
-            chunks.append(b"".join(pieces))
-            pieces.clear()
-            total = 0
-    if pieces:
-        chunks.append(b"".join(pieces))
-    return Page(tuple(chunks), events[-1].event_id if events else 0, len(events) < limit)
-
-
-def brought_up(store: TraceStore, session_id: str, steps: Steps, to: int, wants: Wants) -> tuple[bytes, ...]:
-    """Steps as they are after the event ``to``; returns what a client is told meanwhile. Raises StoreError."""
-    frames: list[bytes] = []
-    while steps.event_id < to:
-        page = read_page(store, session_id, steps.event_id, wants, steps, 500, 2**20)
-        frames += page.frames
-        if page.whole:
-            break
-    return tuple(frames)
+        if event.event_id > after:
+            frames += event_entry(event, changes).of(wants)
+    return Page(tuple(frames), events[-1].event_id if events else 0, len(events) < limit)

@@ -1,0 +1,93 @@
+"""The queue of a client: bounded, and without gaps while it listens."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daemon.api.frames import EncodedItem, Wants
+from daemon.api.hub import ClientLimits, HubClient
+
+
+def entry(event_id: int, size: int = 1) -> EncodedItem:
+    return EncodedItem(event_id, "notice" if event_id else "delta", str(event_id) * size)
+
+
+@dataclass
+class Sent:
+    frames: list[str] = field(default_factory=list[str])
+
+    async def send(self, frame: str) -> None:
+        self.frames.append(frame)
+
+
+def client_of(limits: ClientLimits, event_id: int = 0) -> HubClient:
+    return HubClient(Wants(), Sent().send, event_id, limits)
+
+
+@given(st.data())
+def test_a_client_gets_every_event_once_or_is_to_read_the_log(data: st.DataObject) -> None:
+    limits = ClientLimits(
+        queue_frames=data.draw(st.integers(1, 6)), batch_bytes=data.draw(st.integers(1, 300))
+    )
+    client = client_of(limits)
+    newest = 0
+    read: list[int] = []
+    for _ in range(data.draw(st.integers(0, 40), "steps")):
+        action = data.draw(st.sampled_from(["add", "add", "delta", "take", "log"]))
+        if action == "add":
+            newest += 1
+            client.put(entry(newest))
+        elif action == "delta":
+            client.put(entry(0))
+        elif not client.listening:
+            client.listen(newest)
+        elif action == "log" or client.event_id < client.floor:
+            # The log has what is missing: some of it, or also what is queued.
+            to = data.draw(st.integers(max(client.floor, client.event_id), newest))
+            read += range(client.event_id + 1, to + 1)
+            client.event_id = to
+            client.caught_up()
+        elif client.waiting:
+            read += [int(frame) for frame in asyncio.run(client.take()) if frame != "0"]
+        assert client.waiting <= limits.queue_frames
+        assert read == list(range(1, client.event_id + 1))
+
+
+def test_a_client_that_takes_nothing_holds_no_more_than_its_limit_and_then_nothing() -> None:
+    client = client_of(ClientLimits(queue_bytes=1_000))
+    client.listen(0)
+    for event_id in range(1, 5):
+        client.put(entry(event_id, 100))
+    assert (client.listening, client.waiting) == (True, 4)
+    for event_id in range(5, 100):
+        client.put(entry(event_id, 100))
+    assert (client.listening, client.waiting) == (False, 0)
+
+
+async def test_one_entry_waits_however_large_it_is() -> None:
+    client = client_of(ClientLimits(queue_bytes=50))
+    client.listen(0)
+    client.put(entry(1, 1_000))
+    assert await client.take() == ["1" * 1_000]
+
+
+async def test_a_client_that_is_far_behind_gets_no_deltas() -> None:
+    client = client_of(ClientLimits(delta_lag=2))
+    client.listen(0)
+    for event_id in (1, 0, 2, 0, 3, 0):
+        client.put(entry(event_id))
+    assert await client.take() == ["1", "0", "2", "3"]
+
+
+async def test_deltas_from_before_what_was_read_of_the_log_are_dropped() -> None:
+    client = client_of(ClientLimits())
+    client.listen(0)
+    for event_id in (1, 0, 2, 0, 3):
+        client.put(entry(event_id))
+    client.event_id = 2
+    client.caught_up()
+    assert await client.take() == ["0", "3"]

@@ -18,6 +18,7 @@ from daemon.model.events import AffectedGoal
 from daemon.model.goals import Goal, GoalStats, GoalTree
 from daemon.plan.changes import Added, Change, Moved, PlanError, Removed, Updated
 from daemon.plan.counting import counted
+from daemon.plan.numbers import display_numbers
 from tools.localization import t
 from tools.text.truncate import short
 
@@ -222,18 +223,7 @@ class GoalForest:
         return f"{self.number_of(goal_id) or ''} {text}".strip()
 
     def _numbered(self) -> Iterator[tuple[str, str]]:
-        todo = self._level(None, "")
-        while todo:
-            goal_id, number = todo.pop()
-            yield goal_id, number
-            if goal_id in self._children:
-                todo += self._level(goal_id, f"{number}.")
-
-    def _level(self, parent: str | None, prefix: str) -> list[tuple[str, str]]:
-        live = (i for i in self._children.get(parent, ()) if i not in self._abandoned)
-        found = [(goal_id, f"{prefix}{place}") for place, goal_id in enumerate(live, 1)]
-        found.reverse()
-        return found
+        return display_numbers(self._children, self._abandoned)
 
     def _no_such_goal(self, number: str) -> str:
         wanted = short(number, 80)

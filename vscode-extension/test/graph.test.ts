@@ -92,7 +92,7 @@ test("a session at rest has the status that its last turn left", () => {
     const info = session();
     return traceOf(fromLoad(loaded({ session: { ...info, status: now, trace: { ...info.trace, lastStopReason } } as never }))).status;
   };
-  assert.deepEqual([null, "end_turn", "canceled", "error", "permission_denied"].map((one) => status(one)), ["idle", "completed", "canceled", "failed", "failed"]);
+  assert.deepEqual([null, "end_turn", "canceled", "error", "permission_denied"].map((one) => status(one)), ["idle", "completed", "canceled", "failed", "canceled"]);
   assert.equal(status("error", "waiting"), "waiting");
 });
 

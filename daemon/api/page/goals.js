@@ -91,7 +91,7 @@ function soundParents(byId) {
 
 /**
  * Numbers by goal id: `1`, `2.1`, …; abandoned goals and what is below them have none (source: seed 000, "显示序号").
- * @param {Map<string | null, Goal[]>} children
+ * @param {ReadonlyMap<string | null, readonly { id: string, status?: string }[]>} children
  * @returns {Map<string, string>}
  */
 export function numbersOf(children) {

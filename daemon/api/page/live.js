@@ -114,9 +114,7 @@ const CHANGES = {
     changed.trace = true;
   },
   turn_started: (state, _frame, changed) => status(state, "running", changed),
-  turn_ended(state, { stop_reason }, changed) {
-    status(state, STOPPED.has(stop_reason) ? "canceled" : stop_reason === "error" || stop_reason === "max_tokens" ? "failed" : "completed", changed);
-  },
+  turn_ended: (state, { stop_reason }, changed) => status(state, endedAs(stop_reason), changed),
   permission_asked: (state, _frame, changed) => status(state, "waiting", changed),
   permission_replied: (state, _frame, changed) => status(state, "running", changed),
   trace_completed(state, frame, changed) {
@@ -200,8 +198,18 @@ const CHANGES = {
   },
 };
 
-/** What the user stopped. */
-const STOPPED = new Set(["canceled", "permission_denied"]);
+/** Events that change something here. @type {ReadonlySet<string>} */
+export const TOLD = new Set(Object.keys(CHANGES));
+
+/**
+ * The status that a turn leaves, as the daemon's `daemon/model/traces.py: trace_status` has it.
+ * @param {string} reason why it ended
+ * @returns {TraceMeta["status"]}
+ */
+export function endedAs(reason) {
+  if (reason === "end_turn" || reason === "tool_use") return "completed";
+  return reason === "canceled" || reason === "permission_denied" ? "canceled" : "failed";
+}
 
 /** @type {Change} */
 function subagent(state, { subagent: one }, changed) {

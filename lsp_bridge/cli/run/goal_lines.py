@@ -4,29 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from daemon.plan.numbers import display_numbers
 from lsp_bridge.cli.text import Style, one_line
 from tools.json_access import mapping, mappings, string
 
 MARKS = {"completed": "✓", "in_progress": "→", "abandoned": "✗", "pending": "○"}
-
-
-def display_numbers(goals: list[dict[str, Any]]) -> dict[str, str]:
-    """The number people see for each goal, by id; abandoned goals and all below them have none.
-
-    List order is sibling order (source: seed 000, display ids).
-    """
-    children: dict[str | None, list[dict[str, Any]]] = {}
-    for goal in goals:
-        if goal.get("status") != "abandoned":
-            children.setdefault(string(goal.get("parentId")) or None, []).append(goal)
-    numbers: dict[str, str] = {}
-    todo: list[tuple[str | None, str]] = [(None, "")]
-    while todo:
-        parent, prefix = todo.pop()
-        for position, goal in enumerate(children.get(parent, []), 1):
-            numbers[goal["id"]] = f"{prefix}{position}"
-            todo.append((goal["id"], f"{prefix}{position}."))
-    return numbers
 
 
 class GoalLines:
@@ -61,17 +43,21 @@ class GoalLines:
 
     def numbers(self) -> dict[str, str]:
         """The number people see for each goal now."""
-        return display_numbers(self._goals)
+        children: dict[str | None, list[str]] = {}
+        for goal in self._goals:
+            children.setdefault(string(goal.get("parentId")) or None, []).append(goal["id"])
+        gone = {goal["id"] for goal in self._goals if goal.get("status") == "abandoned"}
+        return dict(display_numbers(children, gone))
 
     def _lines(self, event: dict[str, Any]) -> list[str]:
-        before = display_numbers(self._goals)
+        before = self.numbers()
         if event["event"] == "goal_added":
             goal: dict[str, Any] = {"parentId": event.get("parentId"), **mapping(event.get("goal"))}
             if not string(goal.get("id")):
                 return []
             index = event.get("index")
             self._goals.insert(index if isinstance(index, int) else len(self._goals), goal)
-            return self._new(goal, display_numbers(self._goals))
+            return self._new(goal, self.numbers())
         if event["event"] == "goal_removed":
             gone = self._find(event.get("goalId"))
             self._goals = [goal for goal in self._goals if goal is not gone]
@@ -80,10 +66,10 @@ class GoalLines:
         if event["event"] == "goal_moved":
             moved = self._move(event)
             self._update({"affectedGoals": event.get("affectedGoals"), "currentId": self._current})
-            return self._new(moved, display_numbers(self._goals)) if moved else []
+            return self._new(moved, self.numbers()) if moved else []
         changed = self._update(event)
         # An abandoned goal has lost its number; it is told by the one it had.
-        numbers = {**before, **display_numbers(self._goals)}
+        numbers = {**before, **self.numbers()}
         return [line for goal in changed for line in self._new(goal, numbers)]
 
     def _move(self, event: dict[str, Any]) -> dict[str, Any] | None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from daemon.loop.session import Session
-from lsp_bridge.cli.run.goal_lines import display_numbers
 from lsp_bridge.protocol.handshake import ErrorCode
 from tests.support.drivers.bridge import Door, Raw, served
 from tests.support.fakes.models import Call, Hold
@@ -58,12 +57,9 @@ class Person:
     @property
     def tree(self) -> dict[str, str]:
         """Descriptions by number."""
+        numbers = self.plan["goalNumbers"]
         goals = self.plan["goalTree"]["goals"]
-        return {
-            self.plan["goalNumbers"][g["id"]]: g["description"]
-            for g in goals
-            if g["id"] in display_numbers(goals)
-        }
+        return {numbers[g["id"]]: g["description"] for g in goals if g["id"] in numbers}
 
     async def do(self, method: str, **params: Any) -> dict[str, Any]:
         done = await self.client.request(

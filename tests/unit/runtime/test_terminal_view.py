@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from daemon.model.goals import Goal, GoalTree
 from daemon.plan.tree import PlanError, PlanTree
 from daemon.state.goal_events import goal_event
-from lsp_bridge.cli.run.goal_lines import GoalLines, display_numbers
+from lsp_bridge.cli.run.goal_lines import GoalLines
 from lsp_bridge.cli.run.view import JsonView, RunOutcome, TextView, Totals, diagnostics_lines
 from lsp_bridge.cli.text import Style
 from lsp_bridge.protocol.permission_text import suggestion_words
@@ -404,7 +404,9 @@ def test_numbers_are_those_of_the_daemon(spec: list[tuple[int, str]]) -> None:
         for n, (parent, status) in enumerate(spec)
     ]
     tree = GoalTree(goals=goals)
-    assert display_numbers([g.wire() for g in goals]) == PlanTree(tree).numbers()
+    lines = GoalLines(Style(color=False))
+    lines.load(tree.wire())
+    assert lines.numbers() == PlanTree(tree).numbers()
 
 
 def test_a_goal_of_which_several_events_tell_the_same_has_one_line() -> None:

@@ -1,6 +1,7 @@
 /** The session on display in the shapes of the trace API, which the graph's modules read. Pure. */
+import { endedAs, TOLD } from "../../../daemon/api/page/live.js";
 import type { Branch, Frame, GoalTree as ApiGoalTree, Message as ApiMessage, Subagent, TraceDetail, TraceStatus } from "../../../daemon/api/page/shapes";
-import type { BranchMeta, Event, GoalTree, Message, SessionLoadResult, StopReason } from "../protocol.gen";
+import type { BranchMeta, Event, GoalTree, Message, SessionLoadResult } from "../protocol.gen";
 import type { SessionState } from "../session/state";
 
 /** Keys in snake_case at every depth. Ids that stand as keys (`A`, `s1`) have no small letter before a capital one. */
@@ -36,15 +37,10 @@ export function traceOf(state: SessionState): TraceDetail {
   };
 }
 
-const FAILED: readonly StopReason[] = ["error", "permission_denied", "max_tokens"];
-
-/** As `daemon/model/traces.py: trace_status` has it. */
 function statusOf({ session }: SessionState): TraceStatus {
   const { lastStopReason } = session.trace;
   if (session.status !== "idle") return session.status;
-  if (!lastStopReason) return "idle";
-  if (lastStopReason === "canceled") return "canceled";
-  return FAILED.includes(lastStopReason) ? "failed" : "completed";
+  return lastStopReason ? endedAs(lastStopReason) : "idle";
 }
 
 export function treeOf(tree: GoalTree): ApiGoalTree {
@@ -70,30 +66,6 @@ export function branchDetail(loaded: Pick<SessionLoadResult, "goalTree" | "branc
 export function messagesOf(messages: readonly Message[]): ApiMessage[] {
   return snakeKeys(messages);
 }
-
-/** Events that `live.js` knows what to do with. */
-const TOLD: ReadonlySet<Event["event"]> = new Set([
-  "goal_added",
-  "goal_updated",
-  "goal_moved",
-  "goal_removed",
-  "message_added",
-  "session_updated",
-  "turn_started",
-  "turn_ended",
-  "permission_asked",
-  "permission_replied",
-  "trace_completed",
-  "branch_started",
-  "branch_goal_added",
-  "branch_goal_updated",
-  "branch_message_added",
-  "branch_completed",
-  "branch_removed",
-  "explore_completed",
-  "subagent_started",
-  "subagent_completed",
-]);
 
 /** A frame of the trace API's WebSocket; undefined for what changes nothing in the graph. Texts of messages stay here. */
 export function frameOf(event: Event): Frame | undefined {

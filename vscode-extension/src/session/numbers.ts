@@ -1,3 +1,4 @@
+import { numbersOf } from "../../../daemon/api/page/goals.js";
 import type { Goal, GoalTree } from "../protocol.gen";
 
 interface Index {
@@ -36,21 +37,6 @@ export function goalOf(tree: GoalTree, goalId: string | null | undefined): Goal 
 /** Display numbers by goal id: `1`, `2.1`, …; abandoned goals and what is below them have none. */
 export function goalNumbers(tree: GoalTree): ReadonlyMap<string, string> {
   return indexOf(tree).numbers;
-}
-
-function numbersOf(children: Index["children"]): Map<string, string> {
-  const numbers = new Map<string, string>();
-  const walk = (parentId: string | null, prefix: string): void => {
-    let next = 1;
-    for (const goal of children.get(parentId) ?? []) {
-      if (goal.status === "abandoned") continue;
-      const number = `${prefix}${next++}`;
-      numbers.set(goal.id, number);
-      walk(goal.id, `${number}.`);
-    }
-  };
-  walk(null, "");
-  return numbers;
 }
 
 /** The goal and all above it, innermost first. Stops at a broken or circular link. */

@@ -113,7 +113,8 @@ test("the status follows turns, questions and the end", () => {
   const status = (...frames: Frame[]): string => after(...frames).trace.status;
   assert.equal(status({ event: "permission_asked", event_id: 11 }), "waiting");
   assert.equal(status({ event: "permission_asked", event_id: 11 }, { event: "permission_replied", event_id: 12 }), "running");
-  assert.equal(status({ event: "turn_ended", event_id: 11, stop_reason: "error" }), "failed");
+  const ended_as = ["end_turn", "tool_use", "canceled", "permission_denied", "error", "max_tokens"].map((stop_reason) => status({ event: "turn_ended", event_id: 11, stop_reason }));
+  assert.deepEqual(ended_as, ["completed", "completed", "canceled", "canceled", "failed", "failed"]);
   const ended = after({ event: "trace_completed", event_id: 11, status: "completed", total_messages: 7, total_tokens: 8, total_cost: 9 });
   assert.deepEqual([ended.trace.status, ended.trace.total_messages, ended.trace.total_cost], ["completed", 7, 9]);
 });

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from daemon.api.seen import JsonObject, meta_of, status_of
-from daemon.model.traces import Trace, TraceStatus
+from daemon.api.seen import JsonObject, status_of
+from daemon.model.traces import Trace, TraceMeta, TraceStatus
 from daemon.state.session_state import SessionState
 from daemon.store.base import StoreError, TraceStore
 
@@ -69,7 +69,8 @@ class TraceLister:
         state = self._live(stored.trace_id)
         trace = stored if state is None else state.trace
         foreign = self._is_foreign(stored.trace_id)
-        return meta_of(trace, self._mission(stored, state), status_of(trace, state), foreign=foreign)
+        meta = TraceMeta.of(trace, self._mission(stored, state), status_of(trace, state), foreign=foreign)
+        return meta.stored()
 
     def _matches(self, stored: Trace, query: TraceQuery) -> bool:
         state = self._live(stored.trace_id)

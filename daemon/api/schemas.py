@@ -3,7 +3,6 @@ they are encoded by the store's own encoder, which takes secrets out, and tests 
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from fastapi import FastAPI
@@ -11,37 +10,14 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, Field
 from pydantic.json_schema import models_json_schema
 
+from daemon.model.base import Model
 from daemon.model.branches import BranchMeta, SubagentMeta
 from daemon.model.goals import GoalStats, GoalTree
 from daemon.model.messages import Message
-from daemon.model.permissions import Mode
 from daemon.model.steps import Step
-from daemon.model.traces import TraceStatus
+from daemon.model.traces import TraceMeta, TraceStatus
 
 _REF = "#/components/schemas/"
-
-
-class TraceMeta(BaseModel):
-    """A trace as lists have it."""
-
-    trace_id: str
-    title: str
-    summary: str
-    task: str = Field(description="The mission.")
-    status: TraceStatus
-    agent: str
-    model: str | None
-    mode: Mode | None
-    workspace: str
-    created_at: datetime
-    updated_at: datetime
-    total_messages: int
-    total_tokens: int
-    total_cost: float = Field(description="US dollars.")
-    last_event_id: int
-    foreign: bool = Field(
-        description="It came with the folder: it was not begun by this user on this machine."
-    )
 
 
 class TraceList(BaseModel):
@@ -52,7 +28,7 @@ class TraceList(BaseModel):
     next: str | None = Field(description="`before` of the next page.")
 
 
-class _Planned(BaseModel):
+class _Planned(Model):
     goal_tree: GoalTree
     goal_numbers: dict[str, str] = Field(
         description="Display numbers by internal id; abandoned goals have none."

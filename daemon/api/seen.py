@@ -9,7 +9,7 @@ from typing import Any
 from daemon.model.branches import BranchMeta, SubagentMeta, child_id
 from daemon.model.goals import GoalStats, GoalTree
 from daemon.model.messages import Message, added
-from daemon.model.traces import BranchTrace, Trace, TraceStatus, trace_status
+from daemon.model.traces import BranchTrace, Trace, TraceMeta, TraceStatus, trace_status
 from daemon.plan.counting import with_message
 from daemon.plan.forest import GoalForest
 from daemon.state.session_state import SessionState
@@ -18,32 +18,6 @@ Live = Callable[[str], SessionState | None]
 """The state of an open session, a branch or sub-agent too."""
 JsonObject = dict[str, Any]
 """As the API answers it, in snake_case. Not free of secrets before ``daemon.model.encoding`` has encoded it."""
-
-
-def meta_of(trace: Trace, mission: str, status: TraceStatus, *, foreign: bool) -> JsonObject:
-    """A trace as lists have it."""
-    stored = trace.model_dump(mode="json", include=_META)
-    return {
-        "trace_id": trace.trace_id,
-        "title": trace.title,
-        "summary": trace.summary,
-        "task": mission,
-        "status": status,
-        "agent": trace.agent,
-        "model": trace.model,
-        "mode": trace.mode,
-        "workspace": trace.workspace,
-        "created_at": stored["created_at"],
-        "updated_at": stored["updated_at"],
-        "total_messages": trace.message_count,
-        "total_tokens": trace.usage.total,
-        "total_cost": trace.total_cost,
-        "last_event_id": trace.last_event_id,
-        "foreign": foreign,
-    }
-
-
-_META = {"created_at", "updated_at"}
 
 
 def status_of(trace: Trace, state: SessionState | None) -> TraceStatus:
@@ -107,7 +81,7 @@ class SessionSummary:
 
     def meta(self) -> JsonObject:
         """As lists have it."""
-        return meta_of(self.trace, self.tree.mission, self.status, foreign=self.foreign)
+        return TraceMeta.of(self.trace, self.tree.mission, self.status, foreign=self.foreign).stored()
 
     def plan(self) -> JsonObject:
         """``goal_tree`` and ``goal_numbers``."""

@@ -152,6 +152,51 @@ def trace_status(trace: Trace, *, waiting: bool = False) -> TraceStatus:
     return "canceled" if stop in ("canceled", "permission_denied") else "failed"
 
 
+class TraceMeta(Model):
+    """A trace as lists have it."""
+
+    trace_id: str
+    title: str
+    summary: str
+    task: str = Field(description="The mission.")
+    status: TraceStatus
+    agent: str
+    model: str | None
+    mode: Mode | None
+    workspace: str
+    created_at: datetime
+    updated_at: datetime
+    total_messages: int
+    total_tokens: int
+    total_cost: float = Field(description="US dollars.")
+    last_event_id: int
+    foreign: bool = Field(
+        description="It came with the folder: it was not begun by this user on this machine."
+    )
+
+    @classmethod
+    def of(cls, trace: Trace, mission: str, status: TraceStatus, *, foreign: bool) -> TraceMeta:
+        """Return what lists have of a trace."""
+        return cls(
+            trace_id=trace.trace_id,
+            title=trace.title,
+            summary=trace.summary,
+            task=mission,
+            status=status,
+            agent=trace.agent,
+            model=trace.model,
+            mode=trace.mode,
+            workspace=trace.workspace,
+            created_at=trace.created_at,
+            updated_at=trace.updated_at,
+            total_messages=trace.message_count,
+            total_tokens=trace.usage.total,
+            total_cost=trace.total_cost,
+            last_event_id=trace.last_event_id,
+            foreign=foreign,
+        )
+
+
 class BranchTrace(Trace):
     """Metadata of a branch's own session: ``branches/{id}/meta.json`` has the fields of seed 000's BranchContext.
 

@@ -12,10 +12,9 @@ import stat
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from daemon.api.seen import meta_of
 from daemon.model.encoding import json_bytes
 from daemon.model.events import Event, SessionCreated
-from daemon.model.traces import Trace, trace_status
+from daemon.model.traces import Trace, TraceMeta, trace_status
 from daemon.runtime import RuntimePaths, state_dir
 from daemon.steps.dumps import dump_json, dump_markdown, dump_tree
 from daemon.steps.fold import StepFold
@@ -67,8 +66,8 @@ def _list(workspace: Path, console: Console, limit: int, *, as_json: bool) -> No
         with contextlib.suppress(StoreError):
             mission = store.goal_tree(trace.trace_id).mission
         if as_json:
-            meta = meta_of(trace, mission, status, foreign=trace.trace_id not in own)
-            console.write_bytes(json_bytes(meta) + b"\n")
+            meta = TraceMeta.of(trace, mission, status, foreign=trace.trace_id not in own)
+            console.write_bytes(json_bytes(meta.stored()) + b"\n")
         else:
             console.write(trace_line(trace, mission, status, console.style, console.columns) + "\n")
     if not traces and not as_json:

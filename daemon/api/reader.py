@@ -82,10 +82,6 @@ class TraceReader:
         """``{"traces": [meta…], "more": bool, "next": id|null}``, newest first."""
         return await COLLECTOR.aside(self._listing.page, query)
 
-    async def meta(self, trace_id: str) -> JsonObject:
-        """A trace's metadata as lists have it. Raises NotFoundError, StoreError."""
-        return (await self.seen(trace_id)).meta()
-
     async def trace(self, trace_id: str) -> JsonObject:
         """Metadata, goal tree, goal numbers, branches and sub-agents of a main line. Raises NotFoundError,
         StoreError."""
@@ -189,14 +185,6 @@ class TraceReader:
             await COLLECTOR.aside(self._check_stored, session_id)
             return seen
         return await COLLECTOR.aside(self._stored, session_id)
-
-    def connected(self, session_id: str, state: SessionState) -> JsonObject:
-        """``goal_tree``, ``goal_numbers``, ``branches``, ``subagents``, ``trace`` (its meta) of a ``connected`` frame.
-
-        ``state``: of the session, at the event that the frame names. For a large plan (5 000 goals: 50 ms) take
-        ``Seen.live(state, …)`` on the event loop, and ``.connected()`` of that in a thread.
-        """
-        return SessionSummary.live(state, foreign=self.is_foreign(session_id), others=self.live).connected()
 
     # -- stored traces, in threads --
 

@@ -17,9 +17,7 @@ async def told(reader: TraceReader, trace_id: str, name: str = "s1") -> tuple[Js
     above, _, last = name.rpartition(".")
     seen = await reader.seen(f"{trace_id}:{above}" if above else trace_id)
     meta: JsonObject = seen.children()["subagents"][last]
-    state = reader.live(f"{trace_id}:{above}" if above else trace_id)
-    if state is not None:
-        assert reader.connected(state.trace.trace_id, state)["subagents"][last] == meta
+    assert seen.connected()["subagents"][last] == meta
     itself = await reader.branch(trace_id, name)
     assert meta.items() <= itself.items()
     return meta, itself["cumulative_stats"]

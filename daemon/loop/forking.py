@@ -124,10 +124,7 @@ def write_fork(store: TraceStore, fork: Fork, source: str, events: Sequence[Even
     copies = _Copies(state, fork)
 
     def take(event: Event) -> None:
-        stored = store.append(event)
-        state.apply(stored)
-        if isinstance(stored, MessageAdded):
-            store.save_message(stored.message)
+        state.apply(store.append(event))
 
     take(first.model_copy(update={"event_id": 0, "trace_id": fork.trace_id, "trace": began}))
     begun = any(isinstance(event, MessageAdded) for event in events)

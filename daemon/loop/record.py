@@ -246,11 +246,6 @@ class Record:
                 trace_id=self.session_id, time=message.created_at, message=message, affected_goals=affected
             )
         )
-        try:
-            self._services.store.save_message(message)
-        except StoreError as error:
-            # A copy of what the log has; the reader notices that it is missing.
-            log.warning("%s", error)
         return message
 
     def subagent_ended(self, subagent: SubagentMeta) -> None:

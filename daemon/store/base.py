@@ -1,7 +1,8 @@
-"""What a trace store must do (source: mission M12, seed 000 "存储结构").
+"""What a trace store must do.
 
 The event log is the truth: an event is appended before anything else happens with it, and the other records are
-snapshots that can be rebuilt from the log. One process writes a trace, many may read it meanwhile. Writing is quick
+made from the log and can be made anew from it. A message is stored in the log alone; what a store keeps of it besides
+is for others to read. One process writes a trace, many may read it meanwhile. Writing is quick
 enough for the event loop; everything that reads is not, callers put it in a thread.
 
 A back end is whatever passes ``tests/contract/store``: ids are plain strings that sort by age, values are frozen
@@ -19,7 +20,7 @@ models, and nothing here speaks of files. What all of it asks, besides what the 
   snapshot whole or not at all, and of events a beginning: never one without those before it.
 - A kill at any moment loses nothing that a method has returned from, and leaves of the rest all or nothing, but for a
   torn event at the end of a log, which readers do not see and ``recover`` removes.
-- ``append``, ``save_message`` and ``save_snapshot`` cost what they write, not what is there: they run for every event
+- ``append`` and ``save_snapshot`` cost what they write, not what is there: they run for every event
   of a long session, on the event loop.
 - One record that is damaged costs that record. Whoever asks for it by its id is told (StoreError); lists and pages
   leave it out.
@@ -69,7 +70,7 @@ def refuse_newer(trace_id: str, written: object, current: int = FORMAT) -> None:
 
 
 class TraceStore(Protocol):
-    """Events first; then messages, goals and metadata as snapshots.
+    """Events, messages among them; goals and metadata as snapshots.
 
     Every method that takes a ``trace_id`` also takes the id of a child (``{trace_id}:{branch_id}``), and raises
     UnknownTraceError for what is no id or not there.
@@ -88,10 +89,6 @@ class TraceStore(Protocol):
         """
         ...
 
-    def save_message(self, message: Message) -> None:
-        """Store a complete message (its event was appended before)."""
-        ...
-
     def save_snapshot(self, trace: Trace, tree: GoalTree) -> None:
         """Store metadata and goal tree as they are after ``trace.last_event_id``; an older one changes nothing."""
         ...
@@ -99,13 +96,9 @@ class TraceStore(Protocol):
     def recover(self, trace_id: str) -> int:
         """Make a trace ready to be written after a crash, before anything is appended to it.
 
-        An event that was half written is cut off the log, and messages that are in the log alone are saved. Returns
-        how many bytes were cut off, 0 when the log is whole. Raises StoreError when nothing can be written.
+        An event that was half written is cut off the log. Returns how many bytes were cut off, 0 when the log is
+        whole. Raises StoreError when nothing can be written.
         """
-        ...
-
-    def restore_messages(self, trace_id: str, messages: Sequence[Message]) -> int:
-        """Write those of these messages again whose record is lost or another; returns how many."""
         ...
 
     def delete(self, trace_id: str) -> None:
@@ -151,9 +144,7 @@ class TraceStore(Protocol):
         """The newest ``limit`` messages with a sequence below ``before``, oldest first.
 
         ``goal_ids``: of these goals (internal ids; None: of no goal), ``role``: of this role; what is left out of is
-        not restricted. A message whose event was appended is there, saved or not, and as the event has it; once the
-        log has messages, there are no others. One that is damaged beyond repair is left out, as among the events; of
-        a session without a log it raises StoreError.
+        not restricted. They are those of the log; one that is damaged is left out, as among the events.
         """
         ...
 
@@ -187,9 +178,9 @@ class TraceStore(Protocol):
         """Numbers (from 1) of the lines of the log that are damaged, out of order, or of a newer version."""
         return []
 
-    def saved_by_files(self, trace_id: str) -> list[int]:
-        """Numbers of the lines that are damaged, too, but without loss: the message is read from its own record."""
-        return []
+    def restore_messages(self, trace_id: str, messages: Sequence[Message]) -> int:
+        """Write those of these messages again whose own record is lost or another; returns how many."""
+        return 0
 
     def set_aside(self, trace_id: str, kept: Collection[str], *, snapshot: bool) -> list[str]:
         """Put the records of all messages but ``kept`` (their ids) where nothing reads them, nor removes them.

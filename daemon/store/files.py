@@ -1,4 +1,4 @@
-"""Traces as files, in the layout of seed 000::
+"""Traces as files::
 
     .trace/{trace_id}/meta.json  goal.json  messages/{message_id}.json  events.jsonl
                       branches/{branch_id}/  the same of each branch   agents/{id}/  the same of each sub-agent
@@ -6,6 +6,9 @@
 Trace ids and message ids sort by age, so the newest are found by name without opening anything. Every event
 is one ``write`` of one line: what the kernel has taken survives a ``kill -9`` of the daemon. A torn last
 line (power loss) is cut off when the log is opened again.
+
+The log holds the messages. The files in ``messages/`` are written from it for people and scripts; nothing here reads
+them, so they need no repair: the last one is written again when a session is opened, all of them by ``rebuild``.
 
 The folder lies in an untrusted workspace: links in it are not followed, and what is no regular file is not opened.
 """
@@ -23,6 +26,7 @@ from typing import IO, TYPE_CHECKING
 
 from daemon.model.branches import BRANCH_ID, branch_of, child_id, is_within, root_of, session_of
 from daemon.model.encoding import json_bytes
+from daemon.model.events import Event, MessageAdded
 from daemon.model.goals import Goal, GoalTree
 from daemon.store.base import EventT, NewerFormatError, StoreError, UnknownTraceError
 from daemon.store.event_log import MAX_ID, MAX_LINE, LogReader
@@ -38,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
-    from daemon.model.events import Event
     from daemon.model.messages import Message, Role
     from daemon.model.traces import Trace
 
@@ -55,17 +58,12 @@ class FileTraceStore:
         root: Path,
         formats: Formats = FORMATS,
         also: Path | None = None,
-        log_only: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """``root``: where new traces go. ``also``: where there are others, from when ``root`` was another one.
-
-        ``log_only``: of which sessions nothing but the log is believed, as somebody else may have written them. Of the
-        others, the file of a message is read where its line in the log is damaged.
-        """
+        """``root``: where new traces go. ``also``: where there are others, from when ``root`` was another one."""
         self.root = root
         self._also = also
         self._formats = formats
-        self._reader = FileReader(formats, log_only)
+        self._reader = FileReader(formats)
         self._listed = ListedTraces(self._reader)
         self._logs: dict[str, IO[bytes]] = {}
         self._last_ids: dict[str, int] = {}
@@ -177,6 +175,11 @@ class FileTraceStore:
             ) from error
         self._last_ids[trace_id] = event_id
         self._newest_line = numbered, line[:-1]
+        if isinstance(numbered, MessageAdded):
+            try:
+                self._write_message(trace_id, numbered.message)
+            except StoreError as error:
+                log.warning("a message is in the log alone: %s", error)
         return numbered
 
     def line(self, event: Event) -> bytes | None:
@@ -185,39 +188,9 @@ class FileTraceStore:
         # Lines of a later format say which, and that is the store's own.
         return newest[1] if newest is not None and newest[0] is event and self._formats.current == 1 else None
 
-    def save_message(self, message: Message) -> None:
-        """See TraceStore."""
-        if not MESSAGE_ID.fullmatch(message.message_id):
-            raise StoreError(t("{message_id!r} is not the id of a message.", message_id=message.message_id))
-        owner = session_of(message.trace_id, message.branch_id)
-        path = self._folder(owner) / "messages" / f"{message.message_id}.json"
-        try:
-            path.parent.mkdir(exist_ok=True)
-        except OSError as error:
-            raise StoreError(
-                t(
-                    "{parent} cannot be made: {strerror}.",
-                    parent=path.parent,
-                    strerror=error.strerror or error,
-                )
-            ) from error
-        write_file(path, self._encoded(message))
-
     def restore_messages(self, trace_id: str, messages: Sequence[Message]) -> int:
         """See TraceStore. Raises StoreError."""
-        folder = self._folder(trace_id) / "messages"
-        restored = 0
-        for message in messages:
-            if not _has_file(message, trace_id):
-                continue
-            try:
-                kept = read_regular(folder / f"{message.message_id}.json")
-            except OSError:
-                kept = None
-            if kept != self._encoded(message):
-                self.save_message(message)
-                restored += 1
-        return restored
+        return sum(self._write_message(trace_id, message, compare=True) for message in messages)
 
     def save_snapshot(self, trace: Trace, tree: GoalTree) -> None:
         """See TraceStore. Goals first: metadata that names an event id vouches for both."""
@@ -250,23 +223,19 @@ class FileTraceStore:
                 t("The session's log cannot be opened: {strerror}.", strerror=error.strerror or error)
             ) from error
         self._highest_ids[trace_id] = self._reader.highest_event_id(folder, trace_id)
-        for message in self._reader.unsaved(folder, trace_id):
-            if _has_file(message, trace_id):
-                self.save_message(message)
+        # A kill, or a full disk, may have come between a message and its file.
+        for message in self._reader.others(folder, trace_id, _message_files(folder)):
+            self._write_message(trace_id, message)
         return torn
 
     def without_effect(self, trace_id: str) -> list[int]:
         """See TraceStore."""
-        return self._reader.damaged(self._folder(trace_id), trace_id)[0]
-
-    def saved_by_files(self, trace_id: str) -> list[int]:
-        """See TraceStore."""
-        return self._reader.damaged(self._folder(trace_id), trace_id)[1]
+        return self._reader.damaged(self._folder(trace_id), trace_id)
 
     def set_aside(self, trace_id: str, kept: Collection[str], *, snapshot: bool) -> list[str]:
         """See TraceStore. Into the folder ``aside``, below a name that is free. Raises StoreError."""
         folder = self._folder(trace_id)
-        names = [f"messages/{name}.json" for name in self._reader.names(folder) if name not in kept]
+        names = [f"messages/{name}.json" for name in sorted(_message_files(folder)) if name not in kept]
         copied = [name for name in ("meta.json", "goal.json") if snapshot and (folder / name).is_file()]
         return put_aside(folder, moved=names, copied=copied)
 
@@ -347,7 +316,7 @@ class FileTraceStore:
         goal_ids: frozenset[str | None] | None = None,
         role: Role | None = None,
     ) -> list[Message]:
-        """See TraceStore. Opens only the files of the messages that are returned."""
+        """See TraceStore. Reads only the lines of the messages that are returned."""
         return self._reader.messages(
             self._folder(trace_id), trace_id, limit=limit, before=before, goal_ids=goal_ids, role=role
         )
@@ -387,8 +356,25 @@ class FileTraceStore:
             folder = folder.parent
         return folder.is_symlink()
 
-    def _encoded(self, message: Message) -> bytes:
-        return json_bytes(self._formats.write("message", message.stored()), indent=1)
+    def _write_message(self, trace_id: str, message: Message, *, compare: bool = False) -> bool:
+        """Write the file of a message of the log, with ``compare`` only where it is another; whether it was written.
+
+        Raises StoreError.
+        """
+        own = session_of(message.trace_id, message.branch_id) == trace_id
+        if not own or not MESSAGE_ID.fullmatch(message.message_id):
+            return False  # a damaged byte, or a stranger, may have made its ids others
+        path = self._folder(trace_id) / "messages" / f"{message.message_id}.json"
+        data = json_bytes(self._formats.write("message", message.stored()), indent=1)
+        if compare:
+            with contextlib.suppress(OSError):
+                if read_regular(path) == data:
+                    return False
+        if not path.parent.exists():
+            with contextlib.suppress(OSError):  # else the write says it
+                path.parent.mkdir()
+        write_file(path, data)
+        return True
 
     def _log(self, trace_id: str) -> IO[bytes]:
         handle = self._logs.get(trace_id)
@@ -408,10 +394,17 @@ class FileTraceStore:
         return handle
 
 
-def _has_file(message: Message, trace_id: str) -> bool:
-    """Whether a message of a log can have a file there: a damaged byte, or a stranger, may have made its ids others."""
-    own = session_of(message.trace_id, message.branch_id) == trace_id
-    return own and MESSAGE_ID.fullmatch(message.message_id) is not None
+def _message_files(folder: Path) -> set[str]:
+    """Ids of the messages that have a file. Files of a write that was killed begin with a dot."""
+    messages = folder / "messages"
+    if messages.is_symlink():
+        return set()
+    try:
+        names = [entry.name for entry in os.scandir(messages)]
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
+    stems = (name.removesuffix(".json") for name in names if name.endswith(".json"))
+    return {stem for stem in stems if MESSAGE_ID.fullmatch(stem)}
 
 
 def _write_all(handle: IO[bytes], data: bytes) -> None:

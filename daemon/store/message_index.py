@@ -1,8 +1,7 @@
 """Where the messages of a trace stand in its log, and which goal and role each has.
 
 Built in one pass over the log that decodes nothing but the heads of the lines (100 MB take about 0.1 s), and continued
-from there the next time. So a page of one goal's messages costs what it returns, and a message whose own file a crash
-prevented is still found.
+from there the next time. So a page of one goal's messages costs what it returns.
 """
 
 from __future__ import annotations
@@ -29,9 +28,7 @@ _KEPT = 8
 _END = 16 * 1024 * 1024
 """Bytes at the end of a log in which the first page is looked for."""
 _ENVELOPE = 400
-_ODD = 10_000
-"""Lines that cannot be read which are remembered: more are in no log but one that somebody made up."""
-OURS = b'{"event_id":'
+_OURS = b'{"event_id":'
 """Begins a line of ours, and stands nowhere else in one: in a string, the quotes are escaped."""
 _KIND = b',"event":"'
 _OTHERS = frozenset(f'{kind}"'.encode() for kind in kinds() - {"message_added"})
@@ -56,21 +53,11 @@ class IndexedMessage(NamedTuple):
     event_id: int
 
 
-class IndexedMessages(NamedTuple):
-    """What a log has of messages."""
-
-    places: dict[str, IndexedMessage]
-    """By id."""
-    odd: tuple[int, ...] = ()
-    """Where lines begin that cannot be read: one may have been a message."""
-
-
 @dataclass(slots=True)
 class _Index:
     """The messages of one log, by id."""
 
     places: dict[str, IndexedMessage] = field(default_factory=dict[str, IndexedMessage])
-    odd: list[int] = field(default_factory=list[int])
     scanned: int = 0
     """Bytes of the log that are in it."""
     file: tuple[int, int] = (0, 0)
@@ -84,20 +71,14 @@ class _Index:
         reader = LogReader(log)
         if self.file != (status.st_dev, status.st_ino) or reader.end < self.scanned:
             self.places.clear()
-            self.odd.clear()
             self.scanned = 0
             self.file = (status.st_dev, status.st_ino)
         for offset, block, whole in reader.blocks(self.scanned):
             begin = 0
-            heads = block.count(b"\n" + OURS, 0, whole) + block.startswith(OURS)
-            # Where a newline is damaged, one line is two: the second of them may have been a message.
-            merged = block.count(OURS, 0, whole) > heads
             while (end := block.find(b"\n", begin, whole)) >= 0:
                 place = self.place(block, begin, end, offset)
                 if place is not None:
                     self.places[place.message_id] = place
-                if merged and block.find(OURS, begin + 1, end) >= 0:
-                    self.note_odd(offset + begin)
                 begin = end + 1
         self.scanned = reader.end
 
@@ -105,22 +86,13 @@ class _Index:
         """Of the event of a message; None for any other line. ``data``: the file from ``offset``, the line in it."""
         # No more than this is done for most of the lines: it is what the time goes into.
         kind = data.find(_KIND, begin, min(end, begin + _ENVELOPE))
-        if kind >= 0 and data.startswith(OURS, begin):
+        if kind >= 0 and data.startswith(_OURS, begin):
             word = kind + len(_KIND)
             if data[word : data.find(b'"', word, word + _LONGEST) + 1] in _OTHERS:
                 return None
-            found = self._spelled_like_ours(data, begin, end, offset, kind)
-        else:
-            # Another program wrote it, or nobody did.
-            found = _parsed_place(LogLine(offset + begin, end - begin, data[begin:end]))
-        if found is None and end > begin:
-            self.note_odd(offset + begin)
-        return found
-
-    def note_odd(self, offset: int) -> None:
-        """Of a line that cannot be read, or not all of it."""
-        if len(self.odd) < _ODD:
-            self.odd.append(offset)
+            return self._spelled_like_ours(data, begin, end, offset, kind)
+        # Another program wrote it, or nobody did.
+        return _parsed_place(LogLine(offset + begin, end - begin, data[begin:end]))
 
     def _spelled_like_ours(
         self, data: bytes, begin: int, end: int, offset: int, kind: int
@@ -131,7 +103,7 @@ class _Index:
             return _parsed_place(LogLine(offset + begin, end - begin, data[begin:end]))
         message_id, role, sequence, goal_id = message.groups()
         name, its_role = self._text(message_id, keep=False), self._text(role)
-        line = LogLine(offset + begin, end - begin, data[begin : begin + len(OURS) + 17])
+        line = LogLine(offset + begin, end - begin, data[begin : begin + len(_OURS) + 17])
         event_id = line.event_id()
         if name is None or its_role is None or event_id is None:
             return None
@@ -159,8 +131,8 @@ class MessageIndexes:
         self._lock = threading.Lock()
         self._known: OrderedDict[str, _Index] = OrderedDict()
 
-    def found(self, trace_id: str, log: Path) -> IndexedMessages:
-        """All messages of a log. Raises OSError when it cannot be read; one that is not there is empty."""
+    def found(self, trace_id: str, log: Path) -> dict[str, IndexedMessage]:
+        """All messages of a log, by id. Raises OSError when it cannot be read; one that is not there is empty."""
         with self._lock:
             index = self._known.setdefault(trace_id, _Index())
             self._known.move_to_end(trace_id)
@@ -171,10 +143,10 @@ class MessageIndexes:
                 with open_regular(log) as file:
                     index.follow(file)
             except FileNotFoundError:
-                return IndexedMessages({})
-            return IndexedMessages(dict(index.places), tuple(index.odd))
+                return {}
+            return dict(index.places)
 
-    def newest(self, trace_id: str, log: Path, limit: int) -> IndexedMessages:
+    def newest(self, trace_id: str, log: Path, limit: int) -> dict[str, IndexedMessage]:
         """At least the newest ``limit`` messages of a log. Without the index, where that is not there yet and the
         end of the log has them: the first page of a long trace is not to wait for it. Raises as ``found``."""
         with self._lock:
@@ -184,7 +156,7 @@ class MessageIndexes:
                 with open_regular(log) as file:
                     found = _from_the_end(LogReader(file), limit)
             except FileNotFoundError:
-                return IndexedMessages({})
+                return {}
             if found is not None:
                 return found
         return self.found(trace_id, log)
@@ -217,7 +189,7 @@ def _event_id(place: IndexedMessage) -> int:
     return place.event_id
 
 
-def _from_the_end(reader: LogReader, limit: int) -> IndexedMessages | None:
+def _from_the_end(reader: LogReader, limit: int) -> dict[str, IndexedMessage] | None:
     """The last ``limit`` messages, or all; None when they are too far from the end."""
     index = _Index()
     found: dict[str, IndexedMessage] = {}
@@ -229,9 +201,7 @@ def _from_the_end(reader: LogReader, limit: int) -> IndexedMessages | None:
         place = index.place(line.data, 0, len(line.data), line.offset) if line.data else None
         if place is not None:
             found.setdefault(place.message_id, place)
-        if line.data.find(OURS, 1) >= 0:
-            index.note_odd(line.offset)
-    return IndexedMessages(found, tuple(index.odd))
+    return found
 
 
 def _parsed_place(line: LogLine) -> IndexedMessage | None:

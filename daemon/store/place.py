@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
-from daemon.store.own import OwnSessions
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
+
+    pass
 
 log = logging.getLogger(__name__)
 
@@ -28,14 +28,13 @@ def open_store(workspace: Path, state_folder: Path) -> tuple[FileTraceStore, str
     ``workspace`` is absolute and resolved. Raises StoreError when neither folder can be written.
     """
     here, elsewhere = workspace / ".trace", _elsewhere(workspace, state_folder)
-    foreign = _foreign(workspace, state_folder)
-    store = _store(here, elsewhere, foreign)
+    store = _store(here, elsewhere)
     try:
         store.prepare()
         return store, ""
     except StoreError as error:
         # A folder that cannot be written can still be read and talked about.
-        fallback = _store(elsewhere, here, foreign)
+        fallback = _store(elsewhere, here)
         fallback.prepare()
         log.warning("%s Using %s.", error, fallback.root)
         return fallback, t("{error} This session is kept in {root} instead.", error=error, root=fallback.root)
@@ -44,21 +43,15 @@ def open_store(workspace: Path, state_folder: Path) -> tuple[FileTraceStore, str
 def stored(workspace: Path, state_folder: Path) -> FileTraceStore:
     """The same store, only to be read: nothing is made. ``workspace`` is absolute and resolved."""
     here, elsewhere = workspace / ".trace", _elsewhere(workspace, state_folder)
-    foreign = _foreign(workspace, state_folder)
     usable = here.is_dir() and not here.is_symlink() and os.access(here, os.W_OK)
     if not usable and elsewhere.is_dir():
-        return _store(elsewhere, here, foreign)
-    return _store(here, elsewhere, foreign)
+        return _store(elsewhere, here)
+    return _store(here, elsewhere)
 
 
-def _store(root: Path, other: Path, foreign: Callable[[str], bool]) -> FileTraceStore:
+def _store(root: Path, other: Path) -> FileTraceStore:
     also = other if other.is_dir() and not other.is_symlink() else None
-    return FileTraceStore(root, also=also, log_only=foreign)
-
-
-def _foreign(workspace: Path, state_folder: Path) -> Callable[[str], bool]:
-    """Which sessions came from elsewhere. Asked for damaged ones only, so that the list is read each time."""
-    return lambda session_id: session_id not in OwnSessions(state_folder, workspace)
+    return FileTraceStore(root, also=also)
 
 
 def _elsewhere(workspace: Path, state_folder: Path) -> Path:

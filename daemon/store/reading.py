@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
-import os
 from collections import OrderedDict
 from functools import cache
 from threading import Lock
@@ -13,29 +11,25 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from daemon.model.branches import session_of
-from daemon.model.events import Event, MessageAdded
+from daemon.model.events import Event
 from daemon.model.goals import GoalTree
-from daemon.model.messages import Message, Role
 from daemon.model.traces import BranchTrace, Trace
-from daemon.store.base import NewerFormatError, StoreError, UnknownTraceError
+from daemon.store.base import StoreError, UnknownTraceError
 from daemon.store.event_log import LogLine, LogReader, fitting
-from daemon.store.ids import MESSAGE_ID, sequence_of
-from daemon.store.lost_messages import lost_messages
 from daemon.store.message_index import IndexedMessage, MessageIndexes, in_order
 from tools.files.regular_files import open_regular, read_regular
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
+    from daemon.model.messages import Message, Role
     from daemon.store.migrations import Formats, Kind, Record
 
 log = logging.getLogger(__name__)
 
 LOG = "events.jsonl"
-_SUFFIX = ".json"
 _LISTED = 1000
 """Traces whose metadata is remembered, so that a filtered list does not read it all each time."""
 
@@ -56,10 +50,8 @@ def event_of(line: bytes) -> Event:
 class FileReader:
     """Remembers where messages stand, and the metadata of lists."""
 
-    def __init__(self, formats: Formats, log_only: Callable[[str], bool] = lambda _: False) -> None:
-        """``log_only``: of which sessions no file but the log is believed to have a message."""
+    def __init__(self, formats: Formats) -> None:
         self._formats = formats
-        self.log_only = log_only
         self._indexes = MessageIndexes()
         self._lock = Lock()
         self._traces: OrderedDict[Path, tuple[Stamp, Trace]] = OrderedDict()
@@ -137,107 +129,61 @@ class FileReader:
         goal_ids: frozenset[str | None] | None,
         role: Role | None,
     ) -> tuple[list[Message], bool]:
-        """Messages, and whether some were left out because neither the log nor a file has them whole."""
-        logged = self._places(folder, trace_id, newest)
-        order = [(place.sequence, name) for name, place in logged.items()]
-        if not logged:
-            # The log is the truth, so files that it does not know are none of the session's. Has it none, they are all.
-            order = [(sequence_of(name), name) for name in names_in(folder / "messages")]
-        order.sort(reverse=True)
+        """Messages, oldest first, and whether some were left out because their lines are damaged."""
+        places = [
+            place
+            for place in self._places(folder, trace_id, newest).values()
+            if (before is None or place.sequence < before)
+            and (goal_ids is None or place.goal_id in goal_ids)
+            and (role is None or place.role == role)
+        ]
+        places.sort(key=lambda place: (place.sequence, place.message_id), reverse=True)
         found: list[Message] = []
         skipped = False
-        with self._source(folder, trace_id) as source:
-            for sequence, name in order:
-                if limit is not None and len(found) >= limit:
-                    break
-                if before is not None and sequence >= before:
-                    continue
-                place = logged.get(name)
-                if place is not None and not _wanted(place.goal_id, place.role, goal_ids, role):
-                    continue
-                message = source.message(name, place)
-                if message is None:
-                    skipped = True
-                elif _wanted(message.goal_id, message.role, goal_ids, role):
-                    found.append(message)
+        for message in self._read(folder, trace_id, places):
+            if limit is not None and len(found) >= limit:
+                break
+            if message is None:
+                skipped = True
+            else:
+                found.append(message)
         found.reverse()
         return found, skipped
 
-    def unsaved(self, folder: Path, trace_id: str) -> list[Message]:
-        """Messages that are in the log alone. Raises StoreError."""
-        logged = self._places(folder, trace_id)
-        lost = logged.keys() - names_in(folder / "messages")
-        if not lost:
-            return []
-        with self._source(folder, trace_id) as source:
-            found = [source.message(name, logged[name]) for name in sorted(lost)]
-        return [message for message in found if message is not None]
+    def others(self, folder: Path, trace_id: str, known: Collection[str]) -> list[Message]:
+        """Messages of the log but ``known`` (their ids). Raises StoreError."""
+        places = [place for name, place in self._places(folder, trace_id).items() if name not in known]
+        return [message for message in self._read(folder, trace_id, places) if message is not None]
 
     def _places(self, folder: Path, trace_id: str, newest: int | None = None) -> dict[str, IndexedMessage]:
         try:
             if newest is not None:
-                indexed = self._indexes.newest(trace_id, folder / LOG, newest)
+                places = self._indexes.newest(trace_id, folder / LOG, newest)
             else:
-                indexed = self._indexes.found(trace_id, folder / LOG)
+                places = self._indexes.found(trace_id, folder / LOG)
         except OSError as error:
             raise StoreError(
                 t("The session's log cannot be read: {strerror}.", strerror=error.strerror or error)
             ) from error
-        places = in_order(indexed.places, lambda: self.last_event_id(folder))
-        unfit = [place.offset for name, place in indexed.places.items() if name not in places]
-        if not (indexed.odd or unfit) or self.log_only(trace_id):
-            return places
-        with self._source(folder, trace_id) as source:
-            if source.log is None:
-                return places
-            odd = [*indexed.odd, *unfit]
-            files = names_in(folder / "messages")
-            return places | lost_messages(
-                source.log, places, odd, files, source.file, lambda line: self.event(line, trace_id)
-            )
+        return in_order(places, lambda: self.last_event_id(folder))
 
-    def _from_files(self, folder: Path, trace_id: str, damaged: Collection[int]) -> list[tuple[int, Event]]:
-        """Events of messages whose line in the log, which begins at one of ``damaged``, cannot be read: from the
-        messages' own files. With the offset of the line."""
-        if not damaged or self.log_only(trace_id):
-            return []
-        found: list[tuple[int, Event]] = []
-        with self._source(folder, trace_id) as source:
-            for name, place in self._places(folder, trace_id).items():
-                if place.offset in damaged and (message := source.message(name, place)) is not None:
-                    event = MessageAdded(
-                        event_id=place.event_id, trace_id=trace_id, time=message.created_at, message=message
-                    )
-                    found.append((place.offset, event))
-        return found
-
-    @contextlib.contextmanager
-    def _source(self, folder: Path, trace_id: str) -> Generator[MessageFiles]:
-        with contextlib.ExitStack() as stack:
-            try:
-                reader = LogReader(stack.enter_context(opened(folder / LOG)))
-            except FileNotFoundError:
-                reader = None
-            yield MessageFiles(self, folder, trace_id, reader)
-
-    def names(self, folder: Path) -> list[str]:
-        """Ids of the messages that have a file."""
-        return sorted(names_in(folder / "messages"))
-
-    def from_line(self, line: LogLine, trace_id: str) -> Message | None:
-        """The message of a line of the log; None when there is none, or a damaged one."""
-        event = self.event(line, trace_id)
-        return event.message if event is not None and event.event == "message_added" else None
-
-    def from_file(self, path: Path, trace_id: str) -> Message:
-        """The message of a file. Raises StoreError."""
+    def _read(
+        self, folder: Path, trace_id: str, places: Sequence[IndexedMessage]
+    ) -> Iterator[Message | None]:
+        """The message at each of these places of the log; None for a damaged one, which costs only itself."""
         try:
-            data = read_regular(path)
-            if self._is_current(data):
-                return Message.model_validate_json(data)
-            return Message.model_validate(self._record("message", data, trace_id))
-        except (ValueError, OSError, RecursionError) as error:
-            raise self._damaged(path.parent.parent, path, error) from error
+            file = opened(folder / LOG)
+        except FileNotFoundError:
+            return
+        with file:
+            reader = LogReader(file)
+            for place in places:
+                event = self.event(reader.line(place.offset, place.size), trace_id)
+                if event is None or event.event != "message_added":
+                    log.warning("message %a of %s is damaged, and lost", place.message_id, trace_id)
+                    yield None
+                else:
+                    yield event.message
 
     # -- events --
 
@@ -250,19 +196,15 @@ class FileReader:
             file = opened(folder / LOG)
         except FileNotFoundError:
             return found
+
+        def skipped(line: LogLine) -> None:
+            if line.size:
+                log.warning(
+                    "a line of the log of %s is damaged, %d bytes from its beginning", trace_id, line.offset
+                )
+
         with file:
             reader = LogReader(file)
-            damaged: set[int] = set()
-
-            def skipped(line: LogLine) -> None:
-                damaged.add(line.offset)
-                if line.size:
-                    log.warning(
-                        "a line of the log of %s is damaged, %d bytes from its beginning",
-                        trace_id,
-                        line.offset,
-                    )
-
             lines = fitting(reader.forwards(reader.position_after(after)), LogLine.event_id, skipped, after)
             for event_id, line in lines:
                 if event_id <= after:
@@ -271,15 +213,10 @@ class FileReader:
                 if event is None:
                     # An event of a newer version: the log keeps it, this version has no use for it.
                     log.warning("unknown event %d in the log of %s", event_id, trace_id)
-                    damaged.add(line.offset)
                     continue
                 found.append(event)
                 if len(found) == limit:
                     break
-        saved = {event.event_id: event for _, event in self._from_files(folder, trace_id, damaged)}
-        if any(event_id > after for event_id in saved):
-            by_id = saved | {event.event_id: event for event in found}
-            found = [by_id[event_id] for event_id in sorted(by_id) if event_id > after][:limit]
         return found
 
     def last_event_id(self, folder: Path) -> int:
@@ -305,13 +242,12 @@ class FileReader:
             ids += [place.event_id for place in self._places(folder, trace_id).values()]
             return max(max(ids, default=0), LogReader(file).last_id())
 
-    def damaged(self, folder: Path, trace_id: str) -> tuple[list[int], list[int]]:
-        """Numbers (from 1) of the lines of the log that no reader takes notice of, and of those whose message is read
-        from its own file. Reads the whole log."""
+    def damaged(self, folder: Path, trace_id: str) -> list[int]:
+        """Numbers (from 1) of the lines of the log that no reader takes notice of. Reads the whole log."""
         try:
             file = opened(folder / LOG)
         except FileNotFoundError:
-            return [], []
+            return []
         with file:
             reader = LogReader(file)
             good = {
@@ -319,16 +255,11 @@ class FileReader:
                 for _, line in fitting(reader.forwards(), LogLine.event_id)
                 if self.event(line, trace_id) is not None
             }
-            bad = {
-                line.offset: number
+            return [
+                number
                 for number, line in enumerate(reader.forwards(), 1)
                 if line.size and line.offset not in good
-            }
-        saved = {offset for offset, _ in self._from_files(folder, trace_id, bad)}
-        return (
-            [number for offset, number in bad.items() if offset not in saved],
-            [number for offset, number in bad.items() if offset in saved],
-        )
+            ]
 
     def event(self, line: LogLine, trace_id: str) -> Event | None:
         """The event of a line; None when it is damaged, or this version does not know it."""
@@ -400,65 +331,7 @@ def opened(log_file: Path) -> BinaryIO:
         ) from error
 
 
-def _wanted(
-    goal_id: str | None, its_role: str, goal_ids: frozenset[str | None] | None, role: str | None
-) -> bool:
-    return (goal_ids is None or goal_id in goal_ids) and (role is None or its_role == role)
-
-
 def stamp_of(path: Path) -> Stamp:
     """Changes with the file. Raises OSError."""
     status = path.lstat()
     return status.st_ino, status.st_mtime_ns, status.st_size
-
-
-class MessageFiles:
-    """Reads the messages of one session: from the log, which is the truth, else from their files."""
-
-    def __init__(self, files: FileReader, folder: Path, trace_id: str, log_file: LogReader | None) -> None:
-        self._files = files
-        self._folder = folder / "messages"
-        self._trace_id = trace_id
-        self.log = log_file
-
-    def message(self, name: str, place: IndexedMessage | None) -> Message | None:
-        """The message called ``name``; None when its line in the log is damaged and there is no file of it, either.
-
-        Raises StoreError for a damaged file of a session that has no log."""
-        if place is not None and self.log is not None:
-            found = self._files.from_line(self.log.line(place.offset, place.size), self._trace_id)
-            if found is not None:
-                return found
-            found = None if self._files.log_only(self._trace_id) else self.file(name)
-            if found is None or found.sequence != place.sequence:
-                # As when the log is replayed: one damaged message is not to cost the person all others.
-                log.warning("message %a of %s is damaged in the log, and lost", name, self._trace_id)
-                return None
-            return found
-        if not MESSAGE_ID.fullmatch(name):
-            raise StoreError(t("{name!a} is not the id of a message.", name=name[:100]))
-        return self._files.from_file(self._folder / f"{name}{_SUFFIX}", self._trace_id)
-
-    def file(self, name: str) -> Message | None:
-        """What the file of that very message has; None when there is none, or a damaged one."""
-        try:
-            found = self.message(name, None)
-        except NewerFormatError:
-            raise
-        except StoreError:
-            return None
-        if found is None or found.message_id != name:
-            return None
-        return found if session_of(found.trace_id, found.branch_id) == self._trace_id else None
-
-
-def names_in(folder: Path) -> set[str]:
-    """Ids of the messages that have a file. Files of a write that was killed begin with a dot."""
-    if folder.is_symlink():
-        return set()
-    try:
-        names = [entry.name for entry in os.scandir(folder)]
-    except (FileNotFoundError, NotADirectoryError):
-        return set()
-    stems = (name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
-    return {stem for stem in stems if MESSAGE_ID.fullmatch(stem)}

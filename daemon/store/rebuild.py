@@ -70,8 +70,7 @@ def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) ->
         before, tree, wrong = _derived(store, session_id)
         state, events = _replayed(store, session_id)
         lost = store.without_effect(session_id)
-        saved = store.saved_by_files(session_id)
-        problems = _problems(state, session_id, lost, saved, children)
+        problems = _problems(state, lost, children)
         if headless := beginning_lost(store, session_id):
             problems.insert(
                 0, t("the log has lost its beginning: how the session began is taken from its metadata")
@@ -84,7 +83,7 @@ def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) ->
             wrong.append(t("the metadata was not what the log says"))
         if tree is not None and tree != state.plan.snapshot():
             wrong.append(t("the plan was not what the log says"))
-        wrong += _set_aside(store, session_id, state, before, tree, damaged=bool(lost or saved) or headless)
+        wrong += _set_aside(store, session_id, state, before, tree, damaged=bool(lost) or headless)
         if messages := store.restore_messages(session_id, state.messages):
             wrong.append(
                 t("missing or not what the log says: {messages}", messages=_count(messages, "message"))
@@ -206,10 +205,8 @@ def _named(places: list[str]) -> str:
     return ", ".join(places[:_NAMED]) + (t(" and {more:,} more", more=more) if more > 0 else "")
 
 
-def _problems(
-    state: SessionState, session_id: str, lost: list[int], saved: list[int], children: list[str]
-) -> list[str]:
-    """``lost``: lines of the log that have no effect. ``saved``: those whose message has a file that is whole."""
+def _problems(state: SessionState, lost: list[int], children: list[str]) -> list[str]:
+    """``lost``: lines of the log that have no effect."""
     problems: list[str] = []
     if lost:
         problems.append(
@@ -217,14 +214,6 @@ def _problems(
                 "damaged or of a newer version, and without effect: {count} of the log ({lost})",
                 count=_count(len(lost), "event"),
                 lost=_lines(lost),
-            )
-        )
-    if saved:
-        problems.append(
-            t(
-                "damaged in the log, and read from the messages' own files instead: {count} ({saved})",
-                count=_count(len(saved), "line"),
-                saved=_lines(saved),
             )
         )
     there = {child.rpartition(":")[2].rpartition(".")[2] for child in children}

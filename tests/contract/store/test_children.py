@@ -8,7 +8,7 @@ from daemon.model.events import SessionCreated
 from daemon.model.goals import Goal, GoalTree
 from daemon.store.base import TraceStore, UnknownTraceError
 from tests.support.scenarios.stores import ID as MAIN
-from tests.support.scenarios.stores import NOW, branch_trace, message, started
+from tests.support.scenarios.stores import NOW, added, branch_trace, message, started
 
 
 @pytest.mark.parametrize("session_id", [f"{MAIN}:A", f"{MAIN}:s1", f"{MAIN}:A.s1", f"{MAIN}:A.s1.s2"])
@@ -18,7 +18,7 @@ def test_a_child_has_messages_goals_metadata_and_a_log_of_its_own(store: TraceSt
     created = store.append(SessionCreated(trace_id=session_id, time=NOW, trace=trace))
     store.append(started(trace_id=session_id))
     said = message(1, "go", branch_id=session_id.partition(":")[2])
-    store.save_message(said)
+    store.append(added(said, session_id))
     tree = GoalTree(goals=[Goal(id="1", description="x")])
     store.save_snapshot(trace, tree)
     assert store.messages(session_id) == [said]
@@ -26,7 +26,7 @@ def test_a_child_has_messages_goals_metadata_and_a_log_of_its_own(store: TraceSt
     assert store.trace(session_id) == trace
     assert store.goal_tree(session_id) == tree
     assert store.events(session_id)[0] == created
-    assert (store.last_event_id(session_id), store.last_event_id(MAIN)) == (2, 0)
+    assert (store.last_event_id(session_id), store.last_event_id(MAIN)) == (3, 0)
     assert [known.trace_id for known in store.traces(limit=9)] == [MAIN]
 
 

@@ -25,7 +25,6 @@ def test_no_record_that_outlives_the_process_holds_a_secret(backend: str, tmp_pa
     store.create(trace(title=told))
     store.append(SessionUpdated(trace_id=ID, time=NOW, updates={"title": told}))
     store.append(added(message(1, told)))
-    store.save_message(message(1, told))
     store.restore_messages(ID, [message(1, f"{told} again")])
     goal = Goal(id="1", description=told, reason=told)
     store.save_snapshot(trace(title=told, last_event_id=2), GoalTree(mission=told, goals=[goal]))
@@ -118,7 +117,6 @@ def test_readers_in_other_threads_see_a_beginning_and_nothing_half(
         thread.start()
     for number in range(1, 40):
         event = store.append(added(message(number, "x" * 5000)))
-        store.save_message(message(number, "x" * 5000))
         snapshot = trace(title="y" * 5000, last_event_id=event.event_id)
         store.save_snapshot(snapshot, GoalTree(mission="z" * 5000))
     done.set()
@@ -137,7 +135,7 @@ def test_an_event_costs_what_it_says_and_not_what_the_log_holds(backend: str, tm
     tracemalloc.start()
     try:
         store.append(TurnStarted(trace_id=ID, time=NOW, prompt_id="p"))
-        store.save_message(message(299, "x" * 10_000))
+        store.append(added(message(300, "x" * 10_000)))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -78,7 +78,6 @@ def test_records_of_old_formats_go_through_every_step_and_a_log_may_hold_several
     first.create(trace(title="old"))
     first.append(created())
     first.append(added(message(1)))
-    first.save_message(message(1))
     first.save_snapshot(trace(title="old", last_event_id=2), GoalTree(mission="m"))
     first.close()
     age(first.folder(ID) / "meta.json", title="subject")
@@ -95,7 +94,6 @@ def test_records_of_old_formats_go_through_every_step_and_a_log_may_hold_several
     assert third.messages(ID) == [message(1)]
     assert [event.event_id for event in third.events(ID)] == [1, 2, 3]
     third.append(added(message(2)))
-    third.save_message(message(2))
     third.append(started())
     third.save_snapshot(
         trace(title="new", last_event_id=5), GoalTree(goals=[Goal(id="1", description="format")])
@@ -119,7 +117,7 @@ def test_a_record_of_a_newer_format_is_refused_wherever_it_is(tmp_path: Path) ->
             read(ID)
     assert this.traces(limit=5) == []
     newer.append(started())
-    newer.save_message(message(1))
+    newer.append(added(message(1)))
     for read in (this.events, this.messages):
         with pytest.raises(NewerFormatError):
             read(ID)

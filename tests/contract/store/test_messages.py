@@ -17,13 +17,11 @@ def sequences(messages: list[Message]) -> list[int]:
     return [found.sequence for found in messages]
 
 
-def filled(store: TraceStore, count: int = 12, *, saved: bool = True) -> TraceStore:
+def filled(store: TraceStore, count: int = 12) -> TraceStore:
     """Message n has role n % 3 and goal n % 4, which is none for 0."""
     for number in range(1, count + 1):
         made = message(number, role=ROLES[number % 3], goal_id=str(number % 4) if number % 4 else None)
         store.append(added(made))
-        if saved:
-            store.save_message(made)
     return store
 
 
@@ -52,25 +50,6 @@ def test_a_page_of_a_goal_is_its_newest_below_the_last_page(store: TraceStore) -
     assert store.messages(ID, goal_ids=goal, limit=0) == []
 
 
-def test_a_message_whose_event_was_appended_is_there_before_it_is_saved(store: TraceStore) -> None:
-    filled(store, 3)
-    store.append(added(message(4, "last", goal_id="1")))
-    assert store.messages(ID, limit=1)[0].text() == "last"
-    assert sequences(store.messages(ID)) == [1, 2, 3, 4]
-    assert sequences(store.messages(ID, goal_ids=frozenset(["1"]))) == [1, 4]
-    store.save_message(message(4, "last", goal_id="1"))
-    assert sequences(store.messages(ID)) == [1, 2, 3, 4]
-
-
-def test_messages_that_were_only_saved_are_chosen_by_goal_and_role_too(store: TraceStore) -> None:
-    for number in (1, 2, 3):
-        store.save_message(message(number, goal_id=str(number), role="tool" if number == 2 else "user"))
-    assert sequences(store.messages(ID, goal_ids=frozenset(["2", "3"]))) == [2, 3]
-    assert sequences(store.messages(ID, role="tool")) == [2]
-    store.save_message(message(2, goal_id="9"))
-    assert sequences(store.messages(ID, goal_ids=frozenset(["9"]))) == [2]
-
-
 def test_what_is_appended_between_two_pages_is_in_the_next_one(store: TraceStore) -> None:
     filled(store, 4)
     assert len(store.messages(ID, goal_ids=frozenset(["1"]))) == 1
@@ -84,18 +63,8 @@ def test_the_messages_of_a_child_are_its_own(store: TraceStore) -> None:
     store.create(branch_trace(f"{ID}:A"))
     own = message(1, "of A", branch_id="A", goal_id="1")
     store.append(added(own, f"{ID}:A"))
-    store.save_message(own)
     assert store.messages(f"{ID}:A", goal_ids=frozenset(["1"])) == [own]
     assert sequences(store.messages(ID)) == [1, 2]
-
-
-def test_messages_that_are_restored_are_those_that_are_lost(store: TraceStore) -> None:
-    kept = [message(number) for number in (1, 2, 3)]
-    store.save_message(kept[0])
-    store.save_message(message(2, "another text"))
-    assert store.restore_messages(ID, kept) == 2
-    assert store.messages(ID) == kept
-    assert store.restore_messages(ID, kept) == 0
 
 
 def test_odd_names_of_goals_are_told_apart(store: TraceStore) -> None:
@@ -103,15 +72,12 @@ def test_odd_names_of_goals_are_told_apart(store: TraceStore) -> None:
     for number, name in enumerate(names, 1):
         made = message(number, goal_id=name)
         store.append(added(made))
-        store.save_message(made)
     for number, name in enumerate(names, 1):
         assert sequences(store.messages(ID, goal_ids=frozenset([name]))) == [number]
 
 
 @given(
-    st.lists(
-        st.tuples(st.sampled_from(ROLES), st.sampled_from([None, "1", "2"]), st.booleans()), max_size=12
-    ),
+    st.lists(st.tuples(st.sampled_from(ROLES), st.sampled_from([None, "1", "2"])), max_size=12),
     st.one_of(st.none(), st.integers(0, 14)),
     st.one_of(st.none(), st.integers(-1, 14)),
     st.one_of(st.none(), st.frozensets(st.sampled_from([None, "1", "2", "3"]))),
@@ -122,7 +88,7 @@ def test_odd_names_of_goals_are_told_apart(store: TraceStore) -> None:
 )
 def test_a_page_is_what_the_words_of_the_protocol_say(
     empty: TraceStore,
-    made: list[tuple[Role, str | None, bool]],
+    made: list[tuple[Role, str | None]],
     limit: int | None,
     before: int | None,
     goal_ids: frozenset[str | None] | None,
@@ -131,18 +97,13 @@ def test_a_page_is_what_the_words_of_the_protocol_say(
     if empty.traces(limit=1):
         empty.delete(ID)
     empty.create(trace())
-    messages = [message(n, role=r, goal_id=g) for n, (r, g, _) in enumerate(made, 1)]
-    for one, (_, _, logged) in zip(messages, made, strict=True):
-        if logged:
-            empty.append(added(one))
-        else:
-            empty.save_message(one)
-    log_has_some = any(logged for _, _, logged in made)
+    messages = [message(n, role=r, goal_id=g) for n, (r, g) in enumerate(made, 1)]
+    for one in messages:
+        empty.append(added(one))
     wanted = [
         one
-        for one, (_, _, logged) in zip(messages, made, strict=True)
-        if (logged or not log_has_some)  # the log is the truth
-        and (before is None or one.sequence < before)
+        for one in messages
+        if (before is None or one.sequence < before)
         and (goal_ids is None or one.goal_id in goal_ids)
         and (role is None or one.role == role)
     ]

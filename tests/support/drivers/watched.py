@@ -73,13 +73,8 @@ class Watched:
         return state
 
     def emit(self, *events: Event) -> list[Event]:
-        """They happen, and messages are stored."""
-        stored: list[Event] = []
-        for event in events:
-            stored.append(self.happens(event))
-            if isinstance(event, MessageAdded):
-                self.store.save_message(event.message)
-        return stored
+        """They happen, one after the other."""
+        return [self.happens(event) for event in events]
 
     def happens(self, event: Event) -> Event:
         """Into the log, into the state, to the listeners."""

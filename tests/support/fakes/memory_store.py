@@ -6,7 +6,7 @@ import bisect
 import threading
 from collections.abc import Callable, Sequence
 
-from daemon.model.branches import branch_of, is_within, root_of, session_of
+from daemon.model.branches import branch_of, is_within, root_of
 from daemon.model.encoding import json_bytes
 from daemon.model.events import Event, MessageAdded
 from daemon.model.goals import GoalTree
@@ -26,8 +26,6 @@ class MemoryTraceStore(TraceStore):
         self._trees: dict[str, GoalTree] = {}
         self._messages: dict[str, dict[str, Message]] = {}
         self._events: dict[str, list[Event]] = {}
-        self._logged: dict[str, set[str]] = {}
-        """Ids of the messages that are in the log: it says what they are."""
 
     def create(self, trace: Trace) -> None:
         """See TraceStore."""
@@ -42,7 +40,6 @@ class MemoryTraceStore(TraceStore):
             self._trees[trace_id] = GoalTree()
             self._messages[trace_id] = {}
             self._events[trace_id] = []
-            self._logged[trace_id] = set()
 
     def append(self, event: EventT) -> EventT:
         """See TraceStore."""
@@ -52,15 +49,7 @@ class MemoryTraceStore(TraceStore):
             events.append(numbered)
             if isinstance(numbered, MessageAdded):
                 self._messages[event.trace_id][numbered.message.message_id] = numbered.message
-                self._logged[event.trace_id].add(numbered.message.message_id)
             return numbered
-
-    def save_message(self, message: Message) -> None:
-        """See TraceStore."""
-        with self._lock:
-            owner = self._known(session_of(message.trace_id, message.branch_id))
-            if message.message_id not in self._logged[owner]:
-                self._messages[owner][message.message_id] = message
 
     def save_snapshot(self, trace: Trace, tree: GoalTree) -> None:
         """See TraceStore."""
@@ -74,20 +63,12 @@ class MemoryTraceStore(TraceStore):
         self._known(trace_id)
         return 0
 
-    def restore_messages(self, trace_id: str, messages: Sequence[Message]) -> int:
-        """See TraceStore."""
-        with self._lock:
-            kept = self._messages[self._known(trace_id)]
-            lost = [message for message in messages if kept.get(message.message_id) != message]
-            kept.update({message.message_id: message for message in lost})
-            return len(lost)
-
     def delete(self, trace_id: str) -> None:
         """See TraceStore."""
         with self._lock:
             self._known(trace_id)
             for known in [name for name in self._traces if is_within(name, trace_id)]:
-                for records in (self._traces, self._trees, self._messages, self._events, self._logged):
+                for records in (self._traces, self._trees, self._messages, self._events):
                     del records[known]
 
     def close(self, trace_id: str | None = None) -> None:
@@ -137,8 +118,6 @@ class MemoryTraceStore(TraceStore):
         """See TraceStore."""
         with self._lock:
             kept = list(self._messages[self._known(trace_id)].values())
-            if logged := self._logged[trace_id]:
-                kept = [message for message in kept if message.message_id in logged]
         found = [
             message
             for message in kept

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
-from daemon.model.branches import branch_of, root_of, session_of
+from daemon.model.branches import branch_of, root_of
 from daemon.model.encoding import json_bytes
 from daemon.model.events import Event, MessageAdded
 from daemon.model.goals import GoalTree
@@ -26,7 +26,7 @@ ReadT = TypeVar("ReadT")
 _TABLES = """
 CREATE TABLE IF NOT EXISTS traces (id TEXT PRIMARY KEY, parent TEXT, meta BLOB, goals BLOB, last_event INT);
 CREATE TABLE IF NOT EXISTS events (trace TEXT, id INT, body BLOB, PRIMARY KEY (trace, id)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS messages (trace TEXT, id TEXT, sequence INT, goal TEXT, role TEXT, body BLOB, logged INT,
+CREATE TABLE IF NOT EXISTS messages (trace TEXT, id TEXT, sequence INT, goal TEXT, role TEXT, body BLOB,
                                      PRIMARY KEY (trace, id)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS by_sequence ON messages (trace, sequence);
 """
@@ -62,17 +62,8 @@ class SqliteTraceStore(TraceStore):
                 json_bytes(numbered.stored()),
             )
             if isinstance(numbered, MessageAdded):
-                self._put(event.trace_id, numbered.message, logged=True)
+                self._put(event.trace_id, numbered.message)
         return numbered
-
-    def save_message(self, message: Message) -> None:
-        with self._lock:
-            owner = self._known(session_of(message.trace_id, message.branch_id))
-            logged = self._run(
-                "SELECT 1 FROM messages WHERE trace=? AND id=? AND logged", owner, message.message_id
-            )
-            if not logged:
-                self._put(owner, message, logged=False)
 
     def save_snapshot(self, trace: Trace, tree: GoalTree) -> None:
         self._known(trace.trace_id)
@@ -85,14 +76,6 @@ class SqliteTraceStore(TraceStore):
     def recover(self, trace_id: str) -> int:
         self._known(trace_id)
         return 0
-
-    def restore_messages(self, trace_id: str, messages: Sequence[Message]) -> int:
-        kept = {message.message_id: message for message in self.messages(trace_id)}
-        lost = [message for message in messages if kept.get(message.message_id) != message]
-        logged = {name for (name,) in self._run("SELECT id FROM messages WHERE trace=? AND logged", trace_id)}
-        for message in lost:
-            self._put(trace_id, message, logged=message.message_id in logged)
-        return len(lost)
 
     def delete(self, trace_id: str) -> None:
         for child in self.children(trace_id):
@@ -142,7 +125,6 @@ class SqliteTraceStore(TraceStore):
         rows = self._run(
             "SELECT body FROM messages WHERE trace=?1 AND (?2 IS NULL OR sequence<?2) AND (?3 IS NULL OR role=?3)"
             " AND (?4 IS NULL OR EXISTS (SELECT 1 FROM json_each(?4) WHERE value IS goal))"
-            " AND (logged OR NOT EXISTS (SELECT 1 FROM messages AS other WHERE other.trace=?1 AND other.logged))"
             " ORDER BY sequence DESC, id DESC",
             *(self._known(trace_id), before, role, goals),
         )
@@ -169,11 +151,11 @@ class SqliteTraceStore(TraceStore):
         meta = self._run("SELECT length(meta) + length(goals) FROM traces WHERE id=?", trace_id)[0][0]
         return own + meta + sum(self.size(child) for child in self.children(trace_id))
 
-    def _put(self, owner: str, message: Message, *, logged: bool) -> None:
+    def _put(self, owner: str, message: Message) -> None:
         self._run(
-            "INSERT OR REPLACE INTO messages VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO messages VALUES (?, ?, ?, ?, ?, ?)",
             *(owner, message.message_id, message.sequence, message.goal_id, message.role),
-            *(json_bytes(message.stored()), logged),
+            json_bytes(message.stored()),
         )
 
     def _known(self, trace_id: str) -> str:

@@ -55,7 +55,6 @@ class Written:
             created_at=self.time,
         )
         self.happens(MessageAdded(trace_id=session_id, time=self.time, message=message))
-        self.store.save_message(message)
 
     def rests(self) -> None:
         """The snapshot of a session that nobody works on."""

@@ -16,7 +16,6 @@ from daemon.model.events import Notice
 from daemon.model.permissions import Rule
 from daemon.model.traces import Budget, Carried, QueuedPrompt
 from daemon.store.base import StoreError, UnknownTraceError
-from daemon.store.files import FileTraceStore
 from tests.support.drivers.core import daemon
 from tests.support.fakes.models import Call
 
@@ -123,14 +122,6 @@ async def test_a_session_whose_files_name_another_one_is_not_opened(tmp_path: Pa
     async with daemon(folder, check=False) as bench:
         with pytest.raises(StoreError, match="belong to another"):
             await bench.opened(session_id)
-
-
-async def test_a_message_id_that_climbs_is_refused(tmp_path: Path) -> None:
-    folder, session_id = await brought_along(tmp_path)
-    store = FileTraceStore(folder / "workspace" / ".trace")
-    message = store.messages(session_id)[0].model_copy(update={"message_id": "../../x"})
-    with pytest.raises(StoreError, match="not the id of a message"):
-        store.save_message(message)
 
 
 async def test_a_session_whose_folder_is_deleted_says_so_and_stops(tmp_path: Path) -> None:

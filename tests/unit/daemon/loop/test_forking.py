@@ -235,7 +235,7 @@ async def test_a_disk_that_refuses_leaves_no_half_fork(
             raise StoreError("The disk is full.")
 
         with monkeypatch.context() as patched:
-            patched.setattr("daemon.store.files.FileTraceStore.save_message", refuse)
+            patched.setattr("daemon.store.files.FileTraceStore.append", refuse)
             with pytest.raises(StoreError, match="full"):
                 await bench.core.keeping.fork(session)
         assert bench.core.store.trace_ids() == [session.session_id]

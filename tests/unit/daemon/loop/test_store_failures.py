@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from daemon.loop.recovery import replay
 from daemon.loop.session import Session
 from daemon.model.events import MessageAdded, Notice, PermissionAsked, PermissionReplied, TurnEnded
-from daemon.model.messages import Message
 from daemon.store.base import StoreError
 from tests.support.drivers.core import ALLOW_ALL, Bench, check_pairs, daemon, finish, prompted
 from tests.support.drivers.waiting import until
@@ -109,27 +107,6 @@ async def test_the_error_is_told_also_when_there_is_room_again_at_once(tmp_path:
         assert len(ended) == 1
         assert ended[0].event_id > 0
         assert session.state.turn is None
-
-
-async def test_a_message_file_that_cannot_be_written_is_written_from_the_log_later(tmp_path: Path) -> None:
-    async with daemon(tmp_path, Call("ls", {"path": "."}), "ok") as bench:
-        session = bench.session()
-        save = bench.core.store.save_message
-
-        def refuses(message: Message) -> None:
-            if message.role == "tool":
-                raise StoreError("no room")
-            save(message)
-
-        bench.core.store.save_message = refuses  # type: ignore[method-assign]  # that is the fake
-        assert (await session.prompt("look")).stop == "end_turn"
-        bench.core.store.save_message = save  # type: ignore[method-assign]
-        saved = bench.core.store.folder(session.session_id) / "messages"
-        assert len(list(saved.iterdir())) == 3
-        await bench.core.close()
-        assert bench.core.store.messages(session.session_id) == session.state.messages
-        assert replay(bench.core.store, session.session_id).messages == session.state.messages
-        assert len(list(saved.iterdir())) == 4
 
 
 async def test_a_message_file_that_is_missing_is_there_again_when_the_session_was_opened(

@@ -45,6 +45,10 @@ def message(sequence: int) -> Message:
     )
 
 
+def added(message: Message) -> MessageAdded:
+    return MessageAdded(trace_id=ID, time=NOW, message=message)
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> FileTraceStore:
     store = FileTraceStore(tmp_path / ".trace")
@@ -62,9 +66,9 @@ def prompts(events: object) -> list[str]:
     return [event.prompt_id for event in events if isinstance(event, TurnStarted)]
 
 
-def test_the_layout_is_that_of_the_seed(store: FileTraceStore, log: Path) -> None:
+def test_the_layout_is_the_documented_one(store: FileTraceStore, log: Path) -> None:
     store.append(started("p"))
-    store.save_message(message(1))
+    store.append(added(message(1)))
     store.save_snapshot(trace(), GoalTree())
     names = {p.relative_to(store.root).as_posix() for p in store.root.rglob("*") if p.is_file()}
     assert names == {
@@ -75,7 +79,7 @@ def test_the_layout_is_that_of_the_seed(store: FileTraceStore, log: Path) -> Non
         f"{ID}/messages/msg_000001_0000000a.json",
     }
     assert json.loads((store.root / ID / "meta.json").read_bytes())["trace_id"] == ID
-    assert json.loads(log.read_bytes())["event"] == "turn_started"
+    assert json.loads(log.read_bytes().splitlines()[0])["event"] == "turn_started"
 
 
 def test_git_is_kept_out_and_the_persons_own_ignore_file_is_left_alone(tmp_path: Path) -> None:
@@ -243,19 +247,53 @@ def test_a_damaged_goal_tree_is_a_clear_error(store: FileTraceStore, content: by
         store.goal_tree(ID)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"{}"])
-def test_a_damaged_message_is_a_clear_error(store: FileTraceStore, content: bytes) -> None:
-    store.save_message(message(1))
-    (store.root / ID / "messages" / "msg_000001_0000000a.json").write_bytes(content)
-    with pytest.raises(StoreError, match="msg_000001"):
-        store.messages(ID)
+@pytest.mark.parametrize("content", [b"", b"{", b"{}", None])
+def test_the_files_of_messages_are_written_and_never_read(
+    store: FileTraceStore, content: bytes | None
+) -> None:
+    store.append(added(message(1)))
+    file = store.root / ID / "messages" / "msg_000001_0000000a.json"
+    assert Message.model_validate_json(file.read_bytes()) == message(1)
+    if content is None:
+        file.unlink()
+    else:
+        file.write_bytes(content)
+    assert store.messages(ID) == FileTraceStore(store.root).messages(ID) == [message(1)]
 
 
 def test_a_lost_messages_folder_is_made_again(store: FileTraceStore) -> None:
     (store.root / ID / "messages").rmdir()
     assert store.messages(ID) == []
-    store.save_message(message(1))
+    store.append(added(message(1)))
     assert store.messages(ID) == [message(1)]
+    assert len(list((store.root / ID / "messages").iterdir())) == 1
+
+
+def test_the_file_of_a_message_that_a_kill_prevented_is_written_when_the_session_is_opened(
+    store: FileTraceStore,
+) -> None:
+    for number in (1, 2, 3):
+        store.append(added(message(number)))
+    folder = store.root / ID / "messages"
+    whole = {path: path.read_bytes() for path in folder.iterdir()}
+    (folder / "msg_000003_0000000a.json").unlink()
+    (folder / ".msg_000003_0000000a.json.x1y2").write_bytes(b"{")
+    store.close()
+    again = FileTraceStore(store.root)
+    assert again.recover(ID) == 0
+    assert {path: path.read_bytes() for path in folder.glob("msg*")} == whole
+
+
+def test_a_file_that_cannot_be_written_costs_nothing_but_itself(store: FileTraceStore) -> None:
+    folder = store.root / ID / "messages"
+    folder.rmdir()
+    folder.write_text("in its way")
+    store.append(added(message(1)))
+    assert store.messages(ID) == [message(1)]
+    folder.unlink()
+    store.close()
+    FileTraceStore(store.root).recover(ID)
+    assert len(list(folder.iterdir())) == 1
 
 
 def test_a_newer_format_is_refused_with_what_to_do(store: FileTraceStore) -> None:
@@ -264,13 +302,6 @@ def test_a_newer_format_is_refused_with_what_to_do(store: FileTraceStore) -> Non
     with pytest.raises(NewerFormatError, match="update Goalwright"):
         store.trace(ID)
     assert store.traces(limit=5) == []
-
-
-def test_half_written_files_of_a_killed_daemon_are_no_messages(store: FileTraceStore) -> None:
-    store.save_message(message(1))
-    (store.root / ID / "messages" / ".msg_000002_0000000b.json.x1y2").write_bytes(b"{")
-    (store.root / ID / "messages" / "notes.txt").write_bytes(b"mine")
-    assert [m.sequence for m in store.messages(ID)] == [1]
 
 
 class FullDisk:
@@ -331,7 +362,7 @@ def test_a_log_that_cannot_be_opened_is_a_clear_error(store: FileTraceStore, log
 
 def test_an_event_with_a_message_keeps_its_order_in_the_log(store: FileTraceStore) -> None:
     for number in range(1, 4):
-        store.append(MessageAdded(trace_id=ID, time=NOW, message=message(number)))
+        store.append(added(message(number)))
     found = [e.message.sequence for e in store.events(ID) if isinstance(e, MessageAdded)]
     assert found == [1, 2, 3]
 

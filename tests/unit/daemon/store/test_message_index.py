@@ -29,7 +29,7 @@ def line(event: MessageAdded, number: int) -> bytes:
 
 def indexed(folder: Path, content: bytes) -> dict[str, IndexedMessage]:
     (folder / "log").write_bytes(content)
-    return MessageIndexes().found("t", folder / "log").places
+    return MessageIndexes().found("t", folder / "log")
 
 
 @given(st.lists(st.tuples(names, st.one_of(st.none(), names), st.booleans()), max_size=8))
@@ -70,23 +70,23 @@ def test_what_is_no_message_of_its_own_is_not_indexed(tmp_path: Path) -> None:
 def test_a_log_that_was_replaced_or_cut_is_indexed_anew(tmp_path: Path) -> None:
     indexes, log = MessageIndexes(), tmp_path / "log"
     log.write_bytes(line(added(message(1)), 1) + line(added(message(2)), 2))
-    assert [p.sequence for p in indexes.found(ID, log).places.values()] == [1, 2]
+    assert [p.sequence for p in indexes.found(ID, log).values()] == [1, 2]
     with log.open("ab") as file:
         file.write(line(added(message(3)), 3) + b'{"event_id":4,"torn')
-    assert [p.sequence for p in indexes.found(ID, log).places.values()] == [1, 2, 3]
+    assert [p.sequence for p in indexes.found(ID, log).values()] == [1, 2, 3]
     log.write_bytes(line(added(message(1)), 1))
-    assert [p.sequence for p in indexes.found(ID, log).places.values()] == [1]
+    assert [p.sequence for p in indexes.found(ID, log).values()] == [1]
     other = tmp_path / "other"
     other.write_bytes(line(added(message(7)), 1) * 1)
     other.replace(log)
-    assert [p.sequence for p in indexes.found(ID, log).places.values()] == [7]
+    assert [p.sequence for p in indexes.found(ID, log).values()] == [7]
     log.unlink()
-    assert indexes.found(ID, log).places == {}
+    assert indexes.found(ID, log) == {}
 
 
 def test_only_so_many_traces_are_remembered(tmp_path: Path) -> None:
     indexes, log = MessageIndexes(), tmp_path / "log"
     log.write_bytes(line(MessageAdded(trace_id=ID, time=NOW, message=message(1)), 1))
     for number in range(30):
-        assert len(indexes.found(f"t{number}", log).places) == 1
+        assert len(indexes.found(f"t{number}", log)) == 1
     assert len(indexes._known) < 10

@@ -25,27 +25,26 @@ from daemon.files.eyes import NoEyes, OpenEyes
 from daemon.files.watch import FileWatch
 from daemon.hooks.service import Hooks
 from daemon.keeping import Keeping, limits_of, new_trace_id
-from daemon.loop.recovery import highest_sequence, read_state, waits_for_answer
 from daemon.loop.services import Models, Services
 from daemon.loop.session import Session
 from daemon.loop.watchdog import UNBOUNDED, WorkspaceGuard, watched
-from daemon.model.branches import branch_of, root_of
+from daemon.model.branches import root_of
 from daemon.model.events import SessionCreated, SessionUpdated
 from daemon.model.traces import Trace
 from daemon.permission.grants import GrantStore
 from daemon.permission.service import CallPermission, PermissionService
+from daemon.recovery import Recovery
 from daemon.state.session_state import Order, SessionState
 from daemon.store.base import StoreError
-from daemon.store.beginning import beginning_lost
 from daemon.store.left_out import never_begun
 from daemon.store.own import OwnSessions
 from daemon.store.place import open_store
-from daemon.subagents.left_children import LeftChildren
+from daemon.store.replay import highest_sequence
 from daemon.trust import TrustedFolders
 from daemon.workspace_key import workspace_key
 from tools.base import Diagnostics, ToolContext, ToolResult
 from tools.language import Navigation, NoNavigation
-from tools.localization import noted, t
+from tools.localization import t
 from tools.ports import Editors, NoEditors
 from tools.process.background import Background
 from tools.registry import AnyTool, BuiltinTools, run_tool
@@ -54,7 +53,6 @@ from tools.writing.recovery import recover
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from daemon.loop.interrupted import Took
     from daemon.model.messages import Message
     from daemon.model.permissions import Mode, Trust
     from daemon.steps.live import LiveDumps
@@ -64,20 +62,6 @@ log = logging.getLogger(__name__)
 
 _LOOK_S = 0.5
 """Between two looks whether the workspace is still there, while somebody works."""
-
-TORN = noted(
-    "The last line of this session's log was half written when Goalwright was stopped: its "
-    "{size} bytes were cut off. Everything before it is there."
-)
-HEADLESS = noted(
-    "The first event of this session's log is damaged. All others are there, and what it "
-    "said is taken from meta.json: keep a copy of the session's folder."
-)
-FOREIGN = noted(
-    "This session was not begun by you on this machine: it came with the folder. What it "
-    "allowed, what waited in it and the model it names do not count, and its prompts may be "
-    "anybody's."
-)
 
 
 class Daemon:
@@ -173,7 +157,16 @@ class Daemon:
         )
         self._features = features(self.hooks, self._sessions)
         self._branch_copies.recover(self._services)
-        self._left_children = LeftChildren(self._services, self._sessions, self.session)
+        self._recovery = Recovery(
+            self.store,
+            self._services,
+            self._features,
+            self._branch_copies,
+            is_foreign=self.is_foreign,
+            order=self._order,
+            open_session=self.session,
+            background=self._background,
+        )
         self._dumps: LiveDumps | None = None
         """Of the step trees, when the person wants them."""
         self._closing: list[Callable[[], Awaitable[None]]] = []
@@ -440,48 +433,9 @@ class Daemon:
         return profile
 
     async def _open(self, session_id: str) -> Session:
-        foreign = self.is_foreign(session_id)
-        if foreign:
-            await asyncio.to_thread(self.store.refuse_links, session_id)
-        torn = await asyncio.to_thread(self.store.recover, session_id)
-        state = await asyncio.to_thread(read_state, self.store, session_id, foreign=foreign)
-        headless = await asyncio.to_thread(beginning_lost, self.store, session_id)
-        if foreign:
-            state.disown()
-        # Another one only until a client with more trust prompts, or its file is back.
-        agent = await asyncio.to_thread(self._agents.find_or_stand_in, state.trace.agent, self.trust())
-        state.share_order(await self._order(root_of(session_id)))
-        session = Session(state, agent, self._services, self._features, foreign=foreign)
-        below: list[str] = []
-        took: dict[str, Took] = {}
-        if not foreign:
-            below = await asyncio.to_thread(self.store.children, session_id)
-            took = await self._left_children.close(state)
-        child = branch_of(session_id)
-        if foreign or child or not waits_for_answer(state):
-            session.close_open(took=took)
-        if child:
-            session.seal_record(
-                t(
-                    "This is the record of {child}, which has ended: go on in the session that started it.",
-                    child=child,
-                )
-            )
-        session.restore_queue(state.queue)
-        if foreign:
-            session.notice("warning", t(FOREIGN), "foreign")
-        if headless:
-            session.notice("warning", t(HEADLESS), "torn")
-        if torn:
-            session.notice("warning", t(TORN, size=torn), "torn")
-        session.commands.tell_of_lost()
-        if not foreign:
-            await self._branch_copies.settle(session, took)
-        self._sessions[session_id] = session
+        session = await self._recovery.open(session_id)
         self._guard_workspace()
         self.dump(session)
-        if below and child is None:
-            self._background.start(self._left_children.close_others(below))
         return session
 
     async def _order(self, trace_id: str) -> Order:

@@ -13,7 +13,6 @@ from daemon.api.listing import TraceLister, TraceQuery
 from daemon.api.seen import JsonObject, SessionSummary, branch_detail, held_by, status_of, subagent_detail
 from daemon.api.step_views import AnswerTooLargeError, NotFoundError, StepViews
 from daemon.collector import COLLECTOR
-from daemon.loop.recovery import replayed
 from daemon.model.branches import BRANCH_ID, branch_of, session_of
 from daemon.model.goals import Goal
 from daemon.model.messages import Message, Role
@@ -21,6 +20,7 @@ from daemon.plan.changes import PlanError
 from daemon.plan.forest import GoalForest
 from daemon.state.session_state import SessionState
 from daemon.store.base import NewerFormatError, StoreError, TraceStore, UnknownTraceError
+from daemon.store.replay import replayed
 
 __all__ = ["AnswerTooLargeError", "JsonObject", "MessageQuery", "NotFoundError", "TraceQuery", "TraceReader"]
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.copies.base import WorkingCopies
-from daemon.model.traces import BranchTrace
 from daemon.workspace_key import workspace_key
 
 if TYPE_CHECKING:
-    from daemon.loop.interrupted import Took
+    from daemon.copies.base import LeftBehind
     from daemon.loop.services import Services
-    from daemon.loop.session import Session
 
 OpenCopies = Callable[[Path, Path, Sequence[str]], WorkingCopies]
 """Workspace, folder for the copies, ignored folders that are links in them."""
@@ -53,24 +51,14 @@ class BranchCopies:
         await self.recovered()
         return await asyncio.to_thread(self._open, self._workspace, self._folder, links)
 
-    async def settle(self, session: Session, took: Mapping[str, Took]) -> None:
-        """A session is opened: bring an exploration to rest that the end of an earlier daemon broke off.
-
-        ``took``: what its branches came to, see ``settle_branches``.
-        """
-        trace = session.state.trace
-        explores = bool(session.state.children.unended()) or any(
-            goal.type == "explore_start" and goal.status in ("pending", "in_progress")
-            for goal in session.state.plan.goals.values()
-        )
-        if explores or (isinstance(trace, BranchTrace) and trace.status == "exploring"):
-            from daemon.explore.recovery import settle_branches
-
-            await self.recovered()
-            await settle_branches(session, took)
-
     async def _recover(self, services: Services) -> None:
-        from daemon.explore.recovery import recover_copies
+        """Store what had been done in copies that a crash left, and remove each once that is stored."""
+        from daemon.explore.results import save_result
+
+        def keep(left: LeftBehind) -> None:
+            folder = services.trace_folder(left.session_id)
+            if folder.is_dir():  # else the user has removed the session
+                save_result(folder / "result", left.changes, left.patch)
 
         copies = await asyncio.to_thread(self._open, self._workspace, self._folder, ())
-        await recover_copies(copies, services)
+        await copies.recover(keep)

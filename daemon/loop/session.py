@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from daemon.context.tokens import estimate_tokens
 from daemon.loop.assembly import Assembly
 from daemon.loop.budget import Budget
+from daemon.loop.closing import LEFT_WAITING, STOPPED, UNSTORED, close_what_is_open, waits_for_answer
 from daemon.loop.compacting import Compacted, Compactor
 from daemon.loop.doom import CallMemory, general_command
 from daemon.loop.namer import Namer
@@ -24,13 +25,12 @@ from daemon.loop.naming import names_after
 from daemon.loop.policy import Policy
 from daemon.loop.queue import PromptQueue, TurnResult, Waiting, Wish
 from daemon.loop.record import Left, Record
-from daemon.loop.recovery import LEFT_WAITING, STOPPED, UNSTORED, close_what_is_open, waits_for_answer
 from daemon.loop.session_commands import SessionCommands
 from daemon.loop.session_files import FileWork
 from daemon.loop.step_diagnostics import StepDiagnostics, kind_of
 from daemon.model.events import Event, Notice, QueueChanged, SessionUpdated, TurnEnded, TurnStarted
 from daemon.model.messages import FilePart, StopReason, TextPart, whole_characters
-from daemon.model.traces import PromptPlanner, QueuedPrompt, SessionStatus
+from daemon.model.traces import PromptPlanner, QueuedPrompt, SessionStatus, Trace
 from daemon.permission.service import CANCELED, CallPermission, Settled
 from daemon.store.base import StoreError
 from tools.localization import noted, t
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from daemon.agents.loader import AgentProfile
     from daemon.config import Config
     from daemon.loop.features import Driver, SessionHooks, TurnRuns
-    from daemon.loop.interrupted import Took
     from daemon.loop.services import Services
     from daemon.loop.step import Received
     from daemon.model.permissions import Mode, PermissionRequest, Trust
@@ -398,10 +397,10 @@ class Session:
         while self._worker is not None and not self._worker.done():
             await asyncio.wait({self._worker})
 
-    def close_open(self, why: str = STOPPED, took: Mapping[str, Took] | None = None) -> None:
-        """Bring the session to rest after its turn broke off. ``took``: what children came to that a killed daemon left
+    def close_open(self, why: str = STOPPED, ended: Mapping[str, Trace] | None = None) -> None:
+        """Bring the session to rest after its turn broke off. ``ended``: records of children that a killed daemon left
         at work, by their id. Raises StoreError."""
-        close_what_is_open(self.record, self.services.store, self.model, why, took or {})
+        close_what_is_open(self.record, self.services.store, self.model, why, ended or {})
 
     def seal_record(self, why: str) -> None:
         """Take nothing more, at once."""

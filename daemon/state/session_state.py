@@ -80,7 +80,7 @@ class SessionState:
         self.streaming: dict[str, dict[int, MessagePartAdded]] = {}
         """Complete parts of messages that are not complete yet, by message id."""
         self.under_way: dict[str, bool] = {}
-        """Tool calls under way by id, and whether each was allowed or did more than ask: see daemon.loop.recovery."""
+        """Tool calls under way by id, and whether each was allowed or did more than ask: see daemon.loop.closing."""
         self.jobs: dict[str, str] = dict(trace.carried.jobs)
         """Commands in the background that nobody said have ended: the command by the job's id."""
         self._ended_early: set[str] = set()

@@ -10,18 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from daemon.context.tokens import stored_calibration
-from daemon.state.session_state import SessionState
 from daemon.store.base import NewerFormatError, StoreError, TraceStore
-from daemon.store.beginning import beginning_lost, begun
+from daemon.store.replay import beginning_lost, replayed_events
 from tools.localization import t
 
 if TYPE_CHECKING:
     from daemon.model.goals import GoalTree
     from daemon.model.traces import Trace
+    from daemon.state.session_state import SessionState
 
 _NAMED = 5
-_PAGE = 500
-"""Events that are read at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ def rebuild(store: TraceStore, trace_id: str) -> Rebuilt:
 def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) -> RebuildOutcome:
     try:
         before, tree, wrong = _derived(store, session_id)
-        state, events = _replayed(store, session_id)
+        state, events = replayed_events(store, session_id)
         lost = store.without_effect(session_id)
         problems = _problems(state, lost, children)
         if headless := beginning_lost(store, session_id):
@@ -126,36 +124,6 @@ def _derived(store: TraceStore, session_id: str) -> tuple[Trace | None, GoalTree
     except StoreError:
         wrong.append(t("the plan was missing or damaged"))
     return trace, tree, wrong
-
-
-def _replayed(store: TraceStore, session_id: str) -> tuple[SessionState, int]:
-    """The state as the log tells it, and of how many events. Raises StoreError."""
-    state: SessionState | None = None
-    count = last = 0
-    # By pages: of a long log, which anybody may have written, not every event is held at once.
-    while events := store.events(session_id, after=last, limit=_PAGE):
-        # Ids become paths; a log that came with a repository, or in an archive, may say anything.
-        if any(event.trace_id != session_id for event in events):
-            raise StoreError(
-                t(
-                    "The log of session {session_id} has events of another one: nothing is made from it.",
-                    session_id=session_id,
-                )
-            )
-        if state is None:
-            state = SessionState(begun(store, session_id, events[0]))
-        for event in events:
-            state.apply(event)
-        count, last = count + len(events), events[-1].event_id
-    if state is None:
-        raise StoreError(
-            t(
-                "The log of session {session_id} is empty or has lost its beginning: nothing can be made "
-                "from it.",
-                session_id=session_id,
-            )
-        )
-    return state, count
 
 
 def _set_aside(

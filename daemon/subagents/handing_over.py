@@ -110,7 +110,7 @@ async def hand_over_plan(session: Session, by: str) -> str:
     (``BUILD_PROMPT``); the caller sends it. Raises BusyError while a turn runs or waits, PlanError when there is
     nothing to build or the session is no planning one, and SealedError, StoreError.
     """
-    from daemon.loop.recovery import waits_for_answer
+    from daemon.loop.closing import waits_for_answer
     from daemon.loop.session import BusyError, SealedError
 
     if session.sealed or session.parent is not None:

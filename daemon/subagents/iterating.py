@@ -17,11 +17,11 @@ from daemon.agents.loader import UnknownAgentError
 from daemon.context.compaction import open_goals
 from daemon.context.handover import Giving, changed_paths, handover_text, last_report
 from daemon.loop.children import close_child, open_child
-from daemon.loop.recovery import read_state
 from daemon.model.branches import SubagentMeta, child_id
 from daemon.model.events import SessionUpdated, SubagentStarted
 from daemon.model.messages import Message, NotePart, StopReason
 from daemon.store.base import StoreError
+from daemon.store.replay import read_state
 from daemon.subagents.shared_history import SharedHistory
 from tools.base import PermissionAsk, ToolError
 from tools.localization import t

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from daemon.loop.recovery import read_state, replay
 from daemon.model.events import SessionUpdated, TurnStarted
 from daemon.model.goals import Goal, GoalTree
 from daemon.model.traces import FORMAT
 from daemon.store.base import NewerFormatError, StoreError
 from daemon.store.files import FileTraceStore
 from daemon.store.migrations import STEPS, Formats, Migration, Record
+from daemon.store.replay import read_state, replayed
 from tests.support.scenarios.stores import ID, NOW, added, created, message, started, trace
 
 KEPT = Path(__file__).with_name("formats")
@@ -46,7 +46,7 @@ def test_an_old_trace_is_read_whole_from_its_files_and_from_its_log(tmp_path: Pa
     for path in (store.folder(old.name) / name for name in ("meta.json", "goal.json")):
         path.unlink()
     shutil.rmtree(store.folder(old.name) / "messages")
-    from_log = replay(store, old.name)
+    from_log = replayed(store, old.name)
     assert from_log.messages == at_rest.messages
     assert from_log.plan.snapshot() == at_rest.plan.snapshot()
     assert store.append(started("more", old.name)).event_id == store.last_event_id(old.name) == 36

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from daemon.api.door import ApiDoor
 from daemon.core import Daemon
 from daemon.explore.keeping import OpenCopies, copies_of
+from daemon.loop.closing import waits_for_answer
 from daemon.loop.queue import TurnResult
-from daemon.loop.recovery import replay, waits_for_answer
 from daemon.loop.session import Session
 from daemon.model.events import Delta, Event
 from daemon.model.messages import ToolResultPart
@@ -21,6 +21,7 @@ from daemon.model.meters import Meter, Metered
 from daemon.model.permissions import PermissionRequest, Reply
 from daemon.state.session_state import SessionState
 from daemon.store.base import TraceStore
+from daemon.store.replay import replayed
 from daemon.trust import TrustedFolders
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import FakeModels, Step
@@ -139,31 +140,31 @@ def check_record(store: TraceStore, trace_id: str, live: SessionState | None = N
     messages = store.messages(trace_id)
     sequences = [m.sequence for m in messages]
     assert sequences == sorted(set(sequences))  # with gaps: branches and sub-agents count along
-    replayed = replay(store, trace_id)
-    assert replayed.messages == messages
-    if not waits_for_answer(replayed):  # a turn that stopped at a question goes on later
-        check_pairs(replayed)
-        assert replayed.turn is None
-        assert not replayed.pending
-    assert not replayed.streaming
-    assert replayed.trace.message_count == len(messages)
-    counted = sum(goal.self_stats.message_count for goal in replayed.plan.snapshot().goals)
-    goals = {goal.id for goal in replayed.plan.snapshot().goals}
+    again = replayed(store, trace_id)
+    assert again.messages == messages
+    if not waits_for_answer(again):  # a turn that stopped at a question goes on later
+        check_pairs(again)
+        assert again.turn is None
+        assert not again.pending
+    assert not again.streaming
+    assert again.trace.message_count == len(messages)
+    counted = sum(goal.self_stats.message_count for goal in again.plan.snapshot().goals)
+    goals = {goal.id for goal in again.plan.snapshot().goals}
     assert counted == sum(m.goal_id in goals for m in messages)
     if live is not None:
         assert live.messages == messages
-        assert live.plan.snapshot() == replayed.plan.snapshot()
-        assert live.trace == replayed.trace
-        assert live.granted == replayed.granted
-        assert live.queue == replayed.queue
-        assert live.notes == replayed.notes
-        assert live.marks == replayed.marks
-        assert live.budget == replayed.budget
-        assert live.instructions == replayed.instructions
-        assert live.spending == replayed.spending
-        assert live.plan.replaced == replayed.plan.replaced
+        assert live.plan.snapshot() == again.plan.snapshot()
+        assert live.trace == again.trace
+        assert live.granted == again.granted
+        assert live.queue == again.queue
+        assert live.notes == again.notes
+        assert live.marks == again.marks
+        assert live.budget == again.budget
+        assert live.instructions == again.instructions
+        assert live.spending == again.spending
+        assert live.plan.replaced == again.plan.replaced
         # A write whose result could not be stored any more is known only to the living.
-        assert live.seen_files.keys() >= replayed.seen_files.keys()
+        assert live.seen_files.keys() >= again.seen_files.keys()
 
 
 def check_pairs(state: SessionState) -> None:

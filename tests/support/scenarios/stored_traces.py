@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from daemon.files.blobs import Blobs
-from daemon.loop.recovery import replay
 from daemon.model.branches import branch_of, root_of
 from daemon.model.events import (
     BranchStarted,
@@ -23,6 +22,7 @@ from daemon.model.goals import Goal
 from daemon.model.messages import Message, TextPart
 from daemon.model.traces import BranchTrace, Trace
 from daemon.store.files import FileTraceStore
+from daemon.store.replay import replayed
 
 ID = "20260101-000000-000000aaaa"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -58,7 +58,7 @@ class Written:
 
     def rests(self) -> None:
         """The snapshot of a session that nobody works on."""
-        state = replay(self.store, self.trace.trace_id)
+        state = replayed(self.store, self.trace.trace_id)
         self.store.save_snapshot(state.carrying(), state.plan.snapshot())
         self.store.close(self.trace.trace_id)
 

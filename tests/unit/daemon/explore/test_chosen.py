@@ -9,10 +9,10 @@ import pytest
 
 from daemon.explore import branch_actions
 from daemon.explore.choosing import awaited
-from daemon.loop.recovery import read_state
 from daemon.loop.restoring import Restorer
 from daemon.loop.session import Session
 from daemon.model.events import BranchGoalAdded, BranchSelected, ExploreCompleted
+from daemon.store.replay import read_state
 from lsp_bridge.server.requests.branches import explorations
 from tests.support.drivers.core import Bench, daemon
 from tests.support.drivers.waiting import until

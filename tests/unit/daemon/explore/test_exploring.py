@@ -10,7 +10,6 @@ import pytest
 
 from daemon.explore.results import load_result
 from daemon.loop.forking import ForkError
-from daemon.loop.recovery import read_state, replay
 from daemon.loop.session import SealedError
 from daemon.model.events import (
     BranchCompleted,
@@ -24,6 +23,7 @@ from daemon.model.messages import ToolResultPart
 from daemon.model.traces import BranchTrace
 from daemon.state.children import Children
 from daemon.steps.fold import StepFold
+from daemon.store.replay import read_state, replayed
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Fail, Hold
 from tests.support.scenarios.branches import ASKED, EDITS, explore, exploring, kinds, ran, scripts, told
@@ -203,7 +203,7 @@ async def test_after_a_restart_the_exploration_is_as_it_was(tmp_path: Path) -> N
         messages = list(session.state.messages)
     async with exploring(tmp_path, ["On I go."], {}) as bench:
         again = await bench.opened(session.session_id)
-        for state in (again.state, replay(bench.core.store, session.session_id)):
+        for state in (again.state, replayed(bench.core.store, session.session_id)):
             assert state.plan.snapshot() == plan
             assert state.children.branches == children.branches
             assert state.messages == messages

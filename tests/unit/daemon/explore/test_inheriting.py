@@ -13,10 +13,10 @@ from daemon.config import Settings
 from daemon.copies.base import Base, BranchChange
 from daemon.explore.inheriting import Inherited, conversation, moved, places_moved, rewriter
 from daemon.explore.runner import BranchOutcome, BranchTask
-from daemon.loop.recovery import read_state
 from daemon.model.events import BranchMessageAdded
 from daemon.model.messages import NotePart, TextPart, ToolCallPart, ToolResultPart
 from daemon.model.traces import BranchTrace
+from daemon.store.replay import read_state
 from tests.support.fakes.models import Call, Think
 from tests.support.scenarios.branches import explore, exploring, ran, scripts
 

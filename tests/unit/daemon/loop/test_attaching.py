@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from daemon.loop.attaching import MAX_TEXT_BYTES, MOST_FILES, attached
-from daemon.loop.recovery import replay
 from daemon.loop.session import Session
 from daemon.model.messages import OPEN_FILE, FilePart
 from daemon.model.permissions import Reply
 from daemon.provider.attachable import refusal
+from daemon.store.replay import replayed
 from tests.support.drivers.core import Bench, daemon, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Hold
@@ -113,7 +113,7 @@ async def test_a_file_that_rules_ask_about_is_attached_only_after_a_yes(tmp_path
             assert (request.title, request.tool_call_id) == ("Attach .env", "attach_p1")
             bench.core.permissions.reply(request.request_id, reply, None, "test")
             if reply == "reject":
-                with pytest.raises(ToolError, match=r"\.env is not attached\. Rejected in test"):
+                with pytest.raises(ToolError, match=r"\.env is not attached\. RejectedError in test"):
                     await attaching
             else:
                 assert text((await attaching)[0]) == outcome
@@ -184,7 +184,7 @@ async def test_attachments_of_a_waiting_prompt_survive_a_kill(tmp_path: Path) ->
         await until(lambda: session.state.turn is not None, "the first turn")
         second = asyncio.create_task(session.prompt("second", (pasted(PNG),), prompt_id="p2"))
         await until(lambda: bool(session.queued()), "the second prompt in the queue")
-        stored = replay(bench.core.store, session.session_id)
+        stored = replayed(bench.core.store, session.session_id)
         assert stored.queue[0].attachments == (pasted(PNG),)
         session.edit_queued("p2", None)
         session.cancel()

@@ -10,7 +10,6 @@ import pytest
 
 from daemon.agents.loader import load_agent
 from daemon.loop.children import close_child, open_child
-from daemon.loop.recovery import read_state, replay
 from daemon.loop.session import SealedError, Session
 from daemon.model.branches import BranchMeta
 from daemon.model.events import (
@@ -25,6 +24,7 @@ from daemon.model.events import (
 from daemon.model.goals import Goal, GoalStats
 from daemon.model.messages import Message, TextPart, Usage
 from daemon.model.traces import BranchTrace
+from daemon.store.replay import read_state, replayed
 from tests.support.drivers.core import Bench, daemon
 from tests.support.fakes.models import Call
 
@@ -149,7 +149,7 @@ async def test_the_main_line_counts_what_its_branches_took_also_after_a_restart(
         main.record.snapshot()
         for state in (
             read_state(bench.core.store, main.session_id),
-            replay(bench.core.store, main.session_id),
+            replayed(bench.core.store, main.session_id),
         ):
             assert state.children == main.state.children
             assert state.trace.total_cost == pytest.approx(1.5)

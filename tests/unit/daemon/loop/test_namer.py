@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from daemon.loop.naming import plain_line
-from daemon.loop.recovery import read_state
 from daemon.loop.session import Session
 from daemon.model.events import Notice, SessionUpdated
 from daemon.model.traces import Budget, Trace
 from daemon.provider.base import ModelRequest, ProviderEvent
 from daemon.steps.fold import StepFold
+from daemon.store.replay import read_state
 from tests.support.drivers.core import Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Fail, FakeModels, Hold, Step

@@ -10,13 +10,13 @@ import pytest
 
 from daemon.files.restore import ConflictError
 from daemon.loop.planning import PersonPlan
-from daemon.loop.recovery import replay
 from daemon.loop.restoring import Restorer
 from daemon.loop.session import BusyError, Session
 from daemon.model.events import FilesRestored
 from daemon.model.messages import NotePart, ToolResultPart
 from daemon.model.permissions import FileAnswer, PermissionRequest
 from daemon.plan.tree import PlanError
+from daemon.store.replay import replayed
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Hold, Step
@@ -232,10 +232,10 @@ async def test_what_the_person_did_survives_a_crash_and_is_told_then(tmp_path: P
         mine.move(second, None, first)
         mine.rename(second, "zwei")
         mine.done(second, "ok")
-        replayed = replay(bench.core.store, session.session_id)
-        assert replayed.plan.snapshot() == session.state.plan.snapshot()
-        assert replayed.notes == session.state.notes
-        assert len(replayed.notes) == 5
+        again = replayed(bench.core.store, session.session_id)
+        assert again.plan.snapshot() == session.state.plan.snapshot()
+        assert again.notes == session.state.notes
+        assert len(again.notes) == 5
         session_id = session.session_id
     async with daemon(tmp_path, "Fine.") as bench:
         session = await bench.opened(session_id)

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from daemon.loop.recovery import STOPPED, read_state, replay
+from daemon.loop.closing import STOPPED
 from daemon.model.events import QueueChanged, TurnEnded
 from daemon.model.traces import FORMAT
 from daemon.state.session_state import SessionState
 from daemon.store.base import NewerFormatError, StoreError, UnknownTraceError
 from daemon.store.files import FileTraceStore
 from daemon.store.own import OwnSessions
+from daemon.store.replay import read_state, replayed
 from tests.support.drivers.core import ALLOW_ALL, check_pairs, daemon, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Hold
@@ -55,7 +56,7 @@ def same(one: SessionState, other: SessionState) -> None:
 async def test_a_session_at_rest_is_the_same_from_snapshot_and_log(tmp_path: Path) -> None:
     session_id = await stored_session(tmp_path)
     # But for the messages the log cannot be read: only the snapshot can be the source of the rest.
-    from_log = replay(store(tmp_path), session_id)
+    from_log = replayed(store(tmp_path), session_id)
     log = tmp_path / "workspace" / ".trace" / session_id / "events.jsonl"
     whole = log.read_bytes()
     *lines, last = whole.splitlines(keepends=True)

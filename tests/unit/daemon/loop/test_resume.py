@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from daemon.loop.recovery import replay, waits_for_answer
+from daemon.loop.closing import waits_for_answer
 from daemon.loop.session import BusyError
 from daemon.model.events import FileChanged, PermissionAsked, PermissionReplied, TurnEnded
 from daemon.model.messages import ToolResultPart
 from daemon.model.permissions import PermissionRequest
 from daemon.store.files import FileTraceStore
+from daemon.store.replay import replayed
 from tests.support.drivers.core import Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Step
@@ -167,7 +168,7 @@ async def test_what_was_allowed_before_the_kill_is_never_run_again(tmp_path: Pat
         folder = cut / session.session_id
         folder.mkdir(parents=True)
         (folder / "events.jsonl").write_bytes(b"".join(lines[:count]))
-        if waits_for_answer(replay(FileTraceStore(cut), session.session_id)):
+        if waits_for_answer(replayed(FileTraceStore(cut), session.session_id)):
             may.append(count)
     asked = [number for number, event in enumerate(events, 1) if isinstance(event, PermissionAsked)]
     assert len(asked) == 2

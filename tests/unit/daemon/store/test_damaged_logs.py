@@ -9,8 +9,8 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
-from daemon.loop.recovery import read_state, replayed
 from daemon.model.encoding import json_bytes
 from daemon.model.events import TurnStarted
 from daemon.model.messages import TextPart
@@ -19,8 +19,8 @@ from daemon.store.base import StoreError
 from daemon.store.event_log import MAX_ID
 from daemon.store.files import FileTraceStore
 from daemon.store.rebuild import rebuild
-from tests.support.examples import examples
-from tests.support.scenarios import stores
+from daemon.store.replay import read_state, replayed
+from tests.fakes import stores
 from tests.support.scenarios.stored_traces import ID, all_files, write_trace
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from daemon.loop.recovery import replay
+from daemon.store.replay import replayed
 from tests.support.drivers.core import ALLOW_ALL, daemon
 from tests.support.fakes.models import Call, Think
 from tools.redaction.redactor import SECRETS
@@ -55,7 +55,7 @@ async def test_no_file_of_a_session_holds_a_secret(tmp_path: Path) -> None:
         json.loads(line)
     async with daemon(tmp_path, "I know.") as again:
         opened = await again.opened(session_id)
-        assert opened.state.messages == replay(again.core.store, session_id).messages
+        assert opened.state.messages == replayed(again.core.store, session_id).messages
         assert (await opened.prompt("And now?")).stop == "end_turn"
 
 

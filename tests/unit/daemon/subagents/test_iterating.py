@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from daemon.loop.recovery import replay
 from daemon.loop.session import Session
 from daemon.model.branches import SubagentMeta
 from daemon.model.events import PermissionAsked, SubagentCompleted, SubagentStarted
 from daemon.model.messages import ToolResultPart
+from daemon.store.replay import replayed
+from tests.fakes import design_task as task
 from tests.support.drivers.core import Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Fail, Hold, Step
-from tests.support.scenarios import design_task as task
 from tests.support.scenarios.iterations import FREE, designing, over
 
 
@@ -127,7 +127,7 @@ async def test_a_small_project_is_designed_carried_out_mended_and_reaches_its_ta
             meta = json.loads((trace / "agents" / name / "meta.json").read_text())
             assert meta["agent"] == "execute"
             assert (trace / "agents" / name / "events.jsonl").exists()
-        ran = replay(bench.core.store, f"{session.session_id}:s2")
+        ran = replayed(bench.core.store, f"{session.session_id}:s2")
         (bash,) = (
             r for m in ran.messages if m.role == "tool" and (r := m.tool_result()) and r.name == "bash"
         )
@@ -197,7 +197,7 @@ async def test_a_rate_that_may_mean_something_else_is_refused_in_words(tmp_path:
     async with daemon(tmp_path, over(), wrong, right, "I see.") as bench:
         session = designing(bench)
         await session.prompt("design it")
-        child = replay(bench.core.store, f"{session.session_id}:s1")
+        child = replayed(bench.core.store, f"{session.session_id}:s1")
         (answer, _) = (r for m in child.messages if m.role == "tool" and (r := m.tool_result()))
         assert answer.is_error
         assert "from 0 to 1" in answer.content
@@ -343,7 +343,7 @@ async def test_the_summary_of_a_compaction_in_the_iteration_is_handed_back(tmp_p
             over(), look, look, look, look, json.dumps(summary), over("Some pass.", success_rate=0.8), "Ok"
         )
         await session.prompt("design it")
-        child = replay(bench.core.store, f"{session.session_id}:s1")
+        child = replayed(bench.core.store, f"{session.session_id}:s1")
         assert any(m.compaction() is not None for m in child.messages)
         back = results(session)[0].content
         assert "out/iteration_1" in back

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from daemon.loop.recovery import replay
 from daemon.loop.session import SealedError, Session
 from daemon.model.events import FileChanged, PermissionAsked, SubagentCompleted, SubagentStarted, ToolStarted
 from daemon.model.messages import SubtaskPart, TextPart
+from daemon.store.replay import replayed
 from tests.support.drivers.core import ALLOW_ALL, Bench, check_record, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Fail, Hold
@@ -59,7 +59,7 @@ async def test_a_task_is_done_in_a_session_of_its_own_and_its_last_words_come_ba
             await record.prompt("more")
         # What it took is in the totals once, now and after a restart.
         assert session.state.trace.total_cost == pytest.approx(0.04)
-        assert replay(bench.core.store, session.session_id).trace.total_cost == pytest.approx(0.04)
+        assert replayed(bench.core.store, session.session_id).trace.total_cost == pytest.approx(0.04)
         (request, _) = models.seen_by("s1")
         assert request.messages[0].content == (TextPart(text="Find the entry point."),)
         assert "exploring sub-agent" in request.system[0].text
@@ -117,7 +117,7 @@ async def test_a_refusal_ends_the_subagent_and_its_parent_goes_on_with_that(tmp_
         assert (await finish(turn)).stop == "end_turn"
         (result,) = results(session)
         assert result.is_error
-        assert "s1 (general) did not finish: Rejected in test: Create a.txt" in result.content
+        assert "s1 (general) did not finish: RejectedError in test: Create a.txt" in result.content
         assert "not have it done in another way" in result.content
         assert subagents(session)["s1"].stop_reason == "permission_denied"
         assert not (bench.workspace / "a.txt").exists()

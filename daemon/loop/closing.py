@@ -1,10 +1,8 @@
-"""Opens a stored session, also one whose daemon was killed (source: mission M1 "Crash or kill -9 at any point").
+"""Brings a session to rest whose turn broke off, in this daemon or in one that was killed.
 
-A snapshot is trusted only when it was written at rest and the log has nothing newer; otherwise the state is
-replayed from the log. Then whatever was open is closed: half messages, tool calls without a result, questions
-without an answer, the turn itself.
+What was open is closed: half messages, sub-agents, tool calls without a result, questions without an answer, the turn.
 
-But a turn that did nothing except wait for the person goes on, see ``waits_for_answer``: the session stays as it is
+But a turn that did nothing except wait for the user goes on, see ``waits_for_answer``: the session stays as it is
 until a client is there to answer (``Session.resume``), whose settings and keys it then works with. The open calls are
 planned and asked about anew, for rules, files and trust may be others by now.
 """
@@ -14,19 +12,17 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from daemon.collector import COLLECTOR
 from daemon.context.tokens import estimate_tokens
-from daemon.loop.interrupted import Took, answer_of, close_interrupted
+from daemon.loop.record import Record
+from daemon.loop.task_results import answer_of
 from daemon.loop.together import EDITS, HOW_FAR, NOT_BEGUN, TOGETHER
-from daemon.model.events import MessageAdded, MessagePartAdded, MessageTextAdded, QueueChanged, TurnEnded
+from daemon.model.branches import child_id
+from daemon.model.events import QueueChanged, TurnEnded
 from daemon.model.messages import FinishPart, Part, TextPart, ToolCallPart, ToolResultPart
+from daemon.model.traces import Trace, trace_status
 from daemon.permission.service import CANCELED
-from daemon.plan.tree import PlanTree
 from daemon.provider.call_ids import goal_of_step
-from daemon.state.session_state import SessionState
-from daemon.store.base import NewerFormatError, StoreError, TraceStore, UnknownTraceError
-from daemon.store.beginning import MixedUpError, begun, check_id
-from daemon.store.ids import MESSAGE_ID, sequence_of
+from daemon.store.base import StoreError, TraceStore
 from tools.localization import noted, t
 from tools.redaction.redactor import is_redacted
 
@@ -34,99 +30,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from daemon.loop.record import Record
+    from daemon.state.session_state import SessionState
 
 log = logging.getLogger(__name__)
 
-_PAGE = 1000
-"""Events read from a log at once."""
-_RECENT = 32
-"""Events at the end of a log among which the numbers of its newest messages are looked for."""
 STOPPED = noted("Interrupted: Goalwright was stopped.")
 LEFT_WAITING = (
     "Goalwright was stopped while this waited for an answer; it asks again when the session is opened."
 )
 UNSTORED = "The session could not be stored in the middle of this."
-
-
-def read_state(store: TraceStore, trace_id: str, *, foreign: bool = False) -> SessionState:
-    """The state of a stored session. Reads the whole trace: call it in a thread. Raises StoreError.
-
-    ``foreign``: somebody else wrote it, so that its snapshot may show anything: only the log is read.
-    """
-    with COLLECTOR.building():
-        return replay(store, trace_id) if foreign else _read_state(store, trace_id)
-
-
-def _read_state(store: TraceStore, trace_id: str) -> SessionState:
-    try:
-        trace = store.trace(trace_id)
-        check_id(trace.trace_id, trace_id)
-        if not trace.running and trace.last_event_id == store.last_event_id(trace_id):
-            carried = trace.carried
-            plan = PlanTree(
-                store.goal_tree(trace_id),
-                last_id=carried.last_goal_id,
-                replaceable=carried.replaceable_goal,
-                replaced=carried.replaced_goals,
-            )
-            messages = store.messages(trace_id)
-            if len(messages) == trace.message_count:
-                return SessionState(trace, plan, messages)
-            log.warning("messages of %s are missing; rebuilding from the log", trace_id)
-    except (NewerFormatError, MixedUpError):
-        raise
-    except UnknownTraceError:
-        if store.last_event_id(trace_id) == 0:
-            raise
-    except StoreError as error:
-        log.warning("%s; rebuilding from the log", error)
-    return replay(store, trace_id)
-
-
-def replayed(store: TraceStore, trace_id: str) -> SessionState:
-    """The state as the log tells it. Reads the whole log, and writes nothing. Raises StoreError."""
-    # In pages: the whole at once would be let go of at once, too, and nothing else can run meanwhile.
-    events = store.events(trace_id, limit=_PAGE)
-    if not events:
-        raise StoreError(
-            t("The log of session {trace_id} is missing or empty: it cannot be opened.", trace_id=trace_id)
-        )
-    state = SessionState(begun(store, trace_id, events[0]))
-    while events:
-        for event in events:
-            check_id(event.trace_id, trace_id)
-            state.apply(event)
-        events = store.events(trace_id, after=events[-1].event_id, limit=_PAGE)
-    return state
-
-
-def replay(store: TraceStore, trace_id: str) -> SessionState:
-    """The same; messages whose file is missing are written again. Raises StoreError."""
-    state = replayed(store, trace_id)
-    store.restore_messages(trace_id, state.messages)
-    return state
-
-
-def highest_sequence(store: TraceStore, session_id: str) -> int:
-    """Return the highest number of a message in a session and all below it; a message that was coming in counts.
-
-    Reads the ends of their logs: call it in a thread. A record that cannot be read counts for nothing.
-    """
-    try:
-        recent = store.events(session_id, after=max(0, store.last_event_id(session_id) - _RECENT))
-        known = [event.message.sequence for event in recent if isinstance(event, MessageAdded)]
-        known = known or [message.sequence for message in store.messages(session_id, limit=1)]
-        unfinished = [
-            sequence_of(event.message_id)
-            for event in recent
-            if isinstance(event, MessagePartAdded | MessageTextAdded)
-            and MESSAGE_ID.fullmatch(event.message_id)
-        ]
-        below = [highest_sequence(store, child) for child in store.children(session_id)]
-    except StoreError as error:
-        log.warning("the messages of %s are not numbered on: %s", session_id, error)
-        return 0
-    return max([0, *known, *unfinished, *below])
 
 
 def waits_for_answer(state: SessionState) -> bool:
@@ -184,11 +96,12 @@ def _exploration(state: SessionState) -> dict[str, str]:
 
 
 def close_what_is_open(
-    record: Record, store: TraceStore, model: str, why: str, took: Mapping[str, Took]
+    record: Record, store: TraceStore, model: str, why: str, ended: Mapping[str, Trace]
 ) -> None:
     """Bring a session to rest after its turn broke off. Does nothing on one that is at rest. Raises StoreError.
 
-    ``model``: of the messages that were coming in. ``took``: what children came to, see ``close_interrupted``.
+    ``model``: of the messages that were coming in. ``ended``: records of
+    children that came to rest before it, by id.
     """
     state = record.state
     for message_id in list(state.streaming):
@@ -198,7 +111,7 @@ def close_what_is_open(
             _close_message(record, message_id, parts, goal_id, model, why)
         else:
             state.streaming.pop(message_id)
-    close_interrupted(record, store, took)
+    _close_subagents(record, store, ended)
     for message, call_id, name in state.open_tool_calls():
         goal_id = goal_of_step(call_id)
         if (
@@ -240,6 +153,29 @@ def close_what_is_open(
         )
         record.completed()
         record.snapshot()
+
+
+def _close_subagents(record: Record, store: TraceStore, ended: Mapping[str, Trace]) -> None:
+    """Record the end of sub-agents that were at work, with what they took, as their own records say it."""
+    for meta in list(record.state.children.subagents.values()):
+        if meta.status != "running":
+            continue
+        updates: dict[str, object] = {"status": "failed", "stop_reason": "error"}
+        try:
+            trace = ended.get(meta.id) or store.trace(child_id(record.session_id, meta.id))
+        except StoreError as error:
+            log.warning("what %s took is not known: %s", meta.id, error)
+        else:
+            updates |= {
+                "usage": trace.usage,
+                "cost": trace.total_cost,
+                "message_count": trace.message_count,
+                "summary": trace.summary,
+            }
+            if trace_status(trace) == "completed":
+                # It had ended, and only to say so here was missing: what came of it was lost on the way, not the work.
+                updates |= {"status": "completed", "stop_reason": "end_turn"}
+        record.subagent_ended(meta.model_copy(update=updates))
 
 
 def _close_message(

@@ -1,4 +1,4 @@
-"""After a crash (kill -9 at any stage): no copy stays, what branches had changed is kept, and their records end.
+"""Ends the explorations of a session whose daemon was killed, and the records of its branches.
 
 An exploration that broke off is not begun again: its goal is abandoned, with what is known of its branches. So it
 blocks no goal above it, and what the model does next takes its place in the plan and is told what was tried. What the
@@ -17,7 +17,7 @@ from daemon.explore.score_text import score_table
 from daemon.model.branches import BranchMeta, BranchStatus, Score, child_id
 from daemon.model.events import BranchCompleted, ExploreCompleted
 from daemon.model.messages import Usage
-from daemon.model.traces import BranchTrace
+from daemon.model.traces import BranchTrace, Trace
 from daemon.plan.counting import with_message
 from daemon.plan.explore_goals import (
     is_given_up,
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from daemon.copies.base import LeftBehind, WorkingCopies
-    from daemon.loop.interrupted import Took
-    from daemon.loop.services import Services
     from daemon.loop.session import Session
     from daemon.model.goals import Goal
     from daemon.store.base import TraceStore
@@ -49,29 +46,17 @@ _LAST_EVENTS = 20
 """Behind the end of a branch in its own log there are few."""
 
 
-async def recover_copies(copies: WorkingCopies, services: Services) -> None:
-    """Store what had been done in copies that a crash left, and remove each once that is stored. Never raises."""
-    from daemon.explore.results import save_result
-
-    def keep(left: LeftBehind) -> None:
-        folder = services.trace_folder(left.session_id)
-        if folder.is_dir():  # else the person has removed the session
-            save_result(folder / "result", left.changes, left.patch)
-
-    await copies.recover(keep)
-
-
-async def settle_branches(session: Session, took: Mapping[str, Took]) -> None:
+async def settle_branches(session: Session, ended: Mapping[str, Trace]) -> None:
     """Bring the branches of a session that was just opened to rest. Raises StoreError.
 
-    ``took``: what those came to, by their id, that were at work when the daemon was killed.
+    ``ended``: records of those that were at work when the daemon was killed, by their id.
     """
     trace = session.state.trace
     if isinstance(trace, BranchTrace) and trace.status == "exploring":
         await _settle_own(session, trace)
     broken: set[str] = set()
     for branch in _exploring(session):
-        end = await _end_of(session, branch, took.get(branch.id))
+        end = await _end_of(session, branch, ended.get(branch.id))
         if end.status != "completed":  # else it had ended, and only to say so here was missing
             broken.add(branch.explore_start_id)
         session.emit(end)
@@ -91,18 +76,17 @@ async def settle_branches(session: Session, took: Mapping[str, Took]) -> None:
     follow_choices(session)  # a merge may have been taken back right before the crash
 
 
-async def _end_of(session: Session, branch: BranchMeta, took: Took | None) -> BranchCompleted:
+async def _end_of(session: Session, branch: BranchMeta, own: Trace | None) -> BranchCompleted:
     """How a branch ended: as its own record says, which was brought to rest before; else by what is known here."""
     branch_id = child_id(session.session_id, branch.id)
     status: BranchStatus = "abandoned"
     score: Score | None = None
-    own = took.trace if took is not None else None
-    if took is not None and isinstance(own, BranchTrace) and own.status != "exploring":
+    if isinstance(own, BranchTrace) and own.status != "exploring":
         if own.status == "completed":  # the kill came before it was told here
             score = await asyncio.to_thread(_score, session.services.store, own)
         status, summary = own.status, own.summary
         stats, last_message = own.cumulative_stats, own.last_message
-        usage, cost = took.usage, took.cost
+        usage, cost = own.usage, own.total_cost
     else:
         words = branch.last_message.text() if branch.last_message is not None else ""
         summary = await _summary(session.services.trace_folder(branch_id), words)

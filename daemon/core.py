@@ -36,7 +36,7 @@ from daemon.permission.service import CallPermission, PermissionService
 from daemon.recovery import Recovery
 from daemon.state.session_state import Order, SessionState
 from daemon.store.base import StoreError
-from daemon.store.left_out import never_begun
+from daemon.store.listed import never_begun
 from daemon.store.own import OwnSessions
 from daemon.store.place import open_store
 from daemon.store.replay import highest_sequence

@@ -20,7 +20,7 @@ from daemon.bus import Bus
 from daemon.model.branches import root_of
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
-from daemon.store.left_out import Unreadable, last_used, left_out
+from daemon.store.listed import Unreadable, last_used, left_out
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class Keeping:
 
     async def daily(self, pause_s: float = _DAY_S) -> None:
         """Prune now and each day, for as long as the daemon lives. Failures are logged."""
-        from daemon.store.leftovers import remove_leftovers, remove_unfinished
+        from daemon.store.pruning import remove_leftovers, remove_unfinished
 
         while True:
             try:
@@ -320,7 +320,7 @@ def new_trace_id(now: datetime) -> str:
 def _write_fork(store: FileTraceStore, fork: Fork, source: str, message: str | None) -> None:
     """Write a fork beside the sessions, and put it among them at once when it is complete. Raises StoreError."""
     from daemon.loop.forking import cut, write_fork
-    from daemon.store.leftovers import STAGING
+    from daemon.store.pruning import STAGING
 
     events = cut(store.events(source), message)
     staging: Path | None = None

@@ -30,8 +30,7 @@ from daemon.model.traces import FORMAT
 from daemon.store.archive import ARCHIVE_FORMAT, MANIFEST, TOP, kind_of, manifest_of, without_secrets
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
-from daemon.store.leftovers import STAGING, remove_leftovers
-from daemon.store.pruning import IMPORTED, MB
+from daemon.store.pruning import IMPORTED, MB, STAGING, remove_leftovers
 from daemon.store.rebuild import Rebuilt, rebuild
 from tools.localization import noted, t
 from tools.redaction.redactor import SECRETS
@@ -58,6 +57,9 @@ _NOTHING = noted("Nothing was imported.")
 
 class ArchiveError(StoreError):
     """The archive is not taken in; the message says why."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"{why} {t(_NOTHING)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +135,7 @@ def import_trace(
         )
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ArchiveError(
-            t(
-                "{archive} is damaged or is no archive of a trace ({error}). {nothing}",
-                archive=archive,
-                error=error,
-                nothing=t(_NOTHING),
-            )
+            t("{archive} is damaged or is no archive of a trace ({error}).", archive=archive, error=error)
         ) from error
     except OSError as error:
         # What is written has no name in the error; what is read is there, or said so before.
@@ -158,16 +155,12 @@ def _opened(archive: Path) -> IO[bytes]:
         ) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise ArchiveError(t("{archive} is no file. {nothing}", archive=archive, nothing=t(_NOTHING)))
+        raise ArchiveError(t("{archive} is no file.", archive=archive))
     file = os.fdopen(descriptor, "rb")
     if file.read(2) != b"\x1f\x8b":
         file.close()
         raise ArchiveError(
-            t(
-                "{archive} is no .tar.gz archive, as `goalwright trace export` makes them. {nothing}",
-                archive=archive,
-                nothing=t(_NOTHING),
-            )
+            t("{archive} is no .tar.gz archive, as `goalwright trace export` makes them.", archive=archive)
         )
     file.seek(0)
     return file
@@ -184,13 +177,7 @@ class _Bounded(io.RawIOBase):
     def read(self, size: int = -1, /) -> bytes:
         """``size`` bytes, which tarfile makes as large as a header says."""
         if not 0 <= size <= _HEADER:
-            raise ArchiveError(
-                t(
-                    "The archive has a header of more than {header:,} bytes. {nothing}",
-                    header=_HEADER,
-                    nothing=t(_NOTHING),
-                )
-            )
+            raise ArchiveError(t("The archive has a header of more than {header:,} bytes.", header=_HEADER))
         data = self._stream.read(size)
         self._count(len(data))
         return data
@@ -198,7 +185,7 @@ class _Bounded(io.RawIOBase):
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         """Only forward, over what is not wanted; it is unpacked and counted all the same."""
         if whence != os.SEEK_SET or offset < self._at:
-            raise ArchiveError(t("The archive is not in order. {nothing}", nothing=t(_NOTHING)))
+            raise ArchiveError(t("The archive is not in order."))
         while self._at < offset:
             if not self.read(min(_CHUNK, offset - self._at)):
                 break
@@ -212,21 +199,15 @@ class _Bounded(io.RawIOBase):
         """Read to the end, where the checksum is. tarfile takes a header that it cannot read for the end, too."""
         while data := self.read(_CHUNK):
             if data.strip(b"\0"):
-                raise ArchiveError(
-                    t(
-                        "The archive is damaged: nothing can be read behind its middle. {nothing}",
-                        nothing=t(_NOTHING),
-                    )
-                )
+                raise ArchiveError(t("The archive is damaged: nothing can be read behind its middle."))
 
     def _count(self, size: int) -> None:
         self._at += size
         if self._at > self._most:
             raise ArchiveError(
                 t(
-                    "The archive holds more than {most:,} MB. {nothing} If you trust it, say --max-mb.",
+                    "The archive holds more than {most:,} MB. If you trust it, say --max-mb.",
                     most=self._most // MB,
-                    nothing=t(_NOTHING),
                 )
             )
 
@@ -240,26 +221,12 @@ def _unpack(packed: IO[bytes], folder: Path, most: int) -> _Unpacked:
         if member.isdir():
             continue
         if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.issparse():
-            raise ArchiveError(
-                t(
-                    "The archive holds what is no file: {name}. {nothing}",
-                    name=_shown(name),
-                    nothing=t(_NOTHING),
-                )
-            )
+            raise ArchiveError(t("The archive holds what is no file: {name}.", name=_shown(name)))
         if name.casefold() in unpacked.names:
-            raise ArchiveError(
-                t("The archive holds {name} twice. {nothing}", name=_shown(name), nothing=t(_NOTHING))
-            )
+            raise ArchiveError(t("The archive holds {name} twice.", name=_shown(name)))
         unpacked.names.add(name.casefold())
         if len(unpacked.names) > MAX_FILES:
-            raise ArchiveError(
-                t(
-                    "The archive holds more than {max_files:,} files. {nothing}",
-                    max_files=MAX_FILES,
-                    nothing=t(_NOTHING),
-                )
-            )
+            raise ArchiveError(t("The archive holds more than {max_files:,} files.", max_files=MAX_FILES))
         if name == MANIFEST and file is not None:
             unpacked.manifest = _manifest(member, file)
             continue
@@ -275,11 +242,7 @@ def _unpack(packed: IO[bytes], folder: Path, most: int) -> _Unpacked:
             unpacked.log_size += member.size
             if unpacked.log_size > MAX_LOG:
                 raise ArchiveError(
-                    t(
-                        "The archive's logs are longer than {max_log} MB. {nothing}",
-                        max_log=MAX_LOG // MB,
-                        nothing=t(_NOTHING),
-                    )
+                    t("The archive's logs are longer than {max_log} MB.", max_log=MAX_LOG // MB)
                 )
         unpacked.files += 1
         unpacked.size += member.size
@@ -310,74 +273,44 @@ def _safe_name(member: tarfile.TarInfo) -> str:
         or any(ord(character) < 32 for character in name)
     ):
         raise ArchiveError(
-            t(
-                "The archive holds a name that leads elsewhere: {name}. {nothing}",
-                name=_shown(member.name),
-                nothing=t(_NOTHING),
-            )
+            t("The archive holds a name that leads elsewhere: {name}.", name=_shown(member.name))
         )
     return name
 
 
 def _manifest(member: tarfile.TarInfo, file: IO[bytes]) -> dict[str, object]:
     if member.size > MAX_MANIFEST:
-        raise ArchiveError(
-            t("The archive's {manifest} is too long. {nothing}", manifest=MANIFEST, nothing=t(_NOTHING))
-        )
+        raise ArchiveError(t("The archive's {manifest} is too long.", manifest=MANIFEST))
     try:
         return manifest_of(file.read())
     except (ValueError, RecursionError) as error:
         raise ArchiveError(
-            t(
-                "The archive's {manifest} is {error}. {nothing}",
-                manifest=MANIFEST,
-                error=error,
-                nothing=t(_NOTHING),
-            )
+            t("The archive's {manifest} is {error}.", manifest=MANIFEST, error=error)
         ) from error
 
 
 def _trace_id(manifest: dict[str, object] | None) -> str:
     if manifest is None:
         raise ArchiveError(
-            t(
-                "The archive has no {manifest}: `goalwright trace export` did not make it. {nothing}",
-                manifest=MANIFEST,
-                nothing=t(_NOTHING),
-            )
+            t("The archive has no {manifest}: `goalwright trace export` did not make it.", manifest=MANIFEST)
         )
     for what, known in (("format", ARCHIVE_FORMAT), ("trace_format", FORMAT)):
         value = manifest.get(what)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ArchiveError(
-                t(
-                    "The archive's {manifest} has no {what}. {nothing}",
-                    manifest=MANIFEST,
-                    what=what,
-                    nothing=t(_NOTHING),
-                )
-            )
+            raise ArchiveError(t("The archive's {manifest} has no {what}.", manifest=MANIFEST, what=what))
         if value > known:
-            raise ArchiveError(
-                t("A newer Goalwright made this archive: update to import it. {nothing}", nothing=t(_NOTHING))
-            )
+            raise ArchiveError(t("A newer Goalwright made this archive: update to import it."))
     trace_id = manifest.get("trace_id")
     if not isinstance(trace_id, str) or not _TRACE_ID.fullmatch(trace_id):
         raise ArchiveError(
-            t(
-                "The archive's {manifest} has no id that a trace could have. {nothing}",
-                manifest=MANIFEST,
-                nothing=t(_NOTHING),
-            )
+            t("The archive's {manifest} has no id that a trace could have.", manifest=MANIFEST)
         )
     return trace_id
 
 
 def _refuse_existing(store: FileTraceStore, trace_id: str) -> None:
     if os.path.lexists(store.root / trace_id) or os.path.lexists(store.folder(trace_id)):
-        raise ArchiveError(
-            t("There is a trace {trace_id} already. {nothing}", trace_id=trace_id, nothing=t(_NOTHING))
-        )
+        raise ArchiveError(t("There is a trace {trace_id} already.", trace_id=trace_id))
 
 
 def _write(path: Path, kind: str, member: tarfile.TarInfo, file: IO[bytes]) -> None:
@@ -391,24 +324,14 @@ def _write(path: Path, kind: str, member: tarfile.TarInfo, file: IO[bytes]) -> N
                 digest.update(block)
                 target.write(block)
             if digest.hexdigest() != path.name:
-                raise ArchiveError(
-                    t(
-                        "{name} is not what its name says: damaged. {nothing}",
-                        name=_shown(member.name),
-                        nothing=t(_NOTHING),
-                    )
-                )
+                raise ArchiveError(t("{name} is not what its name says: damaged.", name=_shown(member.name)))
             return
         if kind == "log":
             # Line by line: a long log is held nowhere whole.
             while line := file.readline(MAX_LINE + 1):
                 if len(line) > MAX_LINE:
                     raise ArchiveError(
-                        t(
-                            "The archive's log has a line of more than {max_line} MB. {nothing}",
-                            max_line=MAX_LINE // MB,
-                            nothing=t(_NOTHING),
-                        )
+                        t("The archive's log has a line of more than {max_line} MB.", max_line=MAX_LINE // MB)
                     )
                 target.write(without_secrets(line, kind))
             return
@@ -431,7 +354,7 @@ def _rebuilt(store: FileTraceStore, trace_id: str) -> tuple[Rebuilt, tuple[str, 
         rebuilt = rebuild(store, trace_id)
         for session in rebuilt.sessions:
             if session.failed and session.session_id == trace_id:
-                raise ArchiveError(f"{' '.join(session.problems)} {t(_NOTHING)}")
+                raise ArchiveError(" ".join(session.problems))
             if session.failed:
                 dropped.append(f"{session.session_id.rpartition(':')[2]}: {' '.join(session.problems)}")
                 shutil.rmtree(store.folder(session.session_id), ignore_errors=True)
@@ -439,9 +362,7 @@ def _rebuilt(store: FileTraceStore, trace_id: str) -> tuple[Rebuilt, tuple[str, 
         raise
     except Exception as error:
         # Each event is of a known shape, but no daemon may ever have made such a sequence of them.
-        raise ArchiveError(
-            t("The archive's log makes no sense ({error!r}). {nothing}", error=error, nothing=t(_NOTHING))
-        ) from error
+        raise ArchiveError(t("The archive's log makes no sense ({error!r}).", error=error)) from error
     finally:
         store.close()
     return rebuilt, tuple(dropped)

@@ -17,8 +17,6 @@ from tools.localization import t
 if TYPE_CHECKING:
     from pathlib import Path
 
-    pass
-
 log = logging.getLogger(__name__)
 
 

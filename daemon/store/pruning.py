@@ -1,4 +1,5 @@
-"""Which old traces are deleted, by the settings ``trace_keep_days``, ``trace_max_mb`` and ``trace_keep``.
+"""Which old traces are deleted, by the settings ``trace_keep_days``, ``trace_max_mb`` and ``trace_keep``. Also removes
+what is no trace: what a killed import or beginning left.
 
 The oldest go first. Never deleted are those that somebody works on, the newest ones (by use, and the one with the
 newest id, with which ``--continue`` goes on), and whatever is no trace.
@@ -12,26 +13,34 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import re
+import shutil
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from daemon.store.base import StoreError
-from daemon.store.leftovers import holds_trace
+from daemon.store.ids import TRACE_ID
 from tools.json_access import mapping
 from tools.localization import t
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
-    from pathlib import Path
 
     from daemon.store.files import FileTraceStore
 
 MB = 1_000_000
+STAGING = ".import-"
+"""How folders begin in which archives are unpacked."""
+_BEGINNING = timedelta(hours=1)
+"""No session takes so long to begin: an unfinished one that is older belongs to nobody."""
+_HALF = re.compile(r"goal\.json|\.(?:goal|meta)\.json\..*")
+"""What a trace's folder has before it has metadata."""
 IMPORTED = "imported.json"
 """In the folder of a trace that came by an archive: when, and as which file."""
 _MAX_META = 64 * MB
-"""In the words about a setting that is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,3 +220,48 @@ def _meta(path: Path) -> dict[str, Any]:
             value: object = json.loads(path.read_bytes())
             return mapping(value)
     return {}
+
+
+def holds_trace(folder: Path) -> bool:
+    """Whether a folder is a trace: without log and metadata there is nothing to show, nor to go on with."""
+    return os.path.lexists(folder / "events.jsonl") or os.path.lexists(folder / "meta.json")
+
+
+def remove_leftovers(root: Path) -> None:
+    """Remove what an import left that was killed. Blocking; nobody may be importing."""
+    if root.is_symlink():
+        return
+    for left in root.glob(f"{STAGING}*"):
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def remove_unfinished(root: Path, own: Collection[str], now: datetime) -> None:
+    """Remove sessions of ours that were killed while they began, and so hold nothing. Blocking.
+
+    Only what a beginning leaves is removed, and only empty folders: with anything else in it, a folder stays.
+    """
+    if root.is_symlink():
+        return
+    with contextlib.suppress(OSError):
+        for entry in list(os.scandir(root)):
+            if (
+                entry.name in own
+                and TRACE_ID.fullmatch(entry.name)
+                and entry.is_dir(follow_symlinks=False)
+                and not holds_trace(Path(entry.path))
+                and now.timestamp() - entry.stat(follow_symlinks=False).st_mtime > _BEGINNING.total_seconds()
+            ):
+                _remove_unfinished(Path(entry.path))
+
+
+def _remove_unfinished(folder: Path) -> None:
+    entries = list(os.scandir(folder))
+    if all(e.name == "messages" or _HALF.fullmatch(e.name) for e in entries):
+        with contextlib.suppress(OSError):  # there are messages
+            (folder / "messages").rmdir()
+        if not (folder / "messages").exists():
+            for entry in entries:
+                if entry.name != "messages":
+                    Path(entry.path).unlink()
+            folder.rmdir()

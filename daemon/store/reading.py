@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 from collections import OrderedDict
@@ -171,11 +172,7 @@ class FileReader:
         self, folder: Path, trace_id: str, places: Sequence[IndexedMessage]
     ) -> Iterator[Message | None]:
         """The message at each of these places of the log; None for a damaged one, which costs only itself."""
-        try:
-            file = opened(folder / LOG)
-        except FileNotFoundError:
-            return
-        with file:
+        with opened(folder / LOG) as file:
             reader = LogReader(file)
             for place in places:
                 event = self.event(reader.line(place.offset, place.size), trace_id)
@@ -192,10 +189,6 @@ class FileReader:
         found: list[Event] = []
         if limit is not None and limit <= 0:
             return found
-        try:
-            file = opened(folder / LOG)
-        except FileNotFoundError:
-            return found
 
         def skipped(line: LogLine) -> None:
             if line.size:
@@ -203,7 +196,7 @@ class FileReader:
                     "a line of the log of %s is damaged, %d bytes from its beginning", trace_id, line.offset
                 )
 
-        with file:
+        with opened(folder / LOG) as file:
             reader = LogReader(file)
             lines = fitting(reader.forwards(reader.position_after(after)), LogLine.event_id, skipped, after)
             for event_id, line in lines:
@@ -221,11 +214,7 @@ class FileReader:
 
     def last_event_id(self, folder: Path) -> int:
         """See TraceStore."""
-        try:
-            file = opened(folder / LOG)
-        except FileNotFoundError:
-            return 0
-        with file:
+        with opened(folder / LOG) as file:
             return LogReader(file).last_id()
 
     def highest_event_id(self, folder: Path, trace_id: str) -> int:
@@ -233,22 +222,14 @@ class FileReader:
 
         The same as the last one, but in a log that was damaged in many places, or made up.
         """
-        try:
-            file = opened(folder / LOG)
-        except FileNotFoundError:
-            return 0
-        with file:
+        with opened(folder / LOG) as file:
             ids = [event_id for event_id, _ in fitting(LogReader(file).forwards(), LogLine.event_id)]
             ids += [place.event_id for place in self._places(folder, trace_id).values()]
             return max(max(ids, default=0), LogReader(file).last_id())
 
     def damaged(self, folder: Path, trace_id: str) -> list[int]:
         """Numbers (from 1) of the lines of the log that no reader takes notice of. Reads the whole log."""
-        try:
-            file = opened(folder / LOG)
-        except FileNotFoundError:
-            return []
-        with file:
+        with opened(folder / LOG) as file:
             reader = LogReader(file)
             good = {
                 line.offset
@@ -320,11 +301,11 @@ class FileReader:
 
 
 def opened(log_file: Path) -> BinaryIO:
-    """A log, to be read. Raises FileNotFoundError, StoreError."""
+    """A log, to be read; an empty one where there is none. Raises StoreError."""
     try:
         return open_regular(log_file)
     except FileNotFoundError:
-        raise
+        return io.BytesIO()
     except OSError as error:
         raise StoreError(
             t("The session's log cannot be read: {strerror}.", strerror=error.strerror or error)

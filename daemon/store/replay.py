@@ -80,7 +80,10 @@ def replayed_events(store: TraceStore, trace_id: str) -> tuple[SessionState, int
     events = store.events(trace_id, limit=_PAGE)
     if not events:
         raise StoreError(
-            t("The log of session {trace_id} is missing or empty: it cannot be opened.", trace_id=trace_id)
+            t(
+                "The log of session {trace_id} is missing, empty or has lost its beginning: it cannot be opened.",
+                trace_id=trace_id,
+            )
         )
     state = SessionState(_begun(store, trace_id, events[0]))
     count = 0

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 from daemon.model.branches import BRANCH_ID, session_of
 from daemon.runtime import state_dir
 from daemon.store.base import StoreError, UnknownTraceError
-from daemon.store.left_out import never_begun
-from daemon.store.leftovers import holds_trace
+from daemon.store.listed import never_begun
 from daemon.store.place import stored
+from daemon.store.pruning import holds_trace
 from tools.localization import t
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.store.files import FileTraceStore
+
 
 _NAMED = 5
 

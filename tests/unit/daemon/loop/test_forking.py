@@ -16,7 +16,7 @@ from daemon.model.events import Notice
 from daemon.model.messages import Message, Usage
 from daemon.state.notes import CHOICE_AWAITED
 from daemon.store.base import StoreError
-from daemon.store.leftovers import STAGING
+from daemon.store.pruning import STAGING
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Hold

@@ -311,7 +311,7 @@ def test_a_long_log_is_taken_in_by_pages(
     log = {"trace/events.jsonl": b"".join(lines + more)}
     done = import_trace(store, write(tmp_path, packed(good | log)), NOW)
     assert done.rebuilt.sessions[0].events == 3000
-    assert max(held) < 1000
+    assert max(held) <= 1000
 
 
 def test_what_is_no_part_of_a_trace_is_left_out_and_told(

@@ -9,7 +9,6 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.examples import examples
 
 from daemon.model.encoding import json_bytes
 from daemon.model.events import TurnStarted
@@ -20,7 +19,8 @@ from daemon.store.event_log import MAX_ID
 from daemon.store.files import FileTraceStore
 from daemon.store.rebuild import rebuild
 from daemon.store.replay import read_state, replayed
-from tests.fakes import stores
+from tests.support.examples import examples
+from tests.support.scenarios import stores
 from tests.support.scenarios.stored_traces import ID, all_files, write_trace
 
 

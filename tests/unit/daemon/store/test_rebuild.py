@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.examples import examples
 
 from daemon.store.base import UnknownTraceError
 from daemon.store.files import FileTraceStore
 from daemon.store.rebuild import Rebuilt, rebuild
 from daemon.store.replay import read_state
+from tests.support.examples import examples
 from tests.support.scenarios.stored_traces import ID, all_files, tell_of_branch, write_children, write_trace
 
 

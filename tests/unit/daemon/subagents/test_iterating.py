@@ -14,10 +14,10 @@ from daemon.model.branches import SubagentMeta
 from daemon.model.events import PermissionAsked, SubagentCompleted, SubagentStarted
 from daemon.model.messages import ToolResultPart
 from daemon.store.replay import replayed
-from tests.fakes import design_task as task
 from tests.support.drivers.core import Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Fail, Hold, Step
+from tests.support.scenarios import design_task as task
 from tests.support.scenarios.iterations import FREE, designing, over
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from daemon.store.files import FileTraceStore
-from daemon.store.leftovers import remove_unfinished
+from daemon.store.pruning import remove_unfinished
 from tests.support.scenarios.stored_traces import ID, write_trace
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

@@ -233,16 +233,16 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         from daemon.runtime import Address, new_token, state_dir
         from daemon.trust import TrustedFolders
         from daemon.version import product_version
-        from lsp_bridge.language_client.diagnostics.service import ServerDiagnostics
+        from lsp_bridge.language_client.diagnostics.server_source import ServerSource
+        from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
         from lsp_bridge.language_client.language_services import BranchEyes, LazyNavigation
         from lsp_bridge.language_client.pool.server_choice import SettingsChooser
         from lsp_bridge.language_client.pool.server_pool import LanguageServers
         from lsp_bridge.protocol.handshake import PROTOCOL_VERSION
         from lsp_bridge.server.connection import Bridge
-        from lsp_bridge.server.diagnostics_service import Eyes
         from lsp_bridge.server.documents.open_documents import path_of
         from lsp_bridge.server.editor.clients import EditorPeers
-        from lsp_bridge.server.editor.diagnostics import EditorDiagnostics, EditorTiming
+        from lsp_bridge.server.editor.editor_source import EditorSource, EditorTiming
         from lsp_bridge.server.listen import Listener
         from tools.localization import set_language
 
@@ -281,15 +281,14 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         told=lambda problems: log.warning("settings: %s", "; ".join(problems)),
     )
     language_servers = LanguageServers(workspace, choose=choose)
-    servers = ServerDiagnostics(language_servers, text_of=bridge.editors.unsaved)
-    seen_by_editors = EditorDiagnostics(
+    servers = ServerSource(language_servers, text_of=bridge.editors.unsaved)
+    seen_by_editors = EditorSource(
         bridge.peers if wanted else EditorPeers(),
-        workspace,
         servers.read,
         timing=EditorTiming(answer_s=settings.diagnostics_timeout_s),
         path_of=path_of,
     )
-    diagnostics = Eyes(servers, seen_by_editors)
+    diagnostics = DiagnosticsService(workspace, [seen_by_editors, servers])
     branch_eyes = BranchEyes(workspace, choose=choose)
 
     def navigation() -> Navigation:
@@ -306,7 +305,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         command_line=command_line,
         editors=bridge.editors,
         navigation=LazyNavigation(navigation),
-        own_servers=servers,
+        own_servers=DiagnosticsService(workspace, [servers]),
         open_eyes=branch_eyes.open,
     )
     token = new_token()

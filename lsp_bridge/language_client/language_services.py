@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lsp_bridge.language_client.diagnostics.service import ServerDiagnostics
     from lsp_bridge.language_client.pool.server_pool import LanguageServers
     from tools.language import DefinitionKind, Navigation, Places, Position, RenamedText, Symbols
 
@@ -29,7 +28,8 @@ class CopyEyes:
     """Eyes of one copy: implements ``daemon.files.eyes.RootEyes``."""
 
     def __init__(self, servers: LanguageServers, closed: Callable[[CopyEyes], None]) -> None:
-        from lsp_bridge.language_client.diagnostics.service import ServerDiagnostics
+        from lsp_bridge.language_client.diagnostics.server_source import ServerSource
+        from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
 
         def navigation() -> Navigation:
             from lsp_bridge.language_client.navigation.server_navigation import ServerNavigation
@@ -37,7 +37,7 @@ class CopyEyes:
             return ServerNavigation(servers)
 
         self.servers = servers
-        self.diagnostics: ServerDiagnostics = ServerDiagnostics(servers)
+        self.diagnostics = DiagnosticsService(servers.workspace, [ServerSource(servers)])
         self.navigation: Navigation = LazyNavigation(navigation)
         self._closed = closed
         self._closing: asyncio.Task[None] | None = None

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.language_client.connection.framing import ServerError, ServerGoneError
-from lsp_bridge.language_client.diagnostics.merging import in_order, without_doubles
 from lsp_bridge.language_client.text.positions import lines_of
 from lsp_bridge.language_client.text.problems import severe, to_problems
 from tools.json_access import array, mapping
@@ -78,7 +77,7 @@ async def survey(
     looked_at = {path for one in heard for path in watched[one.server] if path not in one.skipped}
     missing = tuple(dict.fromkeys(silent))
     return CurrentProblems(
-        await asyncio.to_thread(lambda: in_order(without_doubles(problems))),
+        tuple(problems),
         tuple(name for name in dict.fromkeys(one.server.name for one in heard) if name not in missing),
         missing,
         tuple(unwatched),

@@ -1,4 +1,4 @@
-"""Reports of several servers as one, and what two of them say alike said once. Pure.
+"""What two servers, or a server and an editor, say alike is said once. Pure.
 
 Two entries are one problem only when they come from different sources, begin at the same place of the same file, and
 say the same: equal codes, codes known to mean the same, or the same words. In doubt both stay: a problem told twice
@@ -12,11 +12,12 @@ import re
 from typing import TYPE_CHECKING
 
 from lsp_bridge.language_client.text.problems import SEVERITIES
-from tools.language import DiagnosticsReport, Problem, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
+
+    from tools.language import Problem
 
 _SAME_KIND = (
     # As the servers themselves write them, compared without a prefix like "lint/correctness/".
@@ -78,39 +79,6 @@ def without_doubles(problems: Sequence[Problem]) -> tuple[Problem, ...]:
             here.append(entry := _Entry(problem))
             entries.append(entry)
     return tuple(entry.whole() for entry in entries)
-
-
-def merge_reports(reports: Sequence[DiagnosticsReport]) -> DiagnosticsReport:
-    """One report of several about the same change, e.g. of the daemon's servers and of the editor.
-
-    Problems of anybody make it ``problems``; without any it is ``clean`` only when nobody is missing. ``no_server``
-    adds nothing. Who is silent stays named, whatever the verdict.
-    """
-    told = [report for report in reports if report.verdict != "no_server"]
-    if len(told) <= 1:
-        return told[0] if told else DiagnosticsReport("no_server")
-    silent = list(dict.fromkeys(name for report in told for name in report.silent))
-    if not silent and any(report.verdict == "no_fresh_answer" for report in told):
-        silent = [
-            "a language server"
-        ]  # somebody did not answer, and must not be forgotten over the others' problems
-    servers = (name for report in told for name in report.servers if name not in silent)
-    problems = without_doubles([problem for report in told for problem in report.problems])
-    verdicts = {report.verdict for report in told}
-    verdict: Verdict = "clean"
-    if problems:
-        verdict = "problems"
-    elif silent or "no_fresh_answer" in verdicts:
-        verdict = "no_fresh_answer"
-    elif "later" in verdicts:
-        verdict = "later"
-    return DiagnosticsReport(
-        verdict,
-        in_order(problems),
-        tuple(dict.fromkeys(servers)),
-        tuple(silent),
-        sum(report.left_out for report in told),
-    )
 
 
 def in_order(problems: Sequence[Problem]) -> tuple[Problem, ...]:

@@ -1,201 +1,494 @@
-"""What a change broke, as the language servers see it: implements the Diagnostics port of the tools.
+"""What a change broke, by all who see problems: implements the Diagnostics port of the tools.
 
-The rules (sources: conventions.md, "Diagnostics after a write", and known failures of other agents): the
-baseline is taken before the write; only answers about the text after it count; "no answer in time" is never
-"clean"; and only what the change made worse is reported. A change is observed in ``language/observation``, what
-servers leave open is kept in ``language/late``, and ``language/survey`` asks about everything at once.
+The rules: the baseline is taken before the write; an answer counts only when it is *fresh*, which means final and about
+the text that the file has now; "no fresh answer in time" is never "clean"; only what the change made worse is told,
+and that once. A file that an earlier source looks after (an editor) is not given to a later one (the servers).
+
+What has been answered in time or not, a change stays in ``_seen``: whoever wants to know what has come late asks once
+more, by the same rules. Files without a fresh answer are compared with the text before the first change that had none.
+What was judged already is only corrected: by errors in it that follow, and in other files for some seconds, or until
+the next change is shown to the same server, which could be the cause from then on.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import weakref
-from collections import deque
+from collections import Counter, deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lsp_bridge.language_client.diagnostics.change_diagnostics import (
-    ServerDiagnosticsRun as ServerDiagnosticsRun,
-)
-from lsp_bridge.language_client.diagnostics.current_problems import survey
-from lsp_bridge.language_client.diagnostics.late_diagnostics import LateAnswers
-from lsp_bridge.language_client.text.positions import TextOf, no_buffers, read_source
-from tools.language import CurrentProblems, DiagnosticsReport, Severity
+from lsp_bridge.language_client.diagnostics.merging import in_order, without_doubles
+from lsp_bridge.language_client.diagnostics.sources import Change, Heard, Observer, Source, Texts, Watch
+from lsp_bridge.language_client.diagnostics.verdict import Raw, news, on_new_lines, verdict_on
+from lsp_bridge.language_client.text.positions import lines_of
+from lsp_bridge.language_client.text.problems import severe, to_problems
+from tools.language import CurrentProblems, DiagnosticsReport, Problem, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Sequence
+    from collections.abc import Collection, Coroutine, Hashable, Mapping, Sequence
     from pathlib import Path
 
-    from lsp_bridge.language_client.pool.server_pool import LanguageServers
-
+_OTHERS_S = 15.0
+"""How long other files are watched for what a change has broken there."""
+_KEPT_S = 600.0
+"""How long what was found until the next change is kept for a session that works on something else."""
+_MAX_SEEN = 200
 _MAX_SENT = 500
+_MAX_OTHER_FILES = 5
+"""With errors, that are looked at."""
 
 
-class ServerDiagnostics:
-    """The Diagnostics port on the language servers of a workspace."""
+@dataclass(slots=True, eq=False)
+class _File:
+    """A changed file, as one observer sees it."""
+
+    before: str | None
+    """The text before the first change without a fresh answer; None: there was no file."""
+    known: Raw | None
+    """What was said about that text; None: nothing yet."""
+    after: str | None = None
+    """The text that was judged; None: the file is open, it has had no fresh answer yet."""
+    raw: Raw = ()
+    """What the verdict was made of."""
+    told: list[Problem] = field(default_factory=list[Problem])
+
+
+@dataclass(slots=True)
+class _Verdict:
+    """What one observer found."""
+
+    problems: list[Problem] = field(default_factory=list[Problem])
+    asked: bool = True
+    sure: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Seen:
+    """A change that one observer has been asked about."""
+
+    run: ServiceRun
+    observer: Observer
+    paths: frozenset[Path]
+    files: dict[Path, _File]
+    until: float
+    """How long other files are watched (loop's clock, seconds)."""
+    told: list[Problem]
+    """About other files."""
+    said: Mapping[Path, Raw] | None = None
+    """All that the observer had said when it was shown the next change; None: it has not been."""
+    watched: bool = True
+    """Other files were, until then."""
+
+    def open_files(self) -> dict[Path, _File]:
+        """Those without a fresh answer."""
+        return {path: file for path, file in self.files.items() if file.after is None}
+
+
+class DiagnosticsService:
+    """The Diagnostics port on some sources, those first whose word counts more."""
 
     def __init__(
         self,
-        servers: LanguageServers,
+        workspace: Path,
+        sources: Sequence[Source],
         *,
-        text_of: TextOf = no_buffers,
         least: Severity = "warning",
         logger: logging.Logger | None = None,
     ) -> None:
-        """``text_of``: the unsaved text of a file in an editor. ``least``: the mildest problems that changes report."""
-        self.servers = servers
-        self.least: Severity = least
-        self._text_of = text_of
-        self._log = logger or logging.getLogger("goalwright.lsp_client")
-        self._tasks: set[asyncio.Task[Any]] = set()
+        """``least``: the mildest problems that are told."""
+        self.sources = sources
+        self.read = sources[-1].read
+        self._workspace = workspace
+        self._least: Severity = least
+        self.log = logger or logging.getLogger("goalwright.diagnostics")
+        self._tasks: set[asyncio.Task[None]] = set()
         self._warming: set[Path] = set()
-        self._runs: weakref.WeakSet[ServerDiagnosticsRun] = weakref.WeakSet()
-        self._missed: set[Path] = set()
-        """Files that changed while a change of ours was under way: the servers are told when it is over."""
-        self._sent: deque[tuple[int, ServerDiagnosticsRun, Path]] = deque(maxlen=_MAX_SENT)
-        """The files whose new contents were sent last, by whom, numbered."""
-        self._sent_count = 0
-        self.late = LateAnswers(servers, self.read, self.spawn, self._changing, self._log)
+        self._runs: weakref.WeakSet[ServiceRun] = weakref.WeakSet()
+        self._seen: list[_Seen] = []
+        self._sent: deque[tuple[int, ServiceRun, Path]] = deque(maxlen=_MAX_SENT)
+        """The files whose new contents were shown last, by whom, numbered."""
+        self.count = 0
+
+    # ---- the port
 
     def warm(self, path: Path) -> None:
-        """Somebody works on ``path``: start its servers in the background and open the file there."""
-        try:
-            if path in self._warming or self._held(path):
-                return
-            self._warming.add(path)
-            self.spawn(self._warm(path)).add_done_callback(lambda _: self._warming.discard(path))
-        except RuntimeError:  # no event loop: nothing to warm up for
-            self._warming.discard(path)
+        """A source is only prepared when those before it do not look after such files."""
+        self._spawn(self._warm(path))
 
-    async def begin(self, paths: Sequence[Path]) -> ServerDiagnosticsRun:
-        """Capture the baseline of ``paths``; call while the old content is on disk. Waits for no server."""
-        run = ServerDiagnosticsRun(self, self._log)
+    async def begin(self, paths: Sequence[Path]) -> ServiceRun:
+        run = ServiceRun(self)
         self._runs.add(run)
-        await run.extend(paths)
+        try:
+            await run.extend(paths)
+        except BaseException:
+            run.drop()
+            raise
         return run
 
     async def changed(self, path: Path) -> None:
-        """``path`` was changed on disk by somebody else: tell the servers that run. Never raises.
-
-        While a change of ours is under way they stay with the old text of its files, which is the baseline.
-        """
-        try:
-            if self._changing(path):
-                self._missed.add(path)
-                return
-            text = await self.read(path)
-            for server in self.servers.alive():
-                was_open = path in server.answers.documents
-                if text is None:
-                    server.close_document(path)
-                elif was_open and not self._held(path):
-                    server.sync(path, text)
-                server.watched(path, "update" if text is not None else "delete")
-        except Exception:  # a port that never raises: a tool's work must not fail because of its eyes
-            self._log.exception("language servers were not told about %s", path)
+        """Never raises."""
+        await self._changed(path, buffer=False)
 
     def buffer_changed(self, path: Path) -> None:
-        """The text of ``path`` in an editor changed, or is not unsaved any more: the servers that run are told.
-
-        Starts no server and returns at once. To be called once for many keystrokes: the whole text is compared.
-        """
-        try:
-            self.spawn(self._take_buffer(path))
-        except RuntimeError:  # no event loop: no servers either
-            return
+        """To be called once for many keystrokes: the whole text is compared."""
+        self._spawn(self._changed(path, buffer=True))
 
     async def overdue(self, paths: Sequence[Path]) -> DiagnosticsReport | None:
-        """See the port. Waits for nobody, and never raises."""
+        """Never raises."""
         try:
-            return await self.late.overdue(paths, self.servers.workspace, self.least)
-        except Exception:  # as ``changed``
-            self._log.exception("late diagnostics failed")
+            return await self._overdue(set(paths))
+        except Exception:  # whoever asks has done what he wanted
+            self.log.exception("late diagnostics failed")
             return None
 
     async def current(self, paths: Sequence[Path], least: Severity = "warning") -> CurrentProblems:
-        """See the port."""
-        try:
-            return await survey(self.servers, self.read, paths, least)
-        except Exception:  # as ``changed``; nothing is known, which is not the same as nothing found
-            self._log.exception("diagnostics failed")
-            return CurrentProblems((), (), tuple(server.name for server in self.servers.alive()))
+        found: list[CurrentProblems] = []
+        for source in self.sources:
+            rest = found[-1].unwatched if found else tuple(paths)
+            try:
+                found.append(await source.current(rest, least) if rest else CurrentProblems(()))
+            except Exception:  # the port never raises
+                self.log.exception("the problems that there are now could not be read")
+        problems = [problem for part in reversed(found) for problem in part.problems]
+        return CurrentProblems(
+            await asyncio.to_thread(lambda: in_order(without_doubles(problems))),
+            tuple(name for part in found for name in part.servers),
+            tuple(dict.fromkeys(name for part in found for name in part.silent)),
+            found[-1].unwatched if found else tuple(paths),
+            sum(part.left_out for part in found),
+        )
 
     async def close(self) -> None:
-        """Stop what happens in the background, and all servers. Returns when nothing is left."""
+        """Stop what happens in the background, and the sources."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.servers.close()
-
-    # ---- for the runs, see Observer
-
-    async def read(self, path: Path) -> str | None:
-        """The text of ``path`` as servers see it."""
-        return await read_source(path, self._text_of)
-
-    def sent(self, run: ServerDiagnosticsRun, paths: Iterable[Path]) -> int:
-        """``run`` sends the new contents of ``paths`` now. Returns the moment, for ``others``."""
-        self._sent_count += 1
-        self._sent.extend((self._sent_count, run, path) for path in paths)
-        return self._sent_count
-
-    def others(self, run: ServerDiagnosticsRun, since: int) -> set[Path]:
-        """The files that other runs are changing, or have changed after the moment ``since``: theirs to tell about."""
-        busy = {path for other in self._runs if other is not run and not other.over for path in other.paths}
-        return busy | {path for number, other, path in self._sent if number > since and other is not run}
-
-    def ended(self, run: ServerDiagnosticsRun) -> None:
-        """``run`` is over: what happened to its files meanwhile is told to the servers now."""
-        missed = self._missed.intersection(run.paths)
-        self._missed -= missed
-        for path in missed:
-            self.spawn(self.changed(path))
-
-    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run ``work`` in the background."""
-        try:
-            task = asyncio.get_running_loop().create_task(work)
-        except RuntimeError:
-            work.close()
-            raise
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    # ----
-
-    def _changing(self, path: Path) -> bool:
-        return any(path in run.paths for run in self._runs if not run.over)
-
-    def _held(self, path: Path) -> bool:
-        """The servers must not be told the newest text of ``path`` now."""
-        return self._changing(path) or self.late.catching_up(path)
-
-    async def _take_buffer(self, path: Path) -> None:
-        if self._changing(path):
-            self._missed.add(path)
-            return
-        try:
-            text = await self.read(path)
-            unsaved = self._text_of(path) is not None
-            for server in self.servers.alive():
-                # Unsaved text is on no disk: a server must be shown it, for the sake of the files that use it.
-                mine = unsaved and server.spec.language_of(path) is not None
-                if text is None or not (mine or path in server.answers.documents):
-                    continue
-                # Not waited for: one that starts opens what it is asked about.
-                if await server.ready(asyncio.get_running_loop().time()) and not self._held(path):
-                    server.sync(path, text)
-        except Exception:  # nobody waits for this
-            self._log.exception("language servers were not told about the buffer of %s", path)
+        for source in self.sources:
+            await source.close()
 
     async def _warm(self, path: Path) -> None:
+        if path in self._warming:
+            return
+        self._warming.add(path)
         try:
-            servers = self.servers.for_path(path).servers
-            text = await self.read(path) if servers else None
-            for server in servers:
-                until = asyncio.get_running_loop().time() + server.timing.initialize_s
-                if text is not None and await server.ready(until) and not self._held(path):
-                    server.sync(path, text)
-        except Exception:  # warm() promises never to raise, and nobody waits for this
-            self._log.exception("could not warm up for %s", path)
+            for source in self.sources:
+                if await source.warm(path):
+                    return
+        finally:
+            self._warming.discard(path)
+
+    async def _changed(self, path: Path, *, buffer: bool) -> None:
+        for source in self.sources:
+            try:
+                await source.changed(path, buffer=buffer)
+            except Exception:  # a tool's work must not fail because of its eyes
+                self.log.exception("%s was changed, and not everybody could be told", path)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            task = asyncio.get_running_loop().create_task(work)
+        except RuntimeError:  # no event loop: nobody to be told
+            work.close()
+            return
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.log.error("something failed in the background", exc_info=error)
+
+    # ---- for the runs
+
+    def older(self, key: Hashable, path: Path) -> str | None:
+        file = self._open_file(key, path)
+        return file.before if file is not None and file.known is None else None
+
+    def sent(
+        self, run: ServiceRun, key: Hashable, paths: Collection[Path], said: Mapping[Path, Raw] | None
+    ) -> int:
+        """What ``key`` says from now on is not about the changes before."""
+        now = asyncio.get_running_loop().time()
+        for seen in self._seen:
+            if said is None or seen.observer.key != key or seen.said is not None:
+                continue
+            for path, file in list(seen.files.items()):
+                if file.after is not None and seen.observer.said(path)[0] != file.after:
+                    del seen.files[path]  # Somebody typed there: what came then is about other text.
+            seen.watched = seen.watched and now <= seen.until
+            seen.said, seen.until = said, now + _KEPT_S
+        self.count += 1
+        self._sent.extend((self.count, run, path) for path in paths)
+        return self.count
+
+    async def report(self, run: ServiceRun) -> DiagnosticsReport:
+        """What a change that has been written has made worse."""
+        started = asyncio.get_running_loop().time()
+        after = {path: await self.read(path) for path in run.before}
+        self.sent(run, None, after, None)
+        observers: list[Observer] = []
+        silent: list[str] = []
+        for watch in run.watches:
+            found, resting = await watch.observers(after)
+            observers += found
+            silent += resting
+        for seen in self._seen:
+            for path in (path for path in seen.open_files() if path in after and after[path] is None):
+                del seen.files[path]
+        verdicts = await asyncio.gather(*(self._ask(run, one, after, started) for one in observers))
+        problems = [problem for verdict in verdicts for problem in verdict.problems]
+        answered: list[str] = []
+        for observer, verdict in zip(observers, verdicts, strict=True):
+            if verdict.asked or verdict.problems:
+                (answered if verdict.sure else silent).append(observer.name)
+        return await verdict_on(problems, run.before, answered, silent)
+
+    def ended(self, run: ServiceRun) -> None:
+        """``run`` is over: what it owes is found out in the background."""
+        for observer, files in run.owed:
+            self._spawn(self._catch_up(observer, files))
+
+    async def _catch_up(self, observer: Observer, files: Mapping[Path, _File]) -> None:
+        """Find out what was there before changes that came too early for that, and show the texts of now."""
+        known = await observer.look_back(
+            {path: file.before if file.known is None else None for path, file in files.items()}
+        )
+        for path, raw in known.items():
+            files[path].known = raw
+
+    # ---- one rule for all answers, in time or late
+
+    async def _ask(self, run: ServiceRun, observer: Observer, after: Texts, started: float) -> _Verdict:
+        """What nobody can make sense of is one observer's silence, not everybody's."""
+        try:
+            heard = await observer.ask(after, started)
+            return await self._judge_all(run, observer, heard)
+        except Exception:
+            self.log.exception("the answer of %s could not be judged", observer.name)
+            return _Verdict()
+
+    async def _judge_all(self, run: ServiceRun, observer: Observer, heard: Heard) -> _Verdict:
+        files = {path: self._file(run, observer, heard, path) for path in (*heard.missing, *heard.fresh)}
+        until = asyncio.get_running_loop().time() + _OTHERS_S
+        seen = _Seen(run, observer, frozenset(run.before), files, until, [])
+        self._seen = [*self._seen[-_MAX_SEEN + 1 :], seen]
+        owed = {} if observer.since else dict(files)
+        verdict = _Verdict(await self._others(seen, self._least), heard.asked, heard.complete)
+        for path, (text, raw) in heard.fresh.items():
+            found, sure = await self._judge(observer, path, files[path], text, raw)
+            verdict.problems += found
+            if not sure:
+                verdict.sure, owed[path] = False, files[path]
+        if owed and observer.follows:
+            run.owed.append((observer, owed))
+        return verdict
+
+    def _file(self, run: ServiceRun, observer: Observer, heard: Heard, path: Path) -> _File:
+        """What an answer about ``path`` is compared with: the text before the first change that had none."""
+        file = self._open_file(observer.key, path, take=True) or _File(run.before[path], None)
+        if file.known is None and path in observer.baseline and observer.baseline[path] == file.before:
+            file.known = heard.known.get(path)
+        return file
+
+    def _open_file(self, key: Hashable, path: Path, *, take: bool = False) -> _File | None:
+        for seen in self._seen:
+            if seen.observer.key == key and path in seen.open_files():
+                return seen.files.pop(path) if take else seen.files[path]
+        return None
+
+    async def _judge(
+        self, observer: Observer, path: Path, file: _File, text: str, raw: Raw, *, late: bool = False
+    ) -> tuple[list[Problem], bool]:
+        """What is new in one file and has not been told, and whether that is all of it."""
+        least, sure = self._least, True
+        if late and text == file.before:  # an undo, say: then nothing in it is new
+            found: list[Problem] = []
+        elif file.known is None and file.before is not None and (everything := severe(raw, least)):
+            if late and observer.follows:
+                return [], False  # What was there before is being asked about.
+            # Nobody knows what was there before: only what stands on changed lines is surely new.
+            found = await on_new_lines(path, file.before, text, raw, least)
+            sure = late or len(found) == len(everything)
+        else:
+            found = await news(path, file.before, text, file.known, raw, least)
+        if sure or not observer.follows:
+            file.after, file.raw = text, raw
+        return _untold(found, file.told), sure
+
+    async def _others(self, seen: _Seen, least: Severity) -> list[Problem]:
+        """New problems of files that did not change, and have not been told."""
+        observer, found = seen.observer, list[Problem]()
+        with_errors: set[Path] = set()
+        passed_over = self._passed_over(seen)
+        for other in await observer.others(seen.said):
+            if other.path in passed_over or self._workspace not in other.path.parents:
+                continue
+            found += await news(other.path, other.text, other.text, other.before, other.raw, least)
+            with_errors.update(problem.path for problem in found if problem.severity == "error")
+            if len(with_errors) == _MAX_OTHER_FILES:
+                break
+        return _untold(self._still(seen, found), seen.told)
+
+    def _passed_over(self, seen: _Seen) -> set[Path]:
+        """The files that this change, or others that are under way or came after it, are to tell about."""
+        key, since = seen.observer.key, seen.observer.since
+        busy = (run for run in self._runs if run is not seen.run and not run.over)
+        return {
+            *seen.paths,
+            *(path for run in busy for path in run.before),
+            *(path for number, run, path in self._sent if number > since and run is not seen.run),
+            *(path for one in self._seen if one.observer.key == key for path in one.open_files()),
+        }
+
+    def _still(self, seen: _Seen, problems: list[Problem]) -> list[Problem]:
+        """Of what was said until the next change: what is not mended meanwhile."""
+        if seen.said is None:
+            return problems
+        there: dict[Path, set[tuple[Path, str, str, str]]] = {}
+        for path in {problem.path for problem in problems}:
+            text, raw = seen.observer.said(path)
+            there[path] = set(map(_words, to_problems(path, severe(raw, "error"), lines_of(text or ""))))
+        return [problem for problem in problems if _words(problem) in there[problem.path]]
+
+    async def _overdue(self, wanted: set[Path]) -> DiagnosticsReport | None:
+        now = asyncio.get_running_loop().time()
+        self._seen = [seen for seen in self._seen if _lives(seen, now)]
+        mine = [seen for seen in self._seen if seen.paths & wanted]
+        fresh = await self._ask_again(mine, wanted)
+        problems: list[Problem] = []
+        answered: list[str] = []
+        silent: list[str] = []
+        for seen in mine:
+            try:
+                found, spoke = await self._look_again(seen, fresh, now)
+            except Exception:  # one observer's answer must not take the others' along
+                self.log.exception("the late answer of %s could not be judged", seen.observer.name)
+                found, spoke = [], False
+            problems += found
+            if found or spoke:
+                answered.append(seen.observer.name)
+            if wanted.intersection(seen.open_files()):
+                silent.append(seen.observer.name)
+            if seen.said is not None:  # what is over is looked at for the last time
+                seen.files, seen.watched, seen.until = seen.open_files(), False, 0.0
+        changed = dict.fromkeys(path for seen in mine for path in seen.paths)
+        return await verdict_on(problems, changed, answered, silent) if answered else None
+
+    async def _ask_again(
+        self, mine: Sequence[_Seen], wanted: set[Path]
+    ) -> dict[tuple[Hashable, Path], tuple[str, Raw]]:
+        """The fresh answers that have come by now about open files: each observer is asked once."""
+        asked: dict[Hashable, tuple[Observer, set[Path]]] = {}
+        for seen in mine:
+            if paths := wanted.intersection(seen.open_files()):
+                asked.setdefault(seen.observer.key, (seen.observer, set()))[1].update(paths)
+        now = {path: await self.read(path) for _, paths in asked.values() for path in paths}
+        texts = {path: text for path, text in now.items() if text is not None}
+        answers = await asyncio.gather(
+            *(
+                observer.again({path: texts[path] for path in paths if path in texts})
+                for observer, paths in asked.values()
+            )
+        )
+        return {
+            (key, path): (texts[path], raw)
+            for key, answer in zip(asked, answers, strict=True)
+            for path, raw in answer.items()
+        }
+
+    async def _look_again(
+        self, seen: _Seen, fresh: Mapping[tuple[Hashable, Path], tuple[str, Raw]], now: float
+    ) -> tuple[list[Problem], bool]:
+        """What is new about a change by now, and whether an answer that was missing has come."""
+        observer, found, spoke = seen.observer, list[Problem](), False
+        judged = {path: file for path, file in seen.files.items() if file.after is not None}
+        for path, file in seen.open_files().items():
+            if (observer.key, path) in fresh:
+                text, raw = fresh[observer.key, path]
+                new, sure = await self._judge(observer, path, file, text, raw, late=True)
+                found += new
+                spoke = spoke or sure
+        if observer.follows and judged:
+            texts = {path: file.after for path, file in judged.items() if file.after is not None}
+            answers = await observer.again(texts) if seen.said is None else seen.said
+            for path, file in judged.items():
+                raw = answers.get(path, file.raw)
+                if raw != file.raw and file.after is not None:
+                    new = await news(path, file.before, file.after, file.known, raw, "error")
+                    found += _untold(self._still(seen, new), file.told)
+        if seen.watched and (spoke or seen.said is not None or now <= seen.until):
+            found += await self._others(seen, self._least if spoke else "error")
+        return found, spoke
+
+
+class ServiceRun:
+    """One change of one or several files: implements DiagnosticsRun."""
+
+    def __init__(self, service: DiagnosticsService) -> None:
+        self.before: dict[Path, str | None] = {}
+        """The files that change, with the texts before."""
+        self.over = False
+        self.owed: list[tuple[Observer, dict[Path, _File]]] = []
+        """Files whose older texts are to be asked about as soon as this is over."""
+        self._service = service
+        change = Change(service.count, service.older, functools.partial(service.sent, self))
+        self.watches: list[Watch] = [source.begin(change) for source in service.sources]
+
+    async def extend(self, paths: Sequence[Path]) -> None:
+        """Waits for no server."""
+        rest = {
+            path: await self._service.read(path) for path in dict.fromkeys(paths) if path not in self.before
+        }
+        self.before.update(rest)
+        for watch in self.watches:
+            try:
+                covered = await watch.extend(rest)
+            except Exception:  # the write that follows must not fail because of its eyes
+                self._service.log.exception("the diagnostics before a change could not be prepared")
+                continue
+            rest = {path: text for path, text in rest.items() if path not in covered}
+
+    async def report(self) -> DiagnosticsReport:
+        try:
+            return await self._service.report(self)
+        except Exception:  # the port never raises: the edit has been applied, whatever happens here
+            self._service.log.exception("diagnostics failed")
+            return DiagnosticsReport("no_fresh_answer")
+        finally:
+            self.drop()
+
+    def drop(self) -> None:
+        if not self.over:
+            self.over = True
+            for watch in self.watches:
+                watch.end()
+            self._service.ended(self)
+
+
+def _lives(seen: _Seen, now: float) -> bool:
+    """Whether something may still come about a change. What only the observer that has gone could tell is forgotten."""
+    if seen.observer.gone or not seen.observer.follows:
+        seen.files, seen.watched, seen.until = seen.open_files(), False, 0.0
+        if not seen.observer.follows and seen.observer.gone:
+            return False
+    return bool(seen.open_files()) or now <= seen.until or (seen.said is None and bool(seen.files))
+
+
+def _untold(problems: Sequence[Problem], told: list[Problem]) -> list[Problem]:
+    """``problems`` without those told already, wherever they stand now; the rest is noted as told."""
+    left = Counter(map(_words, told))
+    found: list[Problem] = []
+    for problem in problems:
+        if left[_words(problem)] > 0:
+            left[_words(problem)] -= 1
+        else:
+            found.append(problem)
+    told += found
+    return found
+
+
+def _words(problem: Problem) -> tuple[Path, str, str, str]:
+    return problem.path, problem.source, problem.code, problem.message

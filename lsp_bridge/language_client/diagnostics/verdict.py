@@ -12,19 +12,16 @@ from lsp_bridge.language_client.diagnostics.diagnostics_diff import map_lines, n
 from lsp_bridge.language_client.diagnostics.merging import by_weight, without_doubles
 from lsp_bridge.language_client.text.positions import lines_of
 from lsp_bridge.language_client.text.problems import RawDiagnostic, severe, to_problems
+from tools.language import DiagnosticsReport, Problem, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
-
-    from lsp_bridge.language_client.server.language_server import LanguageServer
-    from tools.language import Problem, Severity
 
 Raw = tuple[RawDiagnostic, ...]
 
 MAX_PROBLEMS_A_FILE = 20
 MAX_OTHER_FILES = 5
-_MAX_OTHERS_LOOKED_AT = 500
 _MAX_COMPARED = 200
 """Problems of one file, the worst ones, that are looked through for those that several servers report."""
 _MANY_PROBLEMS = 300
@@ -64,42 +61,6 @@ async def on_new_lines(path: Path, before: str, after: str, raw: Raw, least: Sev
     return await _aside(compare, len(raw), after)
 
 
-async def newly_broken(
-    server: LanguageServer,
-    mark: int,
-    before: Mapping[Path, Raw],
-    *,
-    passed_over: Collection[Path],
-    within: Path,
-    least: Severity,
-    after: Mapping[Path, Raw] | None = None,
-) -> list[Problem]:
-    """New problems of files that did not change, among what ``server`` said after ``mark``.
-
-    ``before`` is what was known of all files at ``mark``, ``after`` at the end of the time that is looked at (None:
-    now). Files ``within`` the workspace only.
-    """
-    answers = server.answers
-    broken: list[Problem] = []
-    with_errors: set[Path] = set()
-    for path in answers.said_after(mark)[:_MAX_OTHERS_LOOKED_AT]:
-        document = answers.documents.get(path)
-        raw = answers.known(path) if after is None else after.get(path)
-        if not raw or path in passed_over or within not in path.parents:
-            continue
-        if document is not None and (path not in before or document.version > mark):
-            # Just opened, or an undo or a user changed it: its problems are news to us, but not by this change.
-            continue
-        text = document.text if document is not None else ""
-        found = await news(path, text, text, before.get(path, ()), raw, least)
-        broken += found
-        if any(problem.severity == "error" for problem in found):
-            with_errors.add(path)
-        if len(with_errors) == MAX_OTHER_FILES:
-            break
-    return broken
-
-
 def bounded(problems: Sequence[Problem], changed: Collection[Path]) -> tuple[tuple[Problem, ...], int]:
     """What of ``problems`` is told, and how many errors are not: nothing twice, not more than a model can use.
 
@@ -126,11 +87,20 @@ def bounded(problems: Sequence[Problem], changed: Collection[Path]) -> tuple[tup
     return tuple(told), errors
 
 
-async def bounded_aside(
-    problems: Sequence[Problem], changed: Collection[Path]
-) -> tuple[tuple[Problem, ...], int]:
-    """What ``bounded`` gives; many problems are gone through in a thread."""
-    return await _aside(lambda: bounded(problems, changed), len(problems), "")
+async def verdict_on(
+    problems: Sequence[Problem], changed: Collection[Path], answered: Sequence[str], silent: Sequence[str]
+) -> DiagnosticsReport:
+    """The one report of all who were asked about a change: the names of those who answered, and of those who did not.
+
+    Problems of anybody make it ``problems``; without any it is ``clean`` only when nobody is silent.
+    """
+    if not answered and not silent:
+        return DiagnosticsReport("no_server")
+    missing = tuple(dict.fromkeys(silent))
+    names = tuple(name for name in dict.fromkeys(answered) if name not in missing)
+    told, left_out = await _aside(lambda: bounded(problems, changed), len(problems), "")
+    verdict = "problems" if told else "no_fresh_answer" if missing else "clean"
+    return DiagnosticsReport(verdict, told, names, missing, left_out)
 
 
 async def _aside(work: Callable[[], _MadeT], problems: int, text: str) -> _MadeT:

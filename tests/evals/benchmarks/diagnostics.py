@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 from lsp_bridge.language_client.diagnostics.diagnostics_diff import new_problems
-from lsp_bridge.language_client.diagnostics.service import ServerDiagnostics
+from lsp_bridge.language_client.diagnostics.server_source import ServerSource
+from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
 from tests.evals.benchmarks.measures import Measure
@@ -39,7 +40,7 @@ async def _writes(stage: Stage, root: Path) -> list[Measure]:
     verdicts: list[str] = []
     for _ in range(stage.runs):
         servers = LanguageServers(root, specs=[spec], least_severity="hint")
-        diagnostics = ServerDiagnostics(servers)
+        diagnostics = DiagnosticsService(root, [ServerSource(servers)])
         pauses = _Pauses()
         await asyncio.sleep(0)
         diagnostics.warm(path)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lsp_bridge.server.editor.diagnostics import text_hash
+from lsp_bridge.server.editor.editor_source import text_hash
 from tests.support.drivers.waiting import until
 
 Answer = Callable[["FakeEditor", dict[str, Any]], Awaitable[Any]]

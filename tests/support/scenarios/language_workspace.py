@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from lsp_bridge.language_client.diagnostics.service import ServerDiagnostics
+from lsp_bridge.language_client.diagnostics.server_source import ServerSource
+from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.server.fresh_answers import Settling, Timing
 from lsp_bridge.language_client.specs import Command, ServerSpec
@@ -59,7 +60,7 @@ class LanguageWorkspace:
         self.servers = LanguageServers(
             self.root, specs=specs, timing=timing, clock=clock, environment=environment
         )
-        self.diagnostics = ServerDiagnostics(self.servers)
+        self.diagnostics = DiagnosticsService(self.root, [ServerSource(self.servers)])
 
     def path(self, name: str) -> Path:
         return self.root / name

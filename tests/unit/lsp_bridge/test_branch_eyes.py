@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from daemon.files.eyes import NoEyes, OpenEyes
-from lsp_bridge.language_client.diagnostics.service import ServerDiagnostics
+from lsp_bridge.language_client.diagnostics.server_source import ServerSource
+from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
 from lsp_bridge.language_client.language_services import BranchEyes, CopyEyes
 from lsp_bridge.language_client.pool.server_choice import ServerChoice
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
@@ -85,7 +86,7 @@ async def test_a_change_in_the_copy_is_judged_there_and_the_workspaces_servers_h
     pyright = next(spec for spec in DEFAULT_SPECS if spec.name == "pyright")
     choose = chosen(pyright, timing=PATIENT)
     own = LanguageServers(workspace, choose=choose)
-    at_home = ServerDiagnostics(own)
+    at_home = DiagnosticsService(workspace, [ServerSource(own)])
     branches = BranchEyes(workspace, choose=choose)
     made.append(branches)
     eyes = branches.open(copy)

@@ -12,61 +12,96 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
+from lsp_bridge.language_client.diagnostics.sources import (
+    Change,
+    Heard,
+    Observer,
+    OtherFile,
+    Read,
+    Source,
+    Texts,
+    Watch,
+)
+from lsp_bridge.language_client.diagnostics.verdict import Raw
 from lsp_bridge.language_client.text.positions import read_source
-from lsp_bridge.server.diagnostics_service import Eyes
 from lsp_bridge.server.documents.open_documents import path_of
 from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, PeerGoneError, uri_in
-from lsp_bridge.server.editor.diagnostics import EditorDiagnostics, EditorTiming, Read, text_hash
 from lsp_bridge.server.editor.editor_answers import checked
+from lsp_bridge.server.editor.editor_source import EditorSource, EditorTiming, text_hash
 from tests.support.drivers.waiting import until
 from tests.support.fakes.editor_peer import FakeEditor, diagnostic, never, pending, refusing
-from tools.language import CurrentProblems, DiagnosticsReport, Problem, Severity
+from tools.language import CurrentProblems, DiagnosticsReport, Severity
 
 SOON = EditorTiming(answer_s=5.0, baseline_s=5.0, trial_s=5.0, grace_s=0.1)
 HASTY = EditorTiming(answer_s=0.1, baseline_s=0.1, trial_s=0.1, grace_s=0.05)
 HANG_S = 30.0
 
 
-class OwnServers:
+class OwnServers(Source):
     """The daemon's servers, which say what they are told to say and note what they are given."""
 
-    def __init__(self) -> None:
+    def __init__(self, read: Read) -> None:
+        self.read = read
         self.warmed: list[Path] = []
         self.begun: list[Path] = []
         self.told: list[Path] = []
-        self.reports = DiagnosticsReport("clean", servers=("own",))
-        self.dropped = 0
+        self.broken: dict[Path, Raw] = {}
+        self.ended = 0
 
-    def warm(self, path: Path) -> None:
+    def begin(self, change: Change) -> OwnWatch:
+        return OwnWatch(self)
+
+    async def warm(self, path: Path) -> bool:
         self.warmed.append(path)
+        return True
 
-    async def begin(self, paths: Sequence[Path]) -> OwnServers:
-        self.begun += paths
-        return self
-
-    async def extend(self, paths: Sequence[Path]) -> None:
-        self.begun += paths
-
-    async def report(self) -> DiagnosticsReport:
-        return self.reports
-
-    def drop(self) -> None:
-        self.dropped += 1
-
-    async def changed(self, path: Path) -> None:
+    async def changed(self, path: Path, *, buffer: bool = False) -> None:
         self.told.append(path)
 
-    def buffer_changed(self, path: Path) -> None:
-        self.told.append(path)
-
-    async def overdue(self, paths: Sequence[Path]) -> DiagnosticsReport | None:
-        return None
-
-    async def current(self, paths: Sequence[Path], least: Severity = "warning") -> CurrentProblems:
+    async def current(self, paths: Sequence[Path], least: Severity) -> CurrentProblems:
         self.begun += paths
         return CurrentProblems((), ("own",))
 
     async def close(self) -> None: ...
+
+
+class OwnWatch(Watch):
+    def __init__(self, servers: OwnServers) -> None:
+        self.servers = servers
+        self.paths: list[Path] = []
+
+    async def extend(self, texts: Texts) -> list[Path]:
+        self.paths += texts
+        self.servers.begun += texts
+        return self.paths
+
+    async def observers(self, after: Texts) -> tuple[list[Observer], list[str]]:
+        self.servers.told += [path for path in after if path not in self.paths]
+        return [OwnServer(self.servers, self.paths)] if self.paths else [], []
+
+    def end(self) -> None:
+        self.servers.ended += 1
+
+
+class OwnServer(Observer):
+    def __init__(self, servers: OwnServers, paths: Sequence[Path]) -> None:
+        super().__init__("own", "own")
+        self.servers, self.paths = servers, paths
+
+    @property
+    def gone(self) -> bool:
+        return False
+
+    async def ask(self, after: Texts, started: float) -> Heard:
+        fresh = {path: (after[path] or "", self.servers.broken.get(path, ())) for path in self.paths}
+        return Heard(fresh, {path: () for path in self.paths})
+
+    async def others(self, said: object = None) -> list[OtherFile]:
+        return []
+
+    async def again(self, texts: Texts) -> dict[Path, Raw]:
+        return {}
 
 
 class Scene:
@@ -74,10 +109,10 @@ class Scene:
 
     def __init__(self, root: Path, timing: EditorTiming = SOON, read: Read = read_source) -> None:
         self.root = root.resolve()
-        self.servers = OwnServers()
+        self.servers = OwnServers(read)
         self.peers = EditorPeers()
-        self.editors = EditorDiagnostics(self.peers, self.root, read, timing=timing, path_of=path_of)
-        self.eyes = Eyes(self.servers, self.editors)
+        editors = EditorSource(self.peers, read, timing=timing, path_of=path_of)
+        self.eyes = DiagnosticsService(self.root, [editors, self.servers])
 
     def attach(self, editor: FakeEditor) -> EditorPeer:
         peer = EditorPeer(editor.name, editor.answer)
@@ -127,8 +162,7 @@ async def test_without_an_editor_the_servers_alone_are_asked(scene: Scene) -> No
 
 async def test_files_of_both_kinds_are_judged_together(scene: Scene) -> None:
     scene.attach(FakeEditor())
-    problem = Problem(scene.root / "b.py", 1, 1, "error", "wrong", "own")
-    scene.servers.reports = DiagnosticsReport("problems", (problem,), ("own",))
+    scene.servers.broken[scene.root / "b.py"] = (diagnostic(0, "wrong", source="own"),)
     report = await scene.change(a_bad="BAD\n", b_py="x\n")
     assert lines(report) == [("a.bad", 1), ("b.py", 1)]
     assert set(report.servers) == {"own", "VS Code"}
@@ -162,14 +196,10 @@ async def test_two_windows_of_one_name_are_two_editors(tmp_path: Path) -> None:
         scene.attach(window)
     (path,) = scene.write(a_bad="fine\n")
     slow.then = pending
-    run = await scene.editors.begin([path])
-    scene.write(a_bad="BAD\nfine\n")
-    assert [problem.line for problem in (await run.report()).problems] == [1]
-    assert [peer for peer, _ in scene.editors.unjudged] == [scene.peers.peers[1]], "only the slow one owes"
-    run = await scene.editors.begin([path])
-    scene.write(a_bad="BAD\nfine\nmore\n")
-    assert (await run.report()).problems == [], "the quick one has told of it before"
-    assert [peer for peer, _ in scene.editors.unjudged] == [scene.peers.peers[1]], "the slow one still owes"
+    assert lines(await scene.change(a_bad="BAD\nfine\n")) == [("a.bad", 1)]
+    assert lines(await scene.change(a_bad="BAD\nfine\nmore\n")) == [], "the quick one has told of it before"
+    late = await scene.eyes.overdue([path])
+    assert late is not None and lines(late) == [("a.bad", 1)], "the slow one still owed it"
 
 
 async def test_what_was_not_answered_in_time_is_told_later_and_once(scene: Scene) -> None:
@@ -379,7 +409,7 @@ async def test_a_batch_grows_and_each_file_is_judged_from_its_first_text_to_its_
     assert lines(report) == [("b.bad", 1)]
     assert scene.servers.begun == [c]
     run.drop()
-    assert scene.servers.dropped == 1
+    assert scene.servers.ended == 1
 
 
 async def test_reading_starts_a_server_only_when_the_editor_does_not_look_after_the_language(
@@ -394,7 +424,8 @@ async def test_reading_starts_a_server_only_when_the_editor_does_not_look_after_
     await until(lambda: len(editor.asked) == 2, "two trials")
     assert all(question["patient"] for question in editor.asked)
     scene.eyes.warm(other)
-    assert scene.servers.warmed == [other, other], "what is known is not asked again"
+    await until(lambda: scene.servers.warmed == [other, other], "the server again")
+    assert len(editor.asked) == 2, "what is known is not asked again"
     scene.peers.add(EditorPeer("another", FakeEditor("another", (".py",)).answer))
     scene.eyes.warm(other)
     await scene.eyes.close()

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge.language_client.diagnostics.service import ServerDiagnostics
+from lsp_bridge.language_client.diagnostics.server_source import ServerSource
+from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
 from lsp_bridge.language_client.server.fresh_answers import Timing
 from lsp_bridge.language_client.specs import ServerSpec
 from tests.support.scenarios.language_workspace import (
@@ -172,7 +173,9 @@ async def test_servers_keep_the_old_text_while_a_change_is_under_way(open_worksp
 async def test_unsaved_text_hides_the_disk(tmp_path: Path) -> None:
     unsaved: dict[Path, str] = {}
     workspace = LanguageWorkspace(tmp_path, [fake_spec()], SOON)
-    workspace.diagnostics = ServerDiagnostics(workspace.servers, text_of=unsaved.get)
+    workspace.diagnostics = DiagnosticsService(
+        workspace.root, [ServerSource(workspace.servers, text_of=unsaved.get)]
+    )
     a, b = workspace.path("a.txt"), workspace.path("b.txt")
     workspace.write({a: "fine", b: "fine"})
     assert (await workspace.change(a_txt="fine too")).verdict == "clean"

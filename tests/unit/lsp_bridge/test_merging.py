@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_bridge.language_client.diagnostics.merging import merge_reports, without_doubles
-from lsp_bridge.language_client.diagnostics.verdict import bounded
+from lsp_bridge.language_client.diagnostics.merging import without_doubles
+from lsp_bridge.language_client.diagnostics.verdict import bounded, verdict_on
 from lsp_bridge.language_client.text.problems import to_problems
 from tools.diagnostics_text import blocks, problems_metadata
 from tools.language import DiagnosticsReport, Problem, Severity
@@ -145,44 +145,34 @@ def test_nothing_is_lost_but_what_another_source_says(problems: list[Problem]) -
     }
 
 
-CLEAN = DiagnosticsReport("clean", (), ("ruff",))
-LATE = DiagnosticsReport("no_fresh_answer", (), (), ("ty",))
-BROKEN = DiagnosticsReport("problems", (PYRIGHT,), ("basedpyright",), (), 4)
-
-
 @pytest.mark.parametrize(
-    ("reports", "merged"),
+    ("problems", "answered", "silent", "report"),
     [
-        ([], DiagnosticsReport("no_server")),
-        ([DiagnosticsReport("no_server"), CLEAN], CLEAN),
-        ([CLEAN, LATE], DiagnosticsReport("no_fresh_answer", (), ("ruff",), ("ty",))),
-        ([LATE, BROKEN], DiagnosticsReport("problems", (PYRIGHT,), ("basedpyright",), ("ty",), 4)),
+        ([], [], [], DiagnosticsReport("no_server")),
+        ([], ["ruff"], [], DiagnosticsReport("clean", (), ("ruff",))),
+        ([], ["ruff"], ["ty"], DiagnosticsReport("no_fresh_answer", (), ("ruff",), ("ty",))),
         (
-            [CLEAN, DiagnosticsReport("clean", (), ("ty", "ruff"))],
-            DiagnosticsReport("clean", (), ("ruff", "ty")),
+            [PYRIGHT],
+            ["basedpyright"],
+            ["ty"],
+            DiagnosticsReport("problems", (PYRIGHT,), ("basedpyright",), ("ty",)),
         ),
-        ([LATE, DiagnosticsReport("clean", (), ("ty",))], LATE),
-        ([DiagnosticsReport("later"), CLEAN], DiagnosticsReport("later", (), ("ruff",))),
-        (
-            [BROKEN, DiagnosticsReport("no_fresh_answer")],
-            DiagnosticsReport("problems", (PYRIGHT,), ("basedpyright",), ("a language server",), 4),
-        ),
+        ([], ["ruff", "ty", "ruff"], [], DiagnosticsReport("clean", (), ("ruff", "ty"))),
+        ([], ["ty"], ["ty"], DiagnosticsReport("no_fresh_answer", (), (), ("ty",))),
     ],
 )
-def test_reports_become_one_in_which_nobody_silent_is_forgotten(
-    reports: list[DiagnosticsReport], merged: DiagnosticsReport
+async def test_no_silence_is_forgotten_in_a_verdict(
+    problems: list[Problem], answered: list[str], silent: list[str], report: DiagnosticsReport
 ) -> None:
-    assert merge_reports(reports) == merged
+    assert await verdict_on(problems, [A], answered, silent) == report
 
 
-def test_problems_of_several_reports_stand_file_by_file_errors_first() -> None:
+def test_problems_stand_file_by_file_errors_first() -> None:
     b = Path("/w/b.py")
-    first = DiagnosticsReport(
-        "problems", (problem("w", "x", at=(1, 1), severity="warning"), problem("in b", "x", path=b))
-    )
-    second = DiagnosticsReport("problems", (problem("late error", "y", at=(9, 1)), RUFF))
-    found = merge_reports([first, second]).problems
-    assert [p.message for p in found] == ["Undefined name `total`", "late error", "w", "in b"]
+    first = [problem("w", "x", at=(1, 1), severity="warning"), problem("in b", "x", path=b)]
+    told, left_out = bounded([*first, problem("late error", "y", at=(9, 1)), RUFF], [A])
+    assert [p.message for p in told] == ["Undefined name `total`", "late error", "w", "in b"]
+    assert left_out == 0
 
 
 def test_a_flood_at_one_place_is_bounded_and_counted() -> None:

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.language_client.diagnostics.service import ServerDiagnostics
+from lsp_bridge.language_client.diagnostics.server_source import ServerSource
+from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.text.positions import read_source
-from lsp_bridge.server.diagnostics_service import Eyes
 from lsp_bridge.server.documents.open_documents import path_of
 from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers
-from lsp_bridge.server.editor.diagnostics import EditorDiagnostics, EditorTiming, text_hash
+from lsp_bridge.server.editor.editor_source import EditorSource, EditorTiming, text_hash
 from tests.support.drivers.waiting import until
 from tests.support.fakes.editor_peer import FakeEditor, never
 
@@ -47,14 +47,15 @@ def editor() -> Reloading:
 
 
 @pytest.fixture
-def eyes(editor: Reloading, tmp_path: Path) -> Eyes:
+def eyes(editor: Reloading, tmp_path: Path) -> DiagnosticsService:
     async def read(path: Path) -> str | None:
         return await read_source(path, editor.stale.get)
 
     peers = EditorPeers()
     peers.add(EditorPeer(editor.name, editor.answer))
-    editors = EditorDiagnostics(peers, tmp_path.resolve(), read, timing=PATIENT, path_of=path_of)
-    return Eyes(ServerDiagnostics(LanguageServers(tmp_path.resolve())), editors)
+    editors = EditorSource(peers, read, timing=PATIENT, path_of=path_of)
+    servers = ServerSource(LanguageServers(tmp_path.resolve()), text_of=editor.stale.get)
+    return DiagnosticsService(tmp_path.resolve(), [editors, servers])
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def file(tmp_path: Path) -> Path:
 
 
 async def test_an_editor_that_still_shows_the_text_of_before_the_write_is_asked_about_what_it_reads_then(
-    eyes: Eyes, editor: Reloading, file: Path
+    eyes: DiagnosticsService, editor: Reloading, file: Path
 ) -> None:
     run = await eyes.begin([file])
     file.write_text("BAD\n")
@@ -89,7 +90,7 @@ async def test_an_editor_that_still_shows_the_text_of_before_the_write_is_asked_
 
 
 async def test_what_there_is_now_is_asked_anew_of_an_editor_whose_text_becomes_another_one(
-    eyes: Eyes, editor: Reloading, file: Path
+    eyes: DiagnosticsService, editor: Reloading, file: Path
 ) -> None:
     file.write_text("fine\nBAD\n")
     editor.stale[file] = "fine\n"

@@ -1,0 +1,425 @@
+"""The daemon's own language servers as a source of diagnostics.
+
+The baseline is taken before the write. Until the change is over the servers know the old texts of its files: then one
+deadline, counted from the end of the write, holds for all servers, who are asked in parallel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import weakref
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lsp_bridge.language_client.diagnostics.current_problems import survey
+from lsp_bridge.language_client.diagnostics.sources import (
+    Change,
+    Heard,
+    Observer,
+    OtherFile,
+    Source,
+    Texts,
+    Watch,
+)
+from lsp_bridge.language_client.diagnostics.verdict import Raw
+from lsp_bridge.language_client.text.positions import TextOf, no_buffers, read_source
+from tools.language import CurrentProblems, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Coroutine, Mapping, Sequence
+
+    from lsp_bridge.language_client.pool.server_pool import LanguageServers
+    from lsp_bridge.language_client.server.language_server import LanguageServer
+
+_BASELINE_SHARE = 0.6
+"""Part of the deadline that may go into waiting for the baseline; the rest is for the answer itself."""
+_BASELINE_PATIENCE_S = 30.0
+"""How long a baseline may take while a person looks at the proposed change, or when it is taken after the change."""
+_MAX_OTHERS = 500
+
+
+class ServerSource(Source):
+    """The language servers of a workspace."""
+
+    def __init__(
+        self,
+        servers: LanguageServers,
+        *,
+        text_of: TextOf = no_buffers,
+        logger: logging.Logger | None = None,
+    ) -> None:
+        """``text_of``: the unsaved text of a file in an editor."""
+        self.servers = servers
+        self.read = lambda path: read_source(path, text_of)
+        self._text_of = text_of
+        self._log = logger or logging.getLogger("goalwright.lsp_client")
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._watches: weakref.WeakSet[ServerWatch] = weakref.WeakSet()
+        self._missed: set[Path] = set()
+        """Files that changed while a change of ours was under way: the servers are told when it is over."""
+        self._looking_back: Counter[Path] = Counter()
+        """Files of which some server is being asked about an older text."""
+
+    def begin(self, change: Change) -> ServerWatch:
+        watch = ServerWatch(self, change)
+        self._watches.add(watch)
+        return watch
+
+    async def warm(self, path: Path) -> bool:
+        """Start the servers of ``path`` and open the file there."""
+        if self.held(path):
+            return True
+        servers = self.servers.for_path(path).servers
+        text = await self.read(path) if servers else None
+        for server in servers:
+            until = asyncio.get_running_loop().time() + server.timing.initialize_s
+            if text is not None and await server.ready(until) and not self.held(path):
+                server.sync(path, text)
+        return bool(servers)
+
+    async def changed(self, path: Path, *, buffer: bool = False) -> None:
+        """Tell the servers that run; none is started.
+
+        While a change of ours is under way they stay with the old text of its files, which is the baseline.
+        """
+        if self.changing(path):
+            self._missed.add(path)
+            return
+        text = await self.read(path)
+        # Unsaved text is on no disk: a server must be shown it, for the sake of the files that use it.
+        unsaved = buffer and self._text_of(path) is not None
+        for server in self.servers.alive():
+            shown = path in server.answers.documents or (
+                unsaved and server.spec.language_of(path) is not None
+            )
+            if not buffer and text is None:
+                server.close_document(path)
+            # Not waited for: one that starts opens what it is asked about.
+            elif text is not None and shown and server.is_ready and not self.held(path):
+                server.sync(path, text)
+            if not buffer:
+                server.watched(path, "update" if text is not None else "delete")
+
+    async def current(self, paths: Sequence[Path], least: Severity) -> CurrentProblems:
+        try:
+            return await survey(self.servers, self.read, paths, least)
+        except Exception:  # nothing is known, which is not the same as nothing found
+            self._log.exception("diagnostics failed")
+            return CurrentProblems((), (), tuple(server.name for server in self.servers.alive()))
+
+    async def close(self) -> None:
+        """Stop what happens in the background, and all servers. Returns when nothing is left."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.servers.close()
+
+    # ---- for the watches
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run ``work`` in the background."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def changing(self, path: Path) -> bool:
+        """Whether a change of ``path`` is under way."""
+        return any(path in watch.texts for watch in self._watches)
+
+    def held(self, path: Path) -> bool:
+        """Whether servers must not be told the newest text of ``path`` now."""
+        return self.changing(path) or self._looking_back[path] > 0
+
+    def ended(self, watch: ServerWatch) -> None:
+        """What happened to the files of ``watch`` meanwhile is told to the servers now."""
+        self._watches.discard(watch)
+        missed = self._missed.intersection(watch.texts)
+        self._missed -= missed
+        for path in missed:
+            self.spawn(self.changed(path))
+
+    async def look_back(self, server: LanguageServer, texts: Texts) -> dict[Path, Raw]:
+        """Ask ``server`` about older texts, then about those of now: for changes that came before it was ready, or
+        before it had answered about what was there before."""
+        now, known = asyncio.get_running_loop().time, dict[Path, Raw]()
+        self._looking_back.update(texts.keys())
+        try:
+            if not await server.ready(now() + server.timing.initialize_s):
+                return {}
+            old = {path: text for path, text in texts.items() if text is not None and not self.changing(path)}
+            versions = {path: server.sync(path, text) for path, text in old.items()}
+            for path in await server.answered(versions, now() + _BASELINE_PATIENCE_S):
+                document = server.answers.documents.get(path)
+                if document is not None and document.version == versions[path]:
+                    known[path] = server.answers.known(path, versions[path]) or ()
+        finally:
+            self._looking_back -= Counter(texts.keys())
+        for path in texts:
+            text = None if self.held(path) else await self.read(path)
+            if text is not None and not self.held(path):
+                server.sync(path, text)
+        return known
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._log.error("language servers could not be told something", exc_info=error)
+
+
+class ServerWatch(Watch):
+    """A change of one or several files."""
+
+    def __init__(self, source: ServerSource, change: Change) -> None:
+        self.texts: dict[Path, str | None] = {}
+        """The files whose old texts the servers are to know, with these texts."""
+        self._source = source
+        self._change = change
+        self._observers: dict[LanguageServer, ServerObserver] = {}
+
+    async def extend(self, texts: Texts) -> Collection[Path]:
+        self.texts.update(texts)
+        asked: dict[LanguageServer, dict[Path, str | None]] = {}
+        for path, text in texts.items():
+            for server in self._source.servers.for_path(path).servers:
+                asked.setdefault(server, {})[path] = text
+        for server, files in asked.items():
+            self._observer(server).take_baseline(files)
+        return self.texts.keys()
+
+    async def observers(self, after: Texts) -> tuple[list[ServerObserver], list[str]]:
+        """A server may have been started again since the baseline was taken."""
+        watched: dict[LanguageServer, set[Path]] = {}
+        resting: list[str] = []
+        for path in after:
+            if path not in self.texts:
+                # Those that run all the same know the files of others too, and see theirs by them.
+                await self._source.changed(path)
+                continue
+            lookup = self._source.servers.for_path(path)
+            resting += lookup.resting
+            for server in lookup.servers:
+                watched.setdefault(server, set()).add(path)
+        for server, paths in watched.items():
+            self._observer(server).files = paths
+        return [self._observers[server] for server in watched], resting
+
+    def end(self) -> None:
+        self._source.ended(self)
+
+    def _observer(self, server: LanguageServer) -> ServerObserver:
+        if server not in self._observers:
+            self._observers[server] = ServerObserver(self._source, server, self._change, self.texts)
+        return self._observers[server]
+
+
+class ServerObserver(Observer):
+    """One server and one change."""
+
+    follows = True
+
+    def __init__(self, source: ServerSource, server: LanguageServer, change: Change, before: Texts) -> None:
+        """``before``: the texts before the change."""
+        super().__init__(server.name, server.name)  # it may be another process by the next change
+        self.files: set[Path] = set()
+        self._source = source
+        self._server = server
+        self._change = change
+        self._before = before
+        self._versions: dict[Path, int] = {}
+        """Those of the baseline's texts."""
+        self._known: dict[Path, Raw] = {}
+        self._baselines: list[asyncio.Task[None]] = []
+        self._closed = False
+        """Too late for the baseline: the new texts are being sent, old ones must not follow."""
+        self._mark: int | None = None
+        """The number of the last thing before the new texts were sent; None: they were not."""
+        self._around: Mapping[Path, Raw] = {}
+        """What was known of all files before the change."""
+
+    @property
+    def gone(self) -> bool:
+        return self._server.gone
+
+    # ---- before
+
+    def take_baseline(self, texts: Texts) -> None:
+        """Ask about these texts in the background."""
+        self.baseline.update(texts)
+        self._baselines.append(self._source.spawn(self._ask_about_old(dict(texts))))
+
+    async def _ask_about_old(self, texts: dict[Path, str | None]) -> None:
+        server, now = self._server, asyncio.get_running_loop().time
+        if not await server.ready(now() + server.timing.initialize_s) or self._closed:
+            return
+        asked: dict[Path, int] = {}
+        for path, newest in texts.items():
+            older = self._change.older(self.key, path)
+            text = self.baseline[path] = newest if older is None else older
+            if text is not None and server.spec.language_of(path) is not None:
+                asked[path] = self._versions[path] = server.sync(path, text)
+                server.ask_again(path)
+        for path in await server.answered(asked, now() + _BASELINE_PATIENCE_S):
+            # Kept here, because the server forgets the file when too many others are opened meanwhile.
+            self._known[path] = server.answers.known(path, asked[path]) or ()
+        # Files that an undo or a user has just changed have a baseline, too: what is said about their texts of now.
+        recent, documents = now() - server.deadline_s(), server.answers.documents
+        unsettled = {
+            path: version
+            for path, version in server.unsettled().items()
+            if path not in asked and documents[path].changed and documents[path].sent_at > recent
+        }
+        await server.answered(unsettled, now() + server.deadline_s())
+
+    def _newest(self, path: Path) -> Raw | None:
+        """The newest settled answer about the baseline of ``path``; None when there is none."""
+        version = self._versions.get(path)
+        if version is not None and self._server.settled(path, version):
+            return self._server.answers.known(path, version) or ()
+        return self._known.get(path)
+
+    # ---- after
+
+    async def ask(self, after: Texts, started: float) -> Heard:
+        server, now = self._server, asyncio.get_running_loop().time
+        files = {path: after[path] for path in after if path in self.files}
+        there = {path: text for path, text in files.items() if text is not None}
+        deleted = [path for path in files.keys() - there.keys() if self._was_deleted(path)]
+        await self._close_baselines(started)
+        if not await server.ready(started + server.deadline_s()):
+            server.unanswered += 1
+            return Heard(missing=there, complete=False, asked=bool(there or deleted))
+        # No await from here until everything is sent: what was known, and the change, are one moment.
+        heard = Heard(known={path: self._newest(path) for path in files})
+        everything, mark = server.answers.snapshot(), server.answers.count
+        self._mark = mark
+        # What was said about an older text of a file is no baseline: its lines may be others by now.
+        unsettled = server.unsettled()
+        self._around = {path: raw for path, raw in everything.items() if path not in unsettled}
+        self.since = self._change.sent(self.key, files, everything)
+        versions = self._send(files)
+        answered = await self._answered(versions, started)
+        heard.fresh = {
+            path: (there[path], server.answers.known(path, versions[path]) or ()) for path in answered
+        }
+        heard.missing = versions.keys() - answered
+        heard.complete = not heard.missing
+        heard.asked = bool(there or deleted)
+        if versions:
+            server.unanswered = 0 if heard.complete else server.unanswered + 1
+        if deleted:
+            others = any(path not in after for path in server.answers.documents)
+            looked = others and await self._look_for_importers(after, everything, mark, started)
+            heard.complete = heard.complete and (looked or bool(versions))
+            # Nobody can be asked when no other file is open there: neither clean nor a missing answer.
+            heard.asked = others or bool(versions)
+        elif heard.complete and versions:
+            await server.look_around(
+                after.keys(), min(started + server.deadline_s(), now() + server.timing.around_s)
+            )
+        return heard
+
+    def _was_deleted(self, path: Path) -> bool:
+        """Not too large to be shown, and not come and gone."""
+        return self._before[path] is not None and not path.exists()
+
+    async def _close_baselines(self, started: float) -> None:
+        under_way = [task for task in self._baselines if not task.done()]
+        if under_way:
+            until = started + self._server.deadline_s() * _BASELINE_SHARE
+            await asyncio.wait(under_way, timeout=max(0.0, until - asyncio.get_running_loop().time()))
+            for task in under_way:
+                task.cancel()
+        self._closed = True
+
+    def _send(self, files: Texts) -> dict[Path, int]:
+        """Tell the new texts, all in one breath. Returns the versions to wait for."""
+        server, versions = self._server, dict[Path, int]()
+        for path, text in files.items():
+            if text is None:
+                server.close_document(path)
+                server.watched(path, "update" if path.exists() else "delete")
+                continue
+            # A created file is announced first: other files that import it are looked at again.
+            server.watched(path, "create" if self._before[path] is None else "update")
+            versions[path] = server.sync(path, text)
+            server.saved(path)
+        return versions
+
+    async def _answered(self, versions: Mapping[Path, int], started: float) -> set[Path]:
+        """The files about which there is a fresh answer before the one deadline of all."""
+        server = self._server
+        deadline = started + server.deadline_s()
+        answered = await server.answered(versions, deadline)
+        # One that has begun to answer meanwhile is not cold any more: it has more time, from the same beginning.
+        if len(answered) < len(versions) and started + server.deadline_s() > deadline:
+            answered = await server.answered(versions, started + server.deadline_s())
+        return answered
+
+    async def _look_for_importers(
+        self, after: Texts, around: Mapping[Path, Raw], mark: int, started: float
+    ) -> bool:
+        """After a deletion: ask about the other open files until one is broken by it. Whether all have answered.
+
+        Servers hear of a deletion through their file watchers, and look at it when they find the time: what is
+        pulled at once is often about the time before.
+        """
+        server, now, answers = self._server, asyncio.get_running_loop().time, self._server.answers
+        until = min(started + server.deadline_s(), now() + server.timing.deletion_s)
+
+        def others() -> list[Path]:
+            return [path for path in answers.documents if path not in after]
+
+        def broken() -> bool:
+            return any((answers.known(path) or ()) != around.get(path, ()) for path in others())
+
+        async def look_once_more() -> None:
+            # For what the server finds out after the report; it is told late.
+            await asyncio.sleep(server.timing.deletion_s)
+            if not server.gone:
+                await server.look_around(after.keys(), now() + server.timing.answer_s)
+
+        while now() < until and not server.gone and not broken():
+            await server.look_around(after.keys(), until)
+            if not broken():
+                await server.quiet(min(until, now() + server.timing.quiet_s / 2))
+        self._source.spawn(look_once_more())
+        return all(answers.heard(path, mark) for path in others())
+
+    async def others(self, said: Mapping[Path, Raw] | None = None) -> list[OtherFile]:
+        answers, found = self._server.answers, list[OtherFile]()
+        if (mark := self._mark) is None:
+            return found
+        for path in answers.said_after(mark)[:_MAX_OTHERS]:
+            document = answers.documents.get(path)
+            raw = answers.known(path) if said is None else said.get(path)
+            # One that was just opened, or that an undo or a user changed: its problems are not by this change.
+            if document is not None and (path not in self._around or document.version > mark):
+                continue
+            if raw:
+                text = document.text if document is not None else ""
+                found.append(OtherFile(path, text, self._around.get(path, ()), raw))
+        return found
+
+    # ---- later
+
+    async def again(self, texts: Mapping[Path, str]) -> dict[Path, Raw]:
+        """Asks the server that has this one's place now."""
+        found: dict[Path, Raw] = {}
+        for server in self._source.servers.alive():
+            for path, text in texts.items():
+                document = server.answers.documents.get(path)
+                if server.name != self.name or document is None or self._source.held(path):
+                    continue
+                if document.text == text and server.settled(path, document.version):
+                    found[path] = server.answers.known(path, document.version) or ()
+        return found
+
+    def said(self, path: Path) -> tuple[str | None, Raw]:
+        document = self._server.answers.documents.get(path)
+        return None if document is None else document.text, self._server.answers.known(path) or ()
+
+    async def look_back(self, texts: Texts) -> Mapping[Path, Raw]:
+        return await self._source.look_back(self._server, texts)

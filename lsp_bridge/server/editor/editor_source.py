@@ -1,0 +1,390 @@
+"""The extensions of the attached editors as a source of diagnostics.
+
+Which text an answer is about, the editor finds out by the text's hash. Editors see the disk themselves, so nobody
+tells them of a write; they are asked about the texts after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lsp_bridge.language_client.diagnostics.sources import (
+    Change,
+    Heard,
+    Observer,
+    OtherFile,
+    Read,
+    Source,
+    Texts,
+    Watch,
+)
+from lsp_bridge.language_client.server.fresh_answers import Bell
+from lsp_bridge.language_client.text.positions import lines_of
+from lsp_bridge.language_client.text.problems import severe, to_problems
+from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, PeerGoneError
+from lsp_bridge.server.editor.editor_answers import EditorAnswer, EditorFileAnswer, checked
+from tools.language import CurrentProblems, Problem, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from lsp_bridge.language_client.diagnostics.verdict import Raw
+
+EDITOR_DIAGNOSTICS = "goalwright/editor/diagnostics"
+"""As in ``editor_protocol``."""
+
+_UNREADABLE = "\N{REPLACEMENT CHARACTER}"
+"""In a text that no editor shows as it was read."""
+_MAX_CURRENT = 50
+"""Files that an editor is shown for one question about what there is now."""
+_MAX_CHANGED = 1_000
+"""Files whose last change is remembered."""
+_COVER_HOLDS_S = 30.0
+"""How long a language that the editor did not cover is believed to be uncovered, when nobody changes such files."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditorTiming:
+    """Every wait on an editor, in seconds."""
+
+    answer_s: float = 2.5
+    """For what extensions say about a change."""
+    settle_s: float = 0.3
+    baseline_s: float = 0.3
+    """For the answer to what an editor answers at once; a write waits for it."""
+    trial_s: float = 6.0
+    """For extensions to show that they look after a language; nobody waits for it."""
+    grace_s: float = 0.3
+    """For an answer to travel, beyond what the editor was given."""
+
+
+class EditorSource(Source):
+    """The attached editors."""
+
+    def __init__(
+        self,
+        peers: EditorPeers,
+        read: Read,
+        *,
+        timing: EditorTiming | None = None,
+        path_of: Callable[[str], Path | None],
+        clock: Callable[[], float] = time.monotonic,
+        logger: logging.Logger | None = None,
+    ) -> None:
+        """``path_of`` turns an editor's uri into a path with symlinks resolved. ``clock`` is for what is remembered."""
+        self.read = read
+        self.timing = timing or EditorTiming()
+        self.path_of = path_of
+        self.moment = 0
+        """How many texts have changed."""
+        self._log = logger or logging.getLogger("goalwright.editor")
+        self._peers = peers
+        self._clock = clock
+        self._changed: OrderedDict[Path, int] = OrderedDict()
+        self._bell = Bell()
+        self._cover: dict[str, tuple[bool, float]] = {}
+        self._cover_of = peers.changes
+        self._trials: dict[str, asyncio.Task[bool]] = {}
+
+    def begin(self, change: Change) -> EditorWatch:
+        return EditorWatch(self, change)
+
+    async def warm(self, path: Path) -> bool:
+        """Whether an editor looks after files like ``path``; it is shown the file, and given time to prove it.
+
+        This may take seconds. What was found out is remembered.
+        """
+        known = self._remembered(path) if self._peers.peers else False
+        if known is False:
+            return False
+        text = await self.read(path)
+        if text is None or not shown(text):
+            return False
+        if known:
+            await self.observers({path: text})
+            return True
+        suffix = _kind(path)
+        if (trial := self._trials.get(suffix)) is None:
+            trial = self._trials[suffix] = asyncio.ensure_future(self._try(path, text))
+            trial.add_done_callback(lambda _: self._trials.pop(suffix, None))
+        return await asyncio.shield(trial)
+
+    async def changed(self, path: Path, *, buffer: bool = False) -> None:
+        """Who is being asked about the text that was there before is asked about this one instead."""
+        self.moment += 1
+        self._changed[path] = self.moment
+        self._changed.move_to_end(path)
+        if len(self._changed) > _MAX_CHANGED:
+            self._changed.popitem(last=False)
+        self._bell.ring()
+
+    def changed_since(self, path: Path, moment: int) -> bool:
+        """Whether an undo or a user gave ``path`` another text after the moment."""
+        return self._changed.get(path, 0) > moment
+
+    async def current(self, paths: Sequence[Path], least: Severity) -> CurrentProblems:
+        """Waits for answers about files that changed just now."""
+        if not self._peers.peers:
+            return CurrentProblems((), unwatched=tuple(paths))
+        asked = list(paths)[:_MAX_CURRENT]
+        texts = {path: text for path in asked if (text := await self.read(path)) is not None}
+        problems: list[Problem] = []
+        answered: list[str] = []
+        silent: list[str] = []
+        watched: set[Path] = set()
+
+        async def ask(observer: EditorObserver) -> None:
+            fresh = {path: (texts[path], raw) for path, raw in observer.fresh().items()}
+            if rest := {path: texts[path] for path in observer.covered - fresh.keys()}:
+                fresh |= await observer.wait_for(rest)
+            for path, (text, raw) in fresh.items():
+                problems.extend(to_problems(path, severe(raw, least), lines_of(text)))
+            watched.update(observer.covered)
+            if fresh:
+                answered.append(observer.name)
+            if observer.covered - fresh.keys():
+                silent.append(observer.name)
+
+        await asyncio.gather(*(ask(observer) for observer in await self.observers(texts)))
+        more = {path for path in list(paths)[_MAX_CURRENT:] if self._remembered(path)}
+        watched |= more
+        unwatched = tuple(path for path in paths if path not in watched)
+        return CurrentProblems(tuple(problems), tuple(answered), tuple(silent), unwatched, len(more))
+
+    async def close(self) -> None:
+        """Stop what happens in the background."""
+        trials = list(self._trials.values())
+        for trial in trials:
+            trial.cancel()
+        await asyncio.gather(*trials, return_exceptions=True)
+
+    # ---- for the changes
+
+    async def observers(self, texts: Texts) -> list[EditorObserver]:
+        """What all editors know now of these files, old and new; what does not exist or cannot be shown is left out."""
+        asked = {path: text for path, text in texts.items() if shown(text)}
+        peers = list(self._peers.peers) if asked else []
+        found = [EditorObserver(self, peer, asked) for peer in peers]
+        await asyncio.gather(*(observer.look() for observer in found))
+        for path in asked if peers else ():
+            self._remember(path, any(path in observer.covered for observer in found))
+        return found
+
+    async def ask_until_there(
+        self, peer: EditorPeer, texts: Mapping[Path, str], since: int
+    ) -> tuple[EditorAnswer | None, Mapping[Path, str]]:
+        """What an editor answers about ``texts``, or about those that have taken their place, and which these are.
+
+        The person may type. Or an editor opened a file just before the write, and tells of it after: then it holds the
+        old text, which looks like an unsaved one, until it takes in the disk. About a text that is gone nobody answers
+        any more. All questions share one deadline.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self.timing.answer_s
+        while True:
+            left = max(0.0, end - loop.time())
+            asked = asyncio.ensure_future(self.ask(peer, texts, since=since, timeout_s=left))
+            replaced = asyncio.ensure_future(self._replaced(texts))
+            try:
+                await asyncio.wait({asked, replaced}, return_when=asyncio.FIRST_COMPLETED)
+                if asked.done() or loop.time() >= end:
+                    return await asked, texts
+                texts = replaced.result()
+            finally:
+                asked.cancel()
+                replaced.cancel()
+
+    async def ask(
+        self, peer: EditorPeer, texts: Texts, *, since: int | None, timeout_s: float, patient: bool = False
+    ) -> EditorAnswer | None:
+        """One question to one editor; None: it has gone, did not answer in time, or answered nonsense."""
+        # As EditorDiagnosticsParams says; its class is not made for this, the daemon is to start fast.
+        params = {
+            "files": await _files(peer, texts),
+            "since": since,
+            "settleMs": round(self.timing.settle_s * 1000),
+            "timeoutMs": round(timeout_s * 1000),
+            "patient": patient,
+        }
+        try:
+            raw = await peer.ask(EDITOR_DIAGNOSTICS, params, timeout_s + self.timing.grace_s)
+            return await checked(raw)
+        except PeerGoneError as error:
+            self._log.info("no diagnostics of an editor: %s", error)
+        except Exception:  # whatever an editor sends, the write it is asked about has happened
+            self._log.exception("an editor's diagnostics could not be read")
+        return None
+
+    async def _replaced(self, asked: Mapping[Path, str]) -> dict[Path, str]:
+        """Return when a file has another text than it was asked about: the texts of all.
+
+        A file that is gone, or cannot be shown, keeps the text that it was asked about.
+        """
+        while True:
+            moment = self.moment
+            now = {path: await self.read(path) for path in asked}
+            texts = {
+                path: text if text is not None and shown(text) else asked[path] for path, text in now.items()
+            }
+            if texts != asked:
+                return texts
+            while not any(self.changed_since(path, moment) for path in asked):
+                await self._bell.heard(float("inf"))
+
+    async def _try(self, path: Path, text: str) -> bool:
+        async def try_one(peer: EditorPeer) -> bool:
+            answer = await self.ask(peer, {path: text}, since=0, timeout_s=self.timing.trial_s, patient=True)
+            return answer is not None and any(file.freshness != "uncovered" for file in answer.files.values())
+
+        covered = any(await asyncio.gather(*(try_one(peer) for peer in list(self._peers.peers))))
+        self._remember(path, covered)
+        return covered
+
+    def _remembered(self, path: Path) -> bool | None:
+        """Whether files like ``path`` were covered when it was last asked for; None: nobody knows."""
+        if self._cover_of != self._peers.changes:
+            self._cover, self._cover_of = {}, self._peers.changes
+        covered, until = self._cover.get(_kind(path), (False, 0.0))
+        return covered if covered or self._clock() < until else None
+
+    def _remember(self, path: Path, covered: bool) -> None:
+        self._cover[_kind(path)] = (covered, self._clock() + _COVER_HOLDS_S)
+
+
+class EditorWatch(Watch):
+    """A change of one or several files."""
+
+    def __init__(self, source: EditorSource, change: Change) -> None:
+        self._source = source
+        self._change = change
+        self._observers: list[EditorObserver] = []
+        self._began = source.moment
+
+    async def extend(self, texts: Texts) -> Collection[Path]:
+        """Waits shortly, for who looks after the files must be known before the write."""
+        found = await self._source.observers(texts)
+        for observer in found:
+            observer.since = self._change.began
+            observer.began = self._began
+        self._observers += found
+        return frozenset[Path]().union(*(observer.covered for observer in found))
+
+    async def observers(self, after: Texts) -> tuple[list[EditorObserver], tuple[()]]:
+        return self._observers, ()
+
+
+class EditorObserver(Observer):
+    """One editor and some files of one change."""
+
+    def __init__(self, source: EditorSource, peer: EditorPeer, texts: Texts) -> None:
+        super().__init__(peer.name, peer)  # two windows share a name
+        self.baseline.update(texts)
+        self.began = 0
+        """The source's moment when the change began."""
+        self.covered = frozenset[Path]()
+        self._source = source
+        self._peer = peer
+        self._uris = {path: peer.uri_of(path) for path in texts}
+        self._generation = 0
+        self._known: Mapping[Path, EditorFileAnswer] = {}
+        self._before: Mapping[Path, Raw] = {}
+        self._others: Mapping[str, EditorFileAnswer] = {}
+
+    @property
+    def gone(self) -> bool:
+        return self._peer.gone.is_set()
+
+    async def look(self) -> None:
+        """Hear what the editor knows already; that is the baseline, too."""
+        source = self._source
+        answer = await source.ask(self._peer, self.baseline, since=None, timeout_s=source.timing.baseline_s)
+        if answer is not None:
+            self._generation = answer.generation
+            self._known = self._files(answer)
+            self.covered = frozenset(
+                path for path, file in self._known.items() if file.freshness != "uncovered"
+            )
+
+    def fresh(self) -> dict[Path, Raw]:
+        """What it knew already, as far as it is about the texts of the baseline."""
+        return {path: file.diagnostics for path, file in self._known.items() if file.freshness == "fresh"}
+
+    async def wait_for(self, texts: Mapping[Path, str]) -> dict[Path, tuple[str, Raw]]:
+        """The fresh answers about these texts, or those that take their place, until the deadline."""
+        answer, texts = await self._source.ask_until_there(self._peer, texts, self._generation)
+        if answer is None:
+            return {}
+        self._others, files = answer.others, self._files(answer)
+        before = {path: file.before for path, file in files.items()}
+        self._before = {path: raw for path, raw in before.items() if raw is not None}
+        return {
+            path: (texts[path], file.diagnostics)
+            for path, file in files.items()
+            if file.freshness == "fresh" and path in texts
+        }
+
+    async def ask(self, after: Texts, started: float) -> Heard:
+        files = {path: after[path] for path in self._uris}
+        texts = {path: text for path, text in files.items() if text is not None and shown(text)}
+        deleted = any(text is None for text in files.values())
+        if not texts and not (deleted and self.covered):
+            return Heard(asked=False)
+        fresh = await self.wait_for(texts)
+        missing = [path for path in texts if path in self.covered and path not in fresh]
+        known = {**self.fresh(), **self._before}
+        concerned = bool(missing or self.covered & fresh.keys())
+        return Heard(fresh, {path: known.get(path) for path in files}, missing, not missing, concerned)
+
+    async def others(self, said: Mapping[Path, Raw] | None = None) -> list[OtherFile]:
+        source, found = self._source, list[OtherFile]()
+        for uri, file in self._others.items():
+            path = source.path_of(uri)
+            # What an undo or a user changed meanwhile is not broken by the change.
+            if path is None or source.changed_since(path, self.began):
+                continue
+            if (text := await source.read(path)) is not None:
+                found.append(OtherFile(path, text, file.before or (), file.diagnostics))
+        return found
+
+    async def again(self, texts: Mapping[Path, str]) -> dict[Path, Raw]:
+        now = EditorObserver(self._source, self._peer, texts)
+        await now.look()
+        return now.fresh()
+
+    def _files(self, answer: EditorAnswer) -> dict[Path, EditorFileAnswer]:
+        return {path: answer.files[uri] for path, uri in self._uris.items() if uri in answer.files}
+
+
+def shown(text: str | None) -> bool:
+    """Whether an editor shows the text as it was read."""
+    return text is None or _UNREADABLE not in text
+
+
+def _kind(path: Path) -> str:
+    """What files of one language have in common."""
+    return path.suffix.lower() or path.name
+
+
+async def _files(peer: EditorPeer, texts: Texts) -> list[dict[str, Any]]:
+    def hashed() -> list[dict[str, Any]]:
+        return [
+            {"uri": peer.uri_of(path), "textHash": None if text is None else text_hash(text)}
+            for path, text in texts.items()
+        ]
+
+    # Hashing a large text takes milliseconds.
+    large = sum(len(text or "") for text in texts.values()) > 200_000
+    return await asyncio.to_thread(hashed) if large else hashed()
+
+
+def text_hash(text: str) -> str:
+    """See ``EditorFile.text_hash``."""
+    plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()

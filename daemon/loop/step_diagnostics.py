@@ -28,7 +28,7 @@ CallKind = Literal["writes", "looks", "other"]
 
 _log = logging.getLogger(__name__)
 
-_MAX_OPEN = 100
+_MAX_TOUCHED = 100
 _APPLIED = "What this step's calls before this one have changed stays changed."
 _LOOKS = ("bash", "diagnostics", "symbols", "job", "task", "explore")
 
@@ -41,7 +41,7 @@ def kind_of(name: str, permission: str) -> CallKind:
 
 
 class StepDiagnostics:
-    """Implements the Diagnostics port for one session."""
+    """Implements the Diagnostics port for one session, and DiagnosticsRun for the batch that is under way."""
 
     def __init__(
         self,
@@ -68,47 +68,52 @@ class StepDiagnostics:
         """Something of ``_run`` is written and not reported yet."""
         self._more = False
         """Another write of the batch follows the call that runs now."""
-        self._open: dict[Path, None] = {}
-        """Files of changes that got no fresh answer, oldest first."""
-        self._watched: dict[Path, None] = {}
-        """Files of changes that were judged, oldest first: a server may find more in them, or by them, later."""
+        self._touched: dict[Path, None] = {}
+        """Files of the changes before, oldest first: there may be late news of them."""
         self._leaving: set[asyncio.Task[DiagnosticsReport]] = set()
-        self._late: list[tuple[DiagnosticsReport, frozenset[Path]]] = []
+        self._late: list[tuple[DiagnosticsReport, set[Path]]] = []
+        """Reports that nobody waited for, with the files of their changes."""
 
     def aside(self) -> StepDiagnostics:
         """The same view for a change beside the turn: what is found belongs to it, and not to a step's calls."""
         return StepDiagnostics(self._port, self._workspace, self._kind, self._least, self._reading)
 
-    # ---- the port
+    # ---- the ports
 
     def warm(self, path: Path) -> None:
-        """See the port."""
         self._port.warm(path)
 
     async def begin(self, paths: Sequence[Path]) -> DiagnosticsRun:
-        """See the port. A change of a batch that has begun becomes part of it."""
+        """A change of a batch that has begun becomes part of it."""
         if self._run is None:
             self._run = await self._port.begin(paths)
         else:
             await self._run.extend(paths)
         self._paths.update(paths)
-        return _CallRun(self)
+        return self
+
+    async def extend(self, paths: Sequence[Path]) -> None:
+        await self.begin(paths)
+
+    async def report(self) -> DiagnosticsReport:
+        """What the write that has just been done is told."""
+        self._written = True
+        return DiagnosticsReport("later") if self._more else await self._judged()
+
+    def drop(self) -> None:
+        """The step itself sees whether something was written."""
 
     async def changed(self, path: Path) -> None:
-        """See the port."""
         await self._port.changed(path)
 
     def buffer_changed(self, path: Path) -> None:
-        """See the port."""
         self._port.buffer_changed(path)
 
     async def overdue(self, paths: Sequence[Path]) -> DiagnosticsReport | None:
-        """See the port."""
         report = await self._port.overdue(paths)
-        return None if report is None else await self._readable(self._filtered(report), paths)
+        return None if report is None else await self._told(report, paths)
 
     async def current(self, paths: Sequence[Path], least: Severity = "warning") -> CurrentProblems:
-        """See the port."""
         return await self._port.current(paths, least)
 
     # ---- the step
@@ -134,7 +139,7 @@ class StepDiagnostics:
         if not self._written:
             self.leave()
             return result
-        report = await self.report()
+        report = await self._judged()
         said = describe(report, self._workspace)
         if not said:
             return result
@@ -146,38 +151,13 @@ class StepDiagnostics:
             }
         )
 
-    async def reported(self) -> DiagnosticsReport:
-        """What the write that has just been done is told."""
-        self._written = True
-        return DiagnosticsReport("later") if self._more else await self.report()
-
-    async def report(self) -> DiagnosticsReport:
-        """The report on everything written in this batch."""
-        run, paths = self._end()
-        if run is None:
-            return DiagnosticsReport("no_server")
-        asked = asyncio.create_task(run.report())
-        try:
-            report = self._noted(await asyncio.shield(asked), paths)
-        except asyncio.CancelledError:
-            self._leave(asked, paths)
-            raise
-        try:
-            return await self._readable(report, paths)
-        except asyncio.CancelledError:
-            if report.verdict in ("problems", "clean"):
-                self._late.append((report, frozenset(paths)))
-            raise
-
     def leave(self) -> None:
         """The step is over, or canceled: what was written is judged in the background, and told late."""
         written = self._written
         run, paths = self._end()
-        if run is None:
-            return
-        if written:
+        if run is not None and written:
             self._leave(asyncio.create_task(run.report()), paths)
-        else:
+        elif run is not None:
             run.drop()
 
     # ---- late
@@ -185,23 +165,17 @@ class StepDiagnostics:
     @property
     def owed(self) -> bool:
         """Whether there may be something to tell about earlier steps."""
-        return bool(self._open or self._late or self._watched)
+        return bool(self._late or self._touched)
 
     async def late(self) -> DiagnosticsReport | None:
         """What has come by now about earlier steps, to be told once; None: nothing. Waits for no server."""
+        report = None
         if self._late:
-            return await self._readable(*self._late.pop(0))
-        asked = list(dict.fromkeys((*self._open, *self._watched)))
-        if not asked:
-            return None
-        report = await self.overdue(asked)
-        if report is None:
-            return None
-        if not report.silent:
-            for path in asked:
-                self._open.pop(path, None)
+            report = await self._told(*self._late.pop(0))
+        elif self._touched:
+            report = await self.overdue(list(self._touched))
         # Somebody who is silent still is told about when he has spoken.
-        return report if report.verdict in ("problems", "clean") else None
+        return report if report is not None and report.verdict in ("problems", "clean") else None
 
     async def close(self) -> None:
         """The session is over: nobody is told anything any more."""
@@ -209,58 +183,46 @@ class StepDiagnostics:
         for task in list(self._leaving):
             task.cancel()
         await asyncio.gather(*self._leaving, return_exceptions=True)
+        self._touched.clear()
 
     # ----
 
+    async def _judged(self) -> DiagnosticsReport:
+        """The report on everything written in this batch."""
+        run, paths = self._end()
+        if run is None:
+            return DiagnosticsReport("no_server")
+        asked = asyncio.create_task(run.report())
+        try:
+            return await self._told(await asyncio.shield(asked), paths)
+        except asyncio.CancelledError:
+            self._leave(asked, paths)
+            raise
+
     def _end(self) -> tuple[DiagnosticsRun | None, set[Path]]:
         run, paths = self._run, self._paths
+        if self._written:
+            kept = [path for path in self._touched if path not in paths]
+            self._touched = dict.fromkeys([*kept, *paths][-_MAX_TOUCHED:])
         self._run, self._paths, self._written = None, set(), False
         return run, paths
 
     def _leave(self, asked: asyncio.Task[DiagnosticsReport], paths: set[Path]) -> None:
         def take(task: asyncio.Task[DiagnosticsReport]) -> None:
             self._leaving.discard(task)
-            if task.cancelled() or task.exception() is not None:
-                return  # the port never raises: it is being closed
-            report = self._noted(task.result(), paths)
-            if report.verdict in ("problems", "clean"):
-                self._late.append((report, frozenset(paths)))
+            # The port never raises: it is being closed.
+            if not task.cancelled() and task.exception() is None:
+                self._late.append((task.result(), paths))
 
         self._leaving.add(asked)
         asked.add_done_callback(take)
 
-    def _noted(self, report: DiagnosticsReport, paths: set[Path]) -> DiagnosticsReport:
-        """Remember whether an answer is still to come."""
-        for path in paths:
-            self._open.pop(path, None)
-        if report.silent or report.verdict == "no_fresh_answer":
-            self._open.update(dict.fromkeys(paths))
-            for path in list(self._open)[: max(0, len(self._open) - _MAX_OPEN)]:
-                del self._open[path]
-        for path in paths:
-            self._watched.pop(path, None)
-        if report.verdict != "no_server":
-            self._watched.update(dict.fromkeys(paths))
-            for path in list(self._watched)[: max(0, len(self._watched) - _MAX_OPEN)]:
-                del self._watched[path]
-        return self._filtered(report)
+    async def _told(self, report: DiagnosticsReport, own: Collection[Path]) -> DiagnosticsReport:
+        """``report`` as far as the model is to know it, with problems only counted in files that it may not read.
 
-    def _filtered(self, report: DiagnosticsReport) -> DiagnosticsReport:
-        """Without what is milder than the person wants the model to be told."""
-        least = self._least()
-        if least != "error" or report.verdict != "problems":
-            return report
-        errors = tuple(problem for problem in report.problems if problem.severity == "error")
-        if errors:
-            return dataclasses.replace(report, problems=errors)
-        verdict = "no_fresh_answer" if report.silent else "clean"
-        return dataclasses.replace(report, verdict=verdict, problems=(), left_out=0)
-
-    async def _readable(self, report: DiagnosticsReport, own: Collection[Path]) -> DiagnosticsReport:
-        """Without problems in files that the rules of this session do not let the model read.
-
-        ``own`` files, which it wrote itself, it may be told about even where the rules would ask the person again.
+        Of ``own`` files, which it wrote itself, it may be told even where the rules would ask the person again.
         """
+        report = self._filtered(report)
         if not report.problems:
             return report
         files = {problem.path for problem in report.problems}
@@ -277,26 +239,18 @@ class StepDiagnostics:
         hidden = report.hidden + len(report.problems) - len(shown)
         return dataclasses.replace(report, problems=shown, hidden=hidden)
 
+    def _filtered(self, report: DiagnosticsReport) -> DiagnosticsReport:
+        """Without what is milder than the person wants the model to be told."""
+        if self._least() != "error" or report.verdict != "problems":
+            return report
+        errors = tuple(problem for problem in report.problems if problem.severity == "error")
+        if errors:
+            return dataclasses.replace(report, problems=errors)
+        verdict = "no_fresh_answer" if report.silent else "clean"
+        return dataclasses.replace(report, verdict=verdict, problems=(), left_out=0)
+
     def _may_be_told(self, path: Path, own: Collection[Path]) -> bool:
         action = "allow" if self._reading is None else self._reading(path)
         if path in own:
             return action != "deny"
         return action == "allow" and self._workspace in path.parents
-
-
-class _CallRun:
-    """The change of one call, as part of its batch."""
-
-    def __init__(self, step: StepDiagnostics) -> None:
-        self._step = step
-
-    async def report(self) -> DiagnosticsReport:
-        """See the port."""
-        return await self._step.reported()
-
-    async def extend(self, paths: Sequence[Path]) -> None:
-        """See the port."""
-        await self._step.begin(paths)
-
-    def drop(self) -> None:
-        """See the port: the step itself sees whether something was written."""

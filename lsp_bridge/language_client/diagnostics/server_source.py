@@ -196,7 +196,7 @@ class ServerWatch(Watch):
         for path in after:
             if path not in self.texts:
                 # Those that run all the same know the files of others too, and see theirs by them.
-                await self._source.changed(path)
+                self._source.spawn(self._source.changed(path))
                 continue
             lookup = self._source.servers.for_path(path)
             resting += lookup.resting
@@ -222,7 +222,7 @@ class ServerObserver(Observer):
 
     def __init__(self, source: ServerSource, server: LanguageServer, change: Change, before: Texts) -> None:
         """``before``: the texts before the change."""
-        super().__init__(server.name, server.name)  # it may be another process by the next change
+        super().__init__(server.name, (server.name, server.root))  # by the next change another process
         self.files: set[Path] = set()
         self._source = source
         self._server = server
@@ -411,7 +411,7 @@ class ServerObserver(Observer):
         for server in self._source.servers.alive():
             for path, text in texts.items():
                 document = server.answers.documents.get(path)
-                if server.name != self.name or document is None or self._source.held(path):
+                if (server.name, server.root) != self.key or document is None or self._source.held(path):
                     continue
                 if document.text == text and server.settled(path, document.version):
                     found[path] = server.answers.known(path, document.version) or ()

@@ -49,10 +49,12 @@ class _File:
     """The text before the first change without a fresh answer; None: there was no file."""
     known: Raw | None
     """What was said about that text; None: nothing yet."""
-    after: str | None = None
-    """The text that was judged; None: the file is open, it has had no fresh answer yet."""
+    open: bool = True
+    """It has had no fresh answer yet."""
+    after: str = ""
+    """The text that was judged,"""
     raw: Raw = ()
-    """What the verdict was made of."""
+    """by what was said about it."""
     told: list[Problem] = field(default_factory=list[Problem])
 
 
@@ -84,7 +86,7 @@ class _Seen:
 
     def open_files(self) -> dict[Path, _File]:
         """Those without a fresh answer."""
-        return {path: file for path, file in self.files.items() if file.after is None}
+        return {path: file for path, file in self.files.items() if file.open}
 
 
 class DiagnosticsService:
@@ -216,7 +218,7 @@ class DiagnosticsService:
             if said is None or seen.observer.key != key or seen.said is not None:
                 continue
             for path, file in list(seen.files.items()):
-                if file.after is not None and seen.observer.said(path)[0] != file.after:
+                if not file.open and seen.observer.said(path)[0] != file.after:
                     del seen.files[path]  # Somebody typed there: what came then is about other text.
             seen.watched = seen.watched and now <= seen.until
             seen.said, seen.until = said, now + _KEPT_S
@@ -315,7 +317,7 @@ class DiagnosticsService:
         else:
             found = await news(path, file.before, text, file.known, raw, least)
         if sure or not observer.follows:
-            file.after, file.raw = text, raw
+            file.open, file.after, file.raw = False, text, raw
         return _untold(found, file.told), sure
 
     async def _others(self, seen: _Seen, least: Severity) -> list[Problem]:
@@ -350,13 +352,13 @@ class DiagnosticsService:
         there: dict[Path, set[tuple[Path, str, str, str]]] = {}
         for path in {problem.path for problem in problems}:
             text, raw = seen.observer.said(path)
-            there[path] = set(map(_words, to_problems(path, severe(raw, "error"), lines_of(text or ""))))
+            there[path] = set(map(_words, to_problems(path, severe(raw, self._least), lines_of(text or ""))))
         return [problem for problem in problems if _words(problem) in there[problem.path]]
 
     async def _overdue(self, wanted: set[Path]) -> DiagnosticsReport | None:
         now = asyncio.get_running_loop().time()
         self._seen = [seen for seen in self._seen if _lives(seen, now)]
-        mine = [seen for seen in self._seen if seen.paths & wanted]
+        mine = [seen for seen in self._seen if seen.run.over and seen.paths & wanted]
         fresh = await self._ask_again(mine, wanted)
         problems: list[Problem] = []
         answered: list[str] = []
@@ -404,7 +406,7 @@ class DiagnosticsService:
     ) -> tuple[list[Problem], bool]:
         """What is new about a change by now, and whether an answer that was missing has come."""
         observer, found, spoke = seen.observer, list[Problem](), False
-        judged = {path: file for path, file in seen.files.items() if file.after is not None}
+        judged = {path: file for path, file in seen.files.items() if not file.open}
         for path, file in seen.open_files().items():
             if (observer.key, path) in fresh:
                 text, raw = fresh[observer.key, path]
@@ -412,11 +414,10 @@ class DiagnosticsService:
                 found += new
                 spoke = spoke or sure
         if observer.follows and judged:
-            texts = {path: file.after for path, file in judged.items() if file.after is not None}
+            texts = {path: file.after for path, file in judged.items()}
             answers = await observer.again(texts) if seen.said is None else seen.said
             for path, file in judged.items():
-                raw = answers.get(path, file.raw)
-                if raw != file.raw and file.after is not None:
+                if (raw := answers.get(path, file.raw)) != file.raw:
                     new = await news(path, file.before, file.after, file.known, raw, "error")
                     found += _untold(self._still(seen, new), file.told)
         if seen.watched and (spoke or seen.said is not None or now <= seen.until):

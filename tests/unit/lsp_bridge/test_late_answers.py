@@ -120,6 +120,14 @@ async def test_two_changes_before_a_server_is_ready_are_judged_from_the_first_te
     assert messages(await overdue(workspace)) == ["bad: BAD new", "bad: BAD newer"]
 
 
+async def test_what_a_server_that_died_owed_is_told_by_the_next_one(open_workspace: Open) -> None:
+    workspace = await open_workspace(fake_spec(plan=[["fresh"], ["die"]]), text="BAD old")
+    assert (await workspace.change(a_txt="BAD old\nBAD new")).verdict == "no_fresh_answer"
+    workspace.diagnostics.warm(workspace.path("a.txt"))
+    report = await overdue(workspace)
+    assert (messages(report), report.servers) == (["bad: BAD new"], ("fake",))
+
+
 async def test_without_a_baseline_only_what_stands_on_changed_lines_is_told_at_once(
     open_workspace: Open,
 ) -> None:

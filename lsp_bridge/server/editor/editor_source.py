@@ -170,10 +170,10 @@ class EditorSource(Source):
     async def observers(self, texts: Texts) -> list[EditorObserver]:
         """What all editors know now of these files, old and new; what does not exist or cannot be shown is left out."""
         asked = {path: text for path, text in texts.items() if shown(text)}
-        peers = list(self._peers.peers) if asked else []
-        found = [EditorObserver(self, peer, asked) for peer in peers]
-        await asyncio.gather(*(observer.look() for observer in found))
-        for path in asked if peers else ():
+        everybody = [EditorObserver(self, peer, asked) for peer in self._peers.peers] if asked else []
+        heard = await asyncio.gather(*(observer.look() for observer in everybody))
+        found = [observer for observer, answered in zip(everybody, heard, strict=True) if answered]
+        for path in asked if everybody else ():
             self._remember(path, any(path in observer.covered for observer in found))
         return found
 
@@ -301,16 +301,15 @@ class EditorObserver(Observer):
     def gone(self) -> bool:
         return self._peer.gone.is_set()
 
-    async def look(self) -> None:
-        """Hear what the editor knows already; that is the baseline, too."""
+    async def look(self) -> bool:
+        """Hear what the editor knows already; that is the baseline, too. False: it said nothing."""
         source = self._source
         answer = await source.ask(self._peer, self.baseline, since=None, timeout_s=source.timing.baseline_s)
-        if answer is not None:
-            self._generation = answer.generation
-            self._known = self._files(answer)
-            self.covered = frozenset(
-                path for path, file in self._known.items() if file.freshness != "uncovered"
-            )
+        if answer is None:
+            return False
+        self._generation, self._known = answer.generation, self._files(answer)
+        self.covered = frozenset(path for path, file in self._known.items() if file.freshness != "uncovered")
+        return True
 
     def fresh(self) -> dict[Path, Raw]:
         """What it knew already, as far as it is about the texts of the baseline."""

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.benchmarks.measures import Baseline, Measure, percentile
-from tests.benchmarks.stage import Stage
-
 from daemon.model.events import MessageAdded, MessagePartAdded, SessionCreated
 from daemon.model.goals import GoalTree
 from daemon.model.messages import Message, TextPart, ToolResultPart
 from daemon.model.traces import Trace
 from daemon.store.files import FileTraceStore
 from daemon.store.replay import read_state
+from tests.evals.benchmarks.measures import Baseline, Measure, percentile
+from tests.evals.benchmarks.stage import Stage
 
 MESSAGES, GOALS, TRACES = 10_000, 200, 500
 _TEXT = "def total(cart):\n    return sum(item.price for item in cart)\n" * 60

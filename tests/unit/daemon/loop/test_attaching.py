@@ -113,7 +113,7 @@ async def test_a_file_that_rules_ask_about_is_attached_only_after_a_yes(tmp_path
             assert (request.title, request.tool_call_id) == ("Attach .env", "attach_p1")
             bench.core.permissions.reply(request.request_id, reply, None, "test")
             if reply == "reject":
-                with pytest.raises(ToolError, match=r"\.env is not attached\. RejectedError in test"):
+                with pytest.raises(ToolError, match=r"\.env is not attached\. Rejected in test"):
                     await attaching
             else:
                 assert text((await attaching)[0]) == outcome

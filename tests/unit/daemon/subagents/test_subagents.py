@@ -117,7 +117,7 @@ async def test_a_refusal_ends_the_subagent_and_its_parent_goes_on_with_that(tmp_
         assert (await finish(turn)).stop == "end_turn"
         (result,) = results(session)
         assert result.is_error
-        assert "s1 (general) did not finish: RejectedError in test: Create a.txt" in result.content
+        assert "s1 (general) did not finish: Rejected in test: Create a.txt" in result.content
         assert "not have it done in another way" in result.content
         assert subagents(session)["s1"].stop_reason == "permission_denied"
         assert not (bench.workspace / "a.txt").exists()

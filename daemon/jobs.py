@@ -16,8 +16,8 @@ from tools.errors import ToolError
 from tools.localization import t
 from tools.ports import Job
 from tools.process import programs
+from tools.process.background import finish
 from tools.process.output import HeadTail, Output
-from tools.process.uncancellable import finish
 from tools.text import terminal
 from tools.text.truncate import tail
 

@@ -29,9 +29,9 @@ from tools.diff.unified_diff import shown_name
 from tools.localization import t
 from tools.paths import rule_target
 from tools.process import programs as run
+from tools.process.background import finish
 from tools.process.output import MAX_OUTPUT as MAX_OUTPUT
 from tools.process.output import Output
-from tools.process.uncancellable import finish
 from tools.text.terminal import LONGEST_TITLE, shown_brief
 from tools.text.truncate import tail
 

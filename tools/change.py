@@ -35,7 +35,7 @@ from tools.diff.unified_diff import limited, shown_name, without_head
 from tools.files.regular_files import sha256
 from tools.localization import noted, t
 from tools.paths import Target, explain_os_error, folder_patterns, rule_target
-from tools.process.uncancellable import finish
+from tools.process.background import finish
 from tools.writing import atomic, buffers
 from tools.writing.messages import not_taken_back, saved_otherwise, why_not_written
 from tools.writing.proposal import alterations, propose

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from daemon.copies.base import Base, CopyError
 from daemon.copies.programs import Stop, in_thread, told
-from tools.process.uncancellable import finish
+from tools.process.background import finish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

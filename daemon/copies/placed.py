@@ -12,7 +12,7 @@ from daemon.copies.base import Base, CopyError, Keep, LeftBehind
 from daemon.copies.bases import Bases, kept_base, let_go
 from daemon.copies.places import CopyPlace, CopyPlaces
 from daemon.copies.programs import Stop, in_thread, told
-from tools.process.uncancellable import finish
+from tools.process.background import finish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, TypeVar
 from daemon.copies import guard
 from daemon.copies.base import MOST_BYTES, CopyError
 from daemon.files.index_file import BadIndexError
+from tools.process.background import finish
 from tools.process.environment import GIT_ASKED, git_environment
-from tools.process.uncancellable import finish
 from tools.text.truncate import tail
 
 if TYPE_CHECKING:

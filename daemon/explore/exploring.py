@@ -47,7 +47,7 @@ from daemon.store.base import StoreError
 from tools.base import Permission, ToolError
 from tools.localization import n, t
 from tools.ports import WorkOutcome
-from tools.process.uncancellable import finish
+from tools.process.background import finish
 from tools.text.truncate import head
 
 if TYPE_CHECKING:

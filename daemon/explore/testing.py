@@ -23,7 +23,7 @@ from daemon.permission.service import CallInfo
 from tools.base import PermissionAsk, PermissionDeniedError
 from tools.localization import t
 from tools.process import programs
-from tools.process.uncancellable import finish
+from tools.process.background import finish
 from tools.redaction.redactor import SECRETS
 from tools.text.terminal import LONGEST_TITLE, shown_brief
 

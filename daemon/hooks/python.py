@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, cast
 from daemon.hooks.answer import MAX_OUTPUT, Failure, HookAnswer, HookError, HookName, read_value
 from daemon.safe_path import own_folders
 from tools.localization import t
+from tools.process.background import finish
 from tools.process.programs import Ended, run, scrubbed_environment
-from tools.process.uncancellable import finish
 from tools.text.truncate import one_line
 
 if TYPE_CHECKING:

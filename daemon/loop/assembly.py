@@ -11,12 +11,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from daemon.context.check_command import find_test_command
-from daemon.context.profiles import ContextProfile, answer_tokens, profile_for
+from daemon.context.profiles import CACHE_LASTS_S, PRUNE_MINIMUM, ContextProfile, answer_tokens, profile_for
 from daemon.context.project_map import project_map
 from daemon.context.prompt import Environment, Layer, mode_text, prompt_layers, system_blocks
 from daemon.context.tokens import estimate_tokens, request_tokens
 from daemon.context.window import Window, WindowCache, build_window
 from daemon.loop.offered import described, offered
+from daemon.model.events import ContextMarked, Marks
 from daemon.model.messages import Usage, subtracted
 from daemon.model.meters import GoalMeter, Meter, Metered
 from daemon.plan.text import plan_to_prompt
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from daemon.loop.policy import Policy
     from daemon.loop.record import Record
     from daemon.loop.services import Services
-    from daemon.model.events import Marks
     from daemon.permission.rules import RuleSet
     from daemon.plan.tree import PlanTree
     from tools.base import Tool
@@ -284,3 +284,34 @@ def _chain(plan: PlanTree, goal_id: str | None) -> list[str]:
     if goal_id is None or goal_id not in plan.goals:
         return []
     return [goal_id, *(goal.id for goal in plan.ancestors(goal_id))]
+
+
+def mark_history(record: Record, assembly: Assembly, sequence: int) -> None:
+    """Mark all before the prompt with this sequence as history, of which less is sent from then on.
+
+    Only where that is the agent's way, or where it costs nothing.
+
+    A provider forgets a prefix after some minutes. Then the request is paid in full anyway, and what is left
+    out saves; while the prefix is cached, changing it would cost more than it saves.
+    """
+    profile = assembly.profile
+    if profile.history == "cold" and not _is_cold(record):
+        return
+    before = assembly.window().tokens
+    marks = Marks(record.state.marks.pruned, sequence)
+    freed = before - assembly.window(marks).tokens
+    if freed < (1 if profile.history == "always" else PRUNE_MINIMUM):
+        return
+    record.emit(
+        ContextMarked(
+            trace_id=record.session_id,
+            time=record.now(),
+            history_before=sequence,
+            freed_tokens=freed,
+        )
+    )
+
+
+def _is_cold(record: Record) -> bool:
+    last = next((m for m in reversed(record.state.messages) if m.role == "assistant"), None)
+    return last is not None and (record.now() - last.created_at).total_seconds() > CACHE_LASTS_S

@@ -13,7 +13,6 @@ import logging
 from typing import TYPE_CHECKING
 
 from daemon.context.tokens import estimate_tokens
-from daemon.loop.record import Record
 from daemon.loop.task_results import answer_of
 from daemon.loop.together import EDITS, HOW_FAR, NOT_BEGUN, TOGETHER
 from daemon.model.branches import child_id

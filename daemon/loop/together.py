@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from daemon.loop.doom import same_call
 from tools.base import PermissionDeniedError
-from tools.process.uncancellable import finish
+from tools.process.background import finish
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -12,9 +12,9 @@ from daemon.context.prompt import UNTRUSTED, Layer
 from daemon.context.prompt_record import changed_prompt
 from daemon.context.tokens import calibrated, estimate_tokens, part_tokens
 from daemon.loop import written_calls
+from daemon.loop.assembly import mark_history
 from daemon.loop.call_times import CallTimes
 from daemon.loop.doom import Repeat
-from daemon.loop.history_marks import mark_history
 from daemon.loop.mentions import EXECUTED, NOT_DONE, calls_of, prompt_parts
 from daemon.loop.offered import belongs, depth, not_there, tell_of_agents
 from daemon.loop.record import new_message_id

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tools.base import ToolResult
 from tools.localization import noted, t
-from tools.process.uncancellable import finish
+from tools.process.background import finish
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

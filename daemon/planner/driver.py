@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from daemon.loop.queue import TurnResult, Wish
+from daemon.loop.session import SealedError, Session
 from daemon.plan.changes import Change, Updated
 from daemon.plan.tree import PlanError
 from daemon.planner.core import (
@@ -44,14 +47,10 @@ if TYPE_CHECKING:
 
     from daemon.loop.doom import Repeat
     from daemon.loop.features import TurnRuns
-    from daemon.loop.session import Session
     from daemon.model.messages import StopReason
     from daemon.model.traces import PromptPlanner
     from tools.base import ToolResult
-import asyncio
 
-from daemon.loop.queue import TurnResult, Wish
-from daemon.loop.session import SealedError, Session
 
 _WHY = 600
 """Characters of why a sub-agent did not reach its goal."""

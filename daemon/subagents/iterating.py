@@ -26,7 +26,7 @@ from daemon.subagents.shared_history import SharedHistory
 from tools.base import PermissionAsk, ToolError
 from tools.localization import t
 from tools.ports import WorkOutcome
-from tools.process.uncancellable import finish
+from tools.process.background import finish
 from tools.text.truncate import cut_text
 
 if TYPE_CHECKING:

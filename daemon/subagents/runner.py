@@ -27,8 +27,8 @@ from tools.errors import ToolError
 from tools.files.regular_files import make_folder
 from tools.localization import noted, t
 from tools.ports import WorkOutcome
+from tools.process.background import finish
 from tools.process.output import HeadTail
-from tools.process.uncancellable import finish
 from tools.redaction.redactor import SECRETS
 from tools.text.truncate import head
 

@@ -1,4 +1,4 @@
-"""Tasks that nobody waits for: kept alive until they end, their failures logged, stopped with their owner."""
+"""Tasks that nobody waits for, kept alive until they end; and waiting for one that must not be broken off half-way."""
 
 from __future__ import annotations
 
@@ -60,3 +60,14 @@ class Background:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.log(self._level, "%s failed: %s", self._doing, error or type(error).__name__)
+
+
+async def finish(task: asyncio.Future[T]) -> bool:
+    """Wait until ``task`` is done, whatever happens. Returns whether a cancellation came meanwhile."""
+    canceled = False
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            canceled = True
+    return canceled

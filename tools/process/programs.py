@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from tools.process.background import finish
 from tools.process.environment import scrubbed_environment as scrubbed_environment
 from tools.process.process_tree import MARK as MARK
-from tools.process.uncancellable import finish
 
 KILL_GRACE_S = 3.0
 """Time between TERM and KILL (source: conventions.md, "Limits")."""

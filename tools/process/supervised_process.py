@@ -21,8 +21,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tools.process import supervisor
+from tools.process.background import finish
 from tools.process.process_tree import MARK, Family, kill_family
-from tools.process.uncancellable import finish
 
 _log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tools.base import ToolError
 from tools.process import programs
-from tools.process.uncancellable import finish
+from tools.process.background import finish
 from tools.search import plain_search
 from tools.text.truncate import head
 

@@ -11,18 +11,17 @@ import asyncio
 import subprocess
 import sys
 from asyncio.subprocess import SubprocessStreamProtocol
+from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from tools.text.truncate import tail
+from tools.text.truncate import head, tail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from tools.process.supervised_process import Warded
-from collections import deque
 
-from tools.text.truncate import head
 
 _MAX_UNREAD_BYTES = 1 << 18
 """Half of what is read ahead of a server that writes faster than its messages are handled."""

@@ -7,14 +7,17 @@ with ``goalwright/editor/save``. An editor that cannot do both is not asked, and
 from __future__ import annotations
 
 import asyncio
+import bisect
 import contextlib
 import logging
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from lsprotocol import types
 
 from tools.base import ToolError
 from tools.diff.merge import MergeConflictError, merge_texts
+from tools.diff.unified_diff import hunk_spans
 from tools.ports import EditorGoneError, NotSavedError, NotTakenError
 from tools.process.background import Background
 
@@ -25,10 +28,7 @@ if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer
 
     from lsp_bridge.server.documents.open_documents import OpenDocument
-import bisect
-import re
 
-from tools.diff.unified_diff import hunk_spans
 
 _log = logging.getLogger(__name__)
 

@@ -16,10 +16,13 @@ T = TypeVar("T")
 class Background:
     """The tasks of one owner. The event loop itself keeps no task alive, and tells nobody of a failure."""
 
-    def __init__(self, doing: str, *, level: int = logging.WARNING) -> None:
-        """``doing`` says in the log what failed; ``level`` is that of its line."""
+    def __init__(
+        self, doing: str, *, level: int = logging.WARNING, logger: logging.Logger | None = None
+    ) -> None:
+        """``doing`` says in the log what failed; ``level`` is that of its line, ERROR with a traceback."""
         self._doing = doing
         self._level = level
+        self._log = logger or log
         self._tasks: set[asyncio.Future[Any]] = set()
 
     def __bool__(self) -> bool:
@@ -59,7 +62,10 @@ class Background:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.log(self._level, "%s failed: %s", self._doing, error or type(error).__name__)
+            trace = error if self._level >= logging.ERROR else None
+            self._log.log(
+                self._level, "%s failed: %s", self._doing, error or type(error).__name__, exc_info=trace
+            )
 
 
 async def finish(task: asyncio.Future[T]) -> bool:

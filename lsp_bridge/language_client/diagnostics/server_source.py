@@ -26,6 +26,7 @@ from lsp_bridge.language_client.diagnostics.sources import (
 from lsp_bridge.language_client.diagnostics.verdict import Raw
 from lsp_bridge.language_client.text.positions import TextOf, no_buffers, read_source
 from tools.language import CurrentProblems, Severity
+from tools.process.background import Background
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Coroutine, Mapping, Sequence
@@ -55,7 +56,7 @@ class ServerSource(Source):
         self.read = lambda path: read_source(path, text_of)
         self._text_of = text_of
         self._log = logger or logging.getLogger("goalwright.lsp_client")
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._background = Background("telling language servers", level=logging.ERROR, logger=self._log)
         self._watches: weakref.WeakSet[ServerWatch] = weakref.WeakSet()
         self._missed: set[Path] = set()
         """Files that changed while a change of ours was under way: the servers are told when it is over."""
@@ -111,19 +112,14 @@ class ServerSource(Source):
 
     async def close(self) -> None:
         """Stop what happens in the background, and all servers. Returns when nothing is left."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.close()
         await self.servers.close()
 
     # ---- for the watches
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run ``work`` in the background."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return task
+        return self._background.start(work)
 
     def changing(self, path: Path) -> bool:
         """Whether a change of ``path`` is under way."""
@@ -162,11 +158,6 @@ class ServerSource(Source):
             if text is not None and not self.held(path):
                 server.sync(path, text)
         return known
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._log.error("language servers could not be told something", exc_info=error)
 
 
 class ServerWatch(Watch):

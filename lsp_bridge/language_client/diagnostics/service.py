@@ -26,6 +26,7 @@ from lsp_bridge.language_client.diagnostics.verdict import Raw, news, on_new_lin
 from lsp_bridge.language_client.text.positions import lines_of
 from lsp_bridge.language_client.text.problems import severe, to_problems
 from tools.language import CurrentProblems, DiagnosticsReport, Problem, Severity
+from tools.process.background import Background
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Coroutine, Hashable, Mapping, Sequence
@@ -106,7 +107,7 @@ class DiagnosticsService:
         self._workspace = workspace
         self._least: Severity = least
         self.log = logger or logging.getLogger("goalwright.diagnostics")
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background("finding out about problems", level=logging.ERROR, logger=self.log)
         self._warming: set[Path] = set()
         self._runs: weakref.WeakSet[ServiceRun] = weakref.WeakSet()
         self._seen: list[_Seen] = []
@@ -165,9 +166,7 @@ class DiagnosticsService:
 
     async def close(self) -> None:
         """Stop what happens in the background, and the sources."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.close()
         for source in self.sources:
             await source.close()
 
@@ -191,17 +190,9 @@ class DiagnosticsService:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         try:
-            task = asyncio.get_running_loop().create_task(work)
+            self._background.start(work)
         except RuntimeError:  # no event loop: nobody to be told
             work.close()
-            return
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self.log.error("something failed in the background", exc_info=error)
 
     # ---- for the runs
 

@@ -20,6 +20,7 @@ from lsp_bridge.language_client.text.positions import PositionEncoding, chosen, 
 from lsp_bridge.language_client.text.problems import RawDiagnostic, severe
 from lsp_bridge.language_client.text.uris import path_of
 from tools.json_access import array, mapping
+from tools.process.background import Background
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Coroutine, Mapping
@@ -75,7 +76,7 @@ class LanguageServer:
         self._stopping = False
         self._starting: asyncio.Task[None] | None = None
         self._stopped: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background("work beside a language server")
         self._bell = Bell()
         self._awaited: Counter[Path] = Counter()
         self._registrations = Registrations(root, found.setup.settings, allow_pull=spec.announce_pull)
@@ -196,9 +197,7 @@ class LanguageServer:
         self._bell.ring()
         if client is not None:
             await client.end(exit_s=exit_s, terminate_s=timing.terminate_s)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.close()
 
     def on_closed(self, reason: str) -> None:
         """Handler: the connection is over. Whoever waits for an answer is woken."""
@@ -365,10 +364,7 @@ class LanguageServer:
         return kept if document is None else in_utf16(kept, document.told_text, self.position_encoding)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        return self._background.start(work)
 
     # ---- what the server sends
 

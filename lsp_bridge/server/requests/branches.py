@@ -13,6 +13,7 @@ from lsp_bridge.protocol.sessions import Empty
 from lsp_bridge.server.requests.declaration import refusals, request
 from tools.errors import PermissionDeniedError, ToolError
 from tools.localization import t
+from tools.process.background import Background
 from tools.text.decoding import decode
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class BranchRequests:
     def __init__(self, context: RequestContext) -> None:
         self._context = context
         self._core = context.core
-        self._building: set[asyncio.Task[object]] = set()
+        self._building = Background("building a plan")
 
     # -- explorations --
 
@@ -157,9 +158,7 @@ class BranchRequests:
         prompt = await hand_over_plan(session, self._context.client_name)
         if params.start:
             # Whoever asked sees how it goes by the session's events, and need not stay.
-            task = asyncio.create_task(session.prompt(prompt), name=f"build {session.session_id}")
-            self._building.add(task)
-            task.add_done_callback(self._building.discard)
+            self._building.start(session.prompt(prompt), name=f"build {session.session_id}")
         return p.PlanBuildResult(session=await self._context.info(session), prompt=prompt)
 
     # -- helpers --

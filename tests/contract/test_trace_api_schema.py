@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 
@@ -73,7 +73,7 @@ def test_every_answer_is_as_described_whatever_is_asked(
         max_examples=examples(30),
         deadline=None,
         derandomize=True,
-        suppress_health_check=HealthCheck.__members__.values(),
+        suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType] - its metaclass iterates
     )
     @given(case=schema[path]["GET"].as_strategy(generation_mode=mode), known=st.data())
     def asks(case: schemathesis.Case[Any], known: st.DataObject) -> None:
@@ -86,6 +86,10 @@ def test_every_answer_is_as_described_whatever_is_asked(
             case.path_parameters["trace_id"] = TRACE["id"]
             for name in KNOWN.keys() & case.path_parameters.keys():
                 case.path_parameters[name] = known.draw(st.sampled_from(KNOWN[name]))
+        # A rule between two parameters, which a description cannot express: only one of these is given.
+        assume(not {"goal_id", "number"} <= (case.query or {}).keys())
+        # An empty list in a query is not sent at all, so nothing in it can be refused.
+        assume([] not in (case.query or {}).values())
         case.call_and_validate(headers={"Authorization": f"Bearer {api.token}"})
 
     asks()

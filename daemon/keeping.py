@@ -128,7 +128,7 @@ class Keeping:
         return await asyncio.to_thread(last_used, self._store, self._own.by_use())
 
     async def rebuild(self, trace_id: str) -> Rebuilt:
-        """Make what is derived from a trace's log anew. Raises UnknownTraceError, InUseError, StoreError."""
+        """Rebuild all files that are derived from a trace's log. Raises UnknownTraceError, InUseError, StoreError."""
         from daemon.store.rebuild import rebuild
 
         if trace_id != root_of(trace_id):

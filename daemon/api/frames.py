@@ -1,4 +1,4 @@
-"""The frames of the WebSocket as JSON (source: seed 000 "WebSocket 事件", seed 003 "WebSocket 事件"). Pure.
+"""The frames of the WebSocket as JSON. Pure.
 
 An event's frame has the event's fields as they are stored, with ``event_id``; those of its steps stand before it with
 ``of_event_id`` and no id of their own, so that who comes back with the last ``event_id`` misses nothing: steps are
@@ -63,7 +63,7 @@ class EncodedItem:
     steps: tuple[str, ...] = ()
     """Frames of its steps, which are sent before the event."""
     steps_alone: tuple[str, ...] = ()
-    """The same for clients that get no events: the last of them has the event's id."""
+    """The frames for clients that get no events; the last frame has the event's id."""
     size: int = field(init=False)
     """Characters that it holds, about."""
 
@@ -97,7 +97,7 @@ def delta_entry(delta: Delta) -> EncodedItem:
 
 
 def connected_frame(session_id: str, current_event_id: int, known: Mapping[str, Any]) -> str:
-    """Return the first frame of each client (source: seed 000 ``connected``).
+    """Return the first frame of each client, ``connected``.
 
     ``known``: ``goal_tree`` and what else stands beside it.
     """

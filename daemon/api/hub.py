@@ -48,7 +48,7 @@ class ClientLimits:
     """How many messages a client may send before it is disconnected."""
     queue_frames: int = 4096
     queue_bytes: int = 4 * 1024 * 1024
-    """What may wait for a client. One that is further behind is caught up from the log."""
+    """Limits of a client's queue. A client that exceeds one is caught up from the log."""
     pending_events: int = 20_000
     """How many events may wait to be encoded. With more, all clients are caught up from the log."""
     delta_lag: int = 256

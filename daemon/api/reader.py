@@ -89,7 +89,7 @@ class TraceReader:
         return await COLLECTOR.aside(seen.detail)
 
     async def branch(self, trace_id: str, branch_id: str) -> JsonObject:
-        """A branch or sub-agent with its goal tree, as seed 000 has it. Raises NotFoundError, StoreError."""
+        """Return a branch or sub-agent with its goal tree. Raises NotFoundError, StoreError."""
         session_id = session_id_of(trace_id, branch_id)
         above, _, name = branch_id.rpartition(".")
         parent = await self.seen(session_of(trace_id, above or None))

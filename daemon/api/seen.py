@@ -1,4 +1,4 @@
-"""One session as the API tells of it: metadata, goal tree, branches, sub-agents (source: seed 000, "前端 API")."""
+"""One session as the API tells of it: metadata, goal tree, branches, sub-agents."""
 
 from __future__ import annotations
 

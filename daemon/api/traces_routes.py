@@ -1,4 +1,4 @@
-"""The REST endpoints (source: seed 000 "REST 端点", seed 003 "API 端点")."""
+"""The REST endpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The WebSocket ``/api/traces/{trace_id}/watch`` (source: seed 000 "WebSocket 实时推送", seed 003 "WebSocket 事件").
+"""The WebSocket ``/api/traces/{trace_id}/watch``.
 
 Query: ``since_event_id`` (absent: only what is new; 0: everything; above what there is: as absent), ``branch_id`` (a
 branch or sub-agent), ``deltas`` (default true), ``events`` (``all``, ``goals``, ``steps``; see ``daemon.api.frames``).
@@ -265,7 +265,7 @@ def _end(outcomes: Sequence[object], *, stopping: bool) -> _EndedError:
 
 
 def websocket_settings(limits: ClientLimits) -> dict[str, Any]:
-    """What ``uvicorn.Config`` is to be told of WebSockets."""
+    """Return the WebSocket options of ``uvicorn.Config``."""
     return {
         "ws": "websockets-sansio",
         "ws_max_size": limits.frame_bytes,

@@ -225,7 +225,7 @@ class _Place:
 
 
 class _Folders:
-    """The same folder below source and target; it is made in the target. Raises _MovedError and OSError."""
+    """A folder opened below source and target, and created in the target. Raises _MovedError and OSError."""
 
     def __init__(self, source: bytes, target: bytes, folder: bytes) -> None:
         self._ends = source, target

@@ -168,7 +168,7 @@ class GitProgram:
         config: Sequence[str] = (),
         long: bool = True,
     ) -> bytes:
-        """Work with a git folder of ours, whose configuration alone counts, on any files. Raises GitError.
+        """Run git on any files with our own git folder, using only that folder's configuration. Raises GitError.
 
         ``index`` is a file in ``git_dir``. ``long``: the call may take a while, see the module.
         """

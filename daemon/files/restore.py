@@ -91,7 +91,7 @@ class Planner:
             self._change(entry)
 
     def result(self) -> list[FileChange]:
-        """What is to be written. Raises ConflictError when something does not fit."""
+        """Return the changes to write. Raises ConflictError when a file does not fit."""
         if self._problems:
             more = len(self._problems) - MAX_SHOWN
             shown = self._problems[:MAX_SHOWN] + (
@@ -202,7 +202,7 @@ class Planner:
         return self._now[path]
 
     def _check_room(self, path: Path) -> None:
-        """What stands where a file is to be must be gone by then. Raises RestoreRefusedError."""
+        """Check that whatever is in the way of a file will be removed. Raises RestoreRefusedError."""
         if path in self._folders:
             inside = (Path(folder) / name for folder, _, names in os.walk(path) for name in names)
             if not all(self._goes(file) for file in inside):

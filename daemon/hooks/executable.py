@@ -132,7 +132,7 @@ class Executable:
         return found
 
     def _arguments(self) -> tuple[str, ...]:
-        """What it is called with. Raises HookError: ``python hook.py`` would run the workspace's own ``hook.py``."""
+        """Return the arguments. Raises HookError: ``python hook.py`` would run the workspace's own ``hook.py``."""
         arguments = self.hook.command[1:]
         for argument in () if self.trusted else arguments:
             path = Path(argument)

@@ -81,7 +81,7 @@ class PythonHost:
         """How many times a process was started."""
 
     async def call(self, entry: HookFunction, payload: Mapping[str, Any], timeout_s: float) -> object:
-        """What the function answers. Raises HookError; after a cancellation the process is gone."""
+        """Return the function's answer. Raises HookError; a cancellation ends the process."""
         async with self._turn:
             pause = self._pauses.get(entry)
             if pause is not None and (left := pause.until - self._clock()) > 0:

@@ -15,6 +15,7 @@ from daemon.demo import PROMPT, copy_workspace
 from tests.e2e.conftest import TEST_SETTINGS, OpenVSCode, WithModel
 from tests.e2e.shown_texts import zh
 from tests.e2e.vscode.accessibility import assert_accessible
+from tests.e2e.vscode.animation import Animation
 from tests.e2e.vscode.server import write_settings
 from tests.e2e.vscode.task import passes
 from tests.support.fakes.model_replies import Reply
@@ -39,25 +40,34 @@ async def test_without_a_key_the_demo_mends_the_sample_workspace_and_a_setting_m
         await window.show_chat()
         await window.widen_chat(120)
         await expect(window.chat.get_by_text("DEMO", exact=True)).to_be_visible()
+        film = Animation(window, "demo")
+        await film.take()
         await window.say(PROMPT)
+        await expect(await window.goal(re.compile("^1 "))).to_be_visible()
+        await film.take()
 
         await expect(window.diff).to_contain_text("with a discount code applied")
         await expect(window.approval).to_be_visible()
         await expect(await window.goal(re.compile("^1 .*, completed"))).to_be_visible()
         assert cart.read_text() == before
         await window.pictures("demo")
+        await film.take(3)
         await window.title_action("Accept").click()
 
         # The script forgot an import, and the language server says so.
         await expect(window.chat.get_by_role("list", name="Problems")).to_contain_text("discounted")
         await expect(window.diff).to_contain_text("from shop.pricing import discounted, rounded")
+        await film.take(3)
         await window.accept.click()
         await expect(window.tool("bash", "waiting for approval")).to_be_visible()
+        await film.take(2)
         await window.accept.click()
 
         await expect(window.answers().last).to_contain_text("All three tests pass.")
         await expect(await window.goal(re.compile("^3 .*, completed"))).to_be_visible()
         await expect(window.answers().last).not_to_have_attribute("aria-busy", "true")
+        await film.take(4)
+        film.save()
 
         chinese = {**TEST_SETTINGS, "goalwright.language": "zh-CN"}
         write_settings(scratch / "vscode", sys.executable, chinese)

@@ -15,6 +15,9 @@ PYTHON_SOURCES := $(shell find goalwright daemon lsp_bridge tools -name __pycach
 EXT_SOURCES := $(shell find $(EXT)/src $(EXT)/scripts $(EXT)/media $(EXT)/schemas $(EXT)/l10n -name __pycache__ -prune -o -type f -print 2>/dev/null) \
 	$(wildcard $(EXT)/package.json $(EXT)/package.nls*.json $(EXT)/tsconfig*.json $(EXT)/.vscodeignore $(EXT)/*.md)
 
+# What readers see: documents, prompts, and English texts of the user interface.
+SPELLED := $(wildcard *.md docs/*.md tools/*.md daemon/agents/*.md daemon/context/*.md daemon/context/families/*.md $(EXT)/*.md) \
+	goalwright daemon lsp_bridge tools $(EXT)/package.nls.json $(EXT)/src
 # More arguments for pytest: make test ARGS='-k diff -x'
 ARGS ?=
 # make run: PORT=8000 for a fixed port, WORKSPACE=folder for a folder of one's own instead of the sample
@@ -22,7 +25,7 @@ PORT ?=
 WORKSPACE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test unit exhaustive check bench generate screenshots vsix venv browser vscode language-servers prepare-test clean
+.PHONY: help run demo test unit exhaustive check docs hooks bench generate screenshots vsix venv browser vscode language-servers prepare-test clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -45,7 +48,7 @@ exhaustive: prepare-test ## every test with all examples of each property, and 2
 	GOALWRIGHT_EXAMPLES=full $(PY) -m tests.suite $(ARGS)
 	$(PY) -m tests.evals.killing
 
-check: $(INSTALLED) $(MODULES) ## lint, format, types, import rule, generated files fresh
+check: $(INSTALLED) $(MODULES) ## lint, format, types, import rules, generated files, prose, documentation
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/basedpyright
@@ -53,7 +56,17 @@ check: $(INSTALLED) $(MODULES) ## lint, format, types, import rule, generated fi
 	$(PY) $(EXT)/scripts/generate_protocol.py --check
 	$(PY) $(EXT)/scripts/generate_config_schema.py --check
 	$(PY) $(EXT)/scripts/generate_settings.py --check
+	$(PY) $(EXT)/scripts/generate_docs.py --check
+	$(PY) -m tests.prose
+	$(VENV)/bin/codespell $(SPELLED)
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet --strict
 	cd $(EXT) && npm run --silent check
+
+docs: $(INSTALLED) ## the documentation as a site, in .build/site
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet --strict && echo .build/site/index.html
+
+hooks: ## a git hook that checks the subjects of commits
+	@git config core.hooksPath tests/prose/hooks && echo 'git runs tests/prose/hooks/commit-msg'
 
 bench: $(INSTALLED) ## benchmarks: start-up, overhead per step, memory
 	@$(PY) -m tests.evals.benchmarks
@@ -62,6 +75,8 @@ generate: $(INSTALLED) ## rewrite the generated files
 	$(PY) $(EXT)/scripts/generate_protocol.py
 	$(PY) $(EXT)/scripts/generate_config_schema.py
 	$(PY) $(EXT)/scripts/generate_settings.py
+	$(PY) $(EXT)/scripts/generate_docs.py
+	$(PY) -m tests.prose --prune
 
 screenshots: prepare-test ## take the pictures in docs/screenshots anew, in real VS Code and a browser
 	GOALWRIGHT_SCREENSHOTS=docs/screenshots $(PY) -m pytest tests/e2e -k 'planned_approved or demo_mends or of_two_hunks or names_its_rule or fix_with_goalwright_on or compared_and_one_is_used or pictures_of_the_page or tells_the_work_of_each_edge or every_state_of_the_chat or shown_page_by_page' $(ARGS)

@@ -1,0 +1,71 @@
+"""What documents tell users to type exists: commands, settings, names in VS Code."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from daemon.config import Settings
+from lsp_bridge.cli.command_line import parse
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / "README.md", ROOT / "vscode-extension/README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TEXTS = {file.relative_to(ROOT).as_posix(): file.read_text("utf-8") for file in DOCUMENTS}
+COMMANDS = sorted(
+    {
+        line.partition("  #")[0].strip()
+        for text in TEXTS.values()
+        for line in [
+            *re.findall(r"^    (goalwright .*)$", text, re.MULTILINE),
+            *re.findall(r"`(goalwright [^`]+)`", text),
+        ]
+        if "COMMAND" not in line
+    }
+)
+BLOCKS = [
+    (name, json.loads(block))
+    for name, text in TEXTS.items()
+    for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL)
+]
+MANIFEST = json.loads((ROOT / "vscode-extension/package.json").read_text("utf-8"))["contributes"]
+ENGLISH: dict[str, str] = json.loads((ROOT / "vscode-extension/package.nls.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_a_command_in_a_document_is_one_that_goalwright_takes(line: str) -> None:
+    words = [word.strip("[]") for word in shlex.split(line)[1:]]
+    words = list(itertools.takewhile(lambda word: word not in ("<", ">", "|"), words))
+    if words[0] == "run" and '"' not in line:
+        words.append("a task")
+    parse(["a/b" if word == "…" else word for word in words])
+
+
+@pytest.mark.parametrize(("name", "values"), BLOCKS)
+def test_settings_in_a_document_are_ones_that_goalwright_takes(name: str, values: dict[str, object]) -> None:
+    if "steps" not in values and "clients" not in values:  # a plan; a setting of another editor
+        Settings.model_validate(values)
+
+
+def test_names_of_vs_code_in_documents_are_those_of_the_extension() -> None:
+    sections = MANIFEST["configuration"]
+    known = {name for section in sections for name in section["properties"]}
+    known |= {command["command"] for command in MANIFEST["commands"]}
+    titles = {text for key, text in ENGLISH.items() if key.startswith("command.")}
+    for name, text in TEXTS.items():
+        if name == "docs/editors.md":
+            continue  # commands for other editors
+        for setting in re.findall(r"`(goalwright\.[\w.]+)`", text):
+            assert setting in known or setting.endswith(".vsix"), f"{name}: {setting}"
+        for title in re.findall(r"\*\*Goalwright: ([^*]+)\*\*", text):
+            assert title in titles, f"{name}: {title}"
+
+
+def test_shipped_agents_stand_in_the_document_on_agents() -> None:
+    table = TEXTS["docs/agents.md"].partition("## Your own agents")[0]
+    for agent in (ROOT / "daemon/agents").glob("*.md"):
+        assert f"`{agent.stem}`" in table

@@ -163,16 +163,14 @@ def banned_phrases() -> Iterator[Offence]:
                 yield Offence("phrase", name, line, near, f'"{found[0]}": write {better}')
 
 
-def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield the docstrings of a module, those below its attributes included."""
-    for node in ast.walk(tree):
-        for each in getattr(node, "body", None) or () if not isinstance(node, ast.Lambda | ast.IfExp) else ():
-            if (
-                isinstance(each, ast.Expr)
-                and isinstance(each.value, ast.Constant)
-                and isinstance(each.value.value, str)
-            ):
-                yield each.lineno, each.value.value
+def docstrings(body: list[ast.stmt]) -> Iterator[tuple[int, str]]:
+    """Yield the docstrings in the body of a module, class or function, those below its attributes included."""
+    for statement in body:
+        if isinstance(statement, ast.Expr):
+            if isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str):
+                yield statement.lineno, statement.value.value
+        elif isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from docstrings(statement.body)
 
 
 def code() -> Iterator[Offence]:
@@ -181,7 +179,7 @@ def code() -> Iterator[Offence]:
         source = (ROOT / name).read_text("utf-8")
         if name.startswith("daemon/demo/workspace"):
             continue
-        for line, text in docstrings(ast.parse(source)):
+        for line, text in docstrings(ast.parse(source).body):
             first = text.strip().partition("\n")[0]
             if _BEGINNING.match(first):
                 yield Offence("docstring", name, line, first, "begin with a verb or say what it is")

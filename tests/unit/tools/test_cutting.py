@@ -17,6 +17,7 @@ from daemon.steps.shortened import first_sentence
 from daemon.steps.shortened import one_line as step_line
 from lsp_bridge.cli.text import one_line as terminal_line
 from lsp_bridge.server.editor.prompts import one_line as editor_line
+from tests.support.examples import in_full
 from tools.process.output import HeadTail
 from tools.redaction.redactor import SECRETS, Redactor
 from tools.text.truncate import abridged, cut_text, head, one_line, short, tail
@@ -115,7 +116,7 @@ def test_no_border_splits_a_secret(cut: str, kind: str) -> None:
     whole = SECRETS.text(text)
     assert not leaked(whole, secret)
     first, last = len(said) - 3, len(said) + len(secret) + len(behind) + 3
-    for border in range(first, last, max(1, (last - first) // 40)):
+    for border in range(first, last, max(1, (last - first) // in_full(40, 12))):
         for length in (border, 2 * border, len(text) - border, 2 * (len(text) - border), border // 8 + 1):
             if length > 8:
                 kept = CUTS[cut](text, length)

@@ -198,7 +198,7 @@ def test_a_secret_next_to_a_cut_never_shows(tmp_path: Path, kind: str) -> None:
     bench.begin()
     # Whatever length is left of the text: on each side of it stands a key.
     secrets = (f"password: {KEY} ", f"https://user:{KEY[:16]}pw@host/ ", f"API_KEY={KEY}\n")
-    text = "".join(secrets[number % 3] + "z" * (number % 50) + " " for number in range(40_000))
+    text = "".join(secrets[number % 3] + "z" * (number % 50) + " " for number in range(20_000))
     event = bench.happens(bench.message(TextPart(text=text)))
     line = store.line(event) if isinstance(store, FileTraceStore) else None
     entry = event_entry(event, (), line)

@@ -22,10 +22,11 @@ from tests.support.scenarios.trees import fingerprint, kept_files, not_ignored, 
 _REPOSITORY = Path(__file__).parents[5]
 _CALLS = 1_500
 """Audited calls (files opened, folders made and removed, programs started) of the child, about."""
-_MANY = in_full(20_000, 4_000)
+_MANY = in_full(20_000, 2_000)
+_SOME = in_full(4_000, 1_000)
 
 
-def _planted(top: Path, count: int = 4000) -> None:
+def _planted(top: Path, count: int = _SOME) -> None:
     TREES["dirty"](top)
     for number in range(count):
         put(top, f"many/{number // 100}/{number}.txt", b"%d\n" % number)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from daemon.explore.choosing import awaited
 from daemon.explore.chosen import follow_choices
-from daemon.hooks.session import SessionHooks
+from daemon.hooks.session import HookRunner
 from daemon.loop.session import Features, Session
 from daemon.loop.turn import Turn
 
@@ -59,7 +59,7 @@ def _hand_over(session: Session, permission: CallPermission) -> HandOver:
 
 
 def _driver(turn: TurnRuns, session: Session, planner: PromptPlanner | None) -> Driver:
-    from daemon.planner.driver import Driver as PlanDriver  # with the tools, see Daemon.load_tools
+    from daemon.planner.driver import PlanDriver  # with the tools, see Daemon.load_tools
 
     return PlanDriver(turn, session, planner)
 
@@ -69,7 +69,7 @@ def features(hooks: Hooks, sessions: dict[str, Session]) -> Features:
     return Features(
         sessions=sessions,
         turn=Turn,
-        hooks=lambda session: SessionHooks(session, hooks),
+        hooks=lambda session: HookRunner(session, hooks),
         driver=_driver,
         explorer=LazyExplorer,
         subagents=_subagents,

@@ -61,8 +61,8 @@ class Asked(Protocol):
     async def ask(self, name: HookName, payload: Mapping[str, Any]) -> HookAnswer: ...
 
 
-class SessionHooks:
-    """Of one session. Made with it; holds nothing as long as there are no hooks."""
+class HookRunner:
+    """Runs the hooks of one session. Made with it; holds nothing as long as there are no hooks."""
 
     __slots__ = (
         "_added",

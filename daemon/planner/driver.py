@@ -71,8 +71,8 @@ class _Circle:
     """One was met in this turn: of the next one the person is asked."""
 
 
-class Driver:
-    """Of one turn. With ``in_loop`` it only waits for the person's wish."""
+class PlanDriver:
+    """Runs one turn by the mode of its planner. With ``in_loop`` it only waits for the user's wish to replan."""
 
     def __init__(self, turn: TurnRuns, session: Session, planner: PromptPlanner | None) -> None:
         """``planner``: the prompt's own mode, None for that of the settings."""
@@ -101,9 +101,9 @@ class Driver:
         # A wish for a plan ends with the plan, whoever makes it.
         return "in_loop" if (session.parent is not None or plans_only) and mode != "replan" else mode
 
-    def anew(self) -> Driver:
+    def anew(self) -> PlanDriver:
         """Return the driver of the same turn for the agent that the session has now."""
-        return Driver(self._turn, self._session, self._wanted)
+        return PlanDriver(self._turn, self._session, self._wanted)
 
     async def run(self) -> tuple[StopReason, str]:
         """The turn, from its prompt. Raises as the loop does."""

@@ -14,8 +14,7 @@ import pytest
 from daemon.hooks.answer import HookName
 from daemon.hooks.entry_points import FoundFunctions, HookFunction
 from daemon.hooks.service import Hooks
-from daemon.hooks.session import MAX_WAITING
-from daemon.hooks.session import SessionHooks as HooksOfSession
+from daemon.hooks.session import MAX_WAITING, HookRunner
 from daemon.loop.session import Session
 from daemon.model.events import Notice, PermissionAsked, QueueChanged
 from daemon.model.messages import NotePart, ToolResultPart
@@ -45,8 +44,8 @@ def of(*command: str | Path, **options: Any) -> dict[str, Any]:
     return {"command": [str(part) for part in command], **options}
 
 
-def hooks_of(session: Session) -> HooksOfSession:
-    assert isinstance(session.hooks, HooksOfSession)
+def hooks_of(session: Session) -> HookRunner:
+    assert isinstance(session.hooks, HookRunner)
     return session.hooks
 
 

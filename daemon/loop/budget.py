@@ -13,7 +13,7 @@ from daemon.model.messages import Usage, added
 from daemon.model.traces import BranchTrace
 from daemon.model.traces import Budget as Limits
 from daemon.permission.rules import RuleSet
-from daemon.permission.service import CallInfo, CallPermission, Settled
+from daemon.permission.service import AskerByRules, CallInfo, CallPermission, Settled
 from daemon.state.spending import Overspent, overspent
 from tools.access import suggestions
 from tools.base import PermissionAsk, PermissionDeniedError
@@ -27,32 +27,6 @@ if TYPE_CHECKING:
 
 COST = "cost"
 """Code of the notice that a session has cost much."""
-
-
-class _BudgetAsker:
-    """Asks for the session, but by rules about budgets alone: ``"*": "allow"`` was not said of money."""
-
-    def __init__(self, record: Record) -> None:
-        self._record = record
-
-    @property
-    def session_id(self) -> str:
-        """See Asker."""
-        return self._record.session_id
-
-    @property
-    def rules(self) -> RuleSet:
-        """See Asker."""
-        granted = [rule for rule in self._record.state.granted if rule.permission == "budget"]
-        return RuleSet(base=(), session=granted)
-
-    def asked(self, request: PermissionRequest) -> None:
-        """See Asker."""
-        self._record.asked(request)
-
-    def replied(self, request: PermissionRequest, settled: Settled) -> None:
-        """See Asker. A limit is one session's, however the answer was meant."""
-        self._record.replied(request, replace(settled, remembered=None, scope="session"))
 
 
 def spent(record: Record) -> tuple[Usage, float]:
@@ -221,7 +195,8 @@ class Budget:
             )
             timeout_s = self._policy.client.config.settings.permission_timeout_s
             info = CallInfo("", "budget", reached.goal_id, timeout_s=timeout_s)
-            permission = CallPermission(self._services.permissions, _BudgetAsker(record), info)
+            asker = AskerByRules(record.session_id, self._rules, record.asked, self._replied)
+            permission = CallPermission(self._services.permissions, asker, info)
             try:
                 await permission.ask(ask)
             except PermissionDeniedError as denied:
@@ -246,6 +221,15 @@ class Budget:
                     updates={"raised_limits": {reached.key: limit}},
                 )
             )
+
+    def _rules(self) -> RuleSet:
+        """Rules about budgets alone: ``"*": "allow"`` was not said of money."""
+        granted = [rule for rule in self._record.state.granted if rule.permission == "budget"]
+        return RuleSet(base=(), session=granted)
+
+    def _replied(self, request: PermissionRequest, settled: Settled) -> None:
+        # A limit is one session's, however the answer was meant.
+        self._record.replied(request, replace(settled, remembered=None, scope="session"))
 
     def _whose(self, reached: Overspent) -> str:
         goal = self._record.state.plan.goals.get(reached.goal_id or "")

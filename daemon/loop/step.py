@@ -22,6 +22,7 @@ from daemon.model.messages import (
     Usage,
     whole_characters,
 )
+from daemon.permission.service import CallPlace
 from daemon.provider.base import (
     Complete,
     PartStop,
@@ -40,7 +41,6 @@ from tools.text.truncate import cut_text
 
 if TYPE_CHECKING:
     from daemon.loop.step_diagnostics import StepDiagnostics
-    from daemon.permission.service import CallPlace
 
 log = logging.getLogger(__name__)
 
@@ -300,7 +300,7 @@ async def _run_group(
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """One of several edits that are asked about together; see daemon.permission.service.Place."""
+    """One of several edits that are asked about together."""
 
     host: StepHost
     calls: Sequence[ToolCallPart]
@@ -337,7 +337,9 @@ async def _run_edits(
         place = _Edit(host, calls, at, order, noes)
         try:
             try:
-                result = await _permitted(host, call, again=again, place=place)
+                result = await _permitted(
+                    host, call, again=again, place=CallPlace(place.asking, place.allowed)
+                )
             except PermissionDeniedError as denied:
                 after = denied.reason == _AFTER_REFUSAL
                 if not after:

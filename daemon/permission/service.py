@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -97,13 +97,28 @@ class Asker(Protocol):
         """The rules that hold for the session now."""
         ...
 
-    def asked(self, request: PermissionRequest) -> None:
+    def asked(self, request: PermissionRequest, /) -> None:
         """Record and publish a new request."""
         ...
 
-    def replied(self, request: PermissionRequest, settled: Settled) -> None:
+    def replied(self, request: PermissionRequest, settled: Settled, /) -> None:
         """Record and publish an answer; from "always" on, ``rules`` include what was remembered."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class AskerByRules:
+    """Asks on behalf of a session, by other rules than the session's. Implements Asker."""
+
+    session_id: str
+    rules_now: Callable[[], RuleSet]
+    asked: Callable[[PermissionRequest], None]
+    replied: Callable[[PermissionRequest, Settled], None]
+
+    @property
+    def rules(self) -> RuleSet:
+        """See Asker."""
+        return self.rules_now()
 
 
 class Keeper(Protocol):
@@ -409,17 +424,14 @@ class PermissionService:
         self._settle_too(pending, "reject", TIMEOUT)
 
 
-class CallPlace(Protocol):
+@dataclass(frozen=True, slots=True)
+class CallPlace:
     """The place of a call among edits that are asked about together and made one after the other."""
 
-    async def asking(self) -> None:
-        """Wait until the calls before this one have asked, or need not ask."""
-        ...
-
-    async def allowed(self, approval: Approval) -> None:
-        """Wait until the calls before this one have ended. Raises PermissionDeniedError when it must not run any
-        more."""
-        ...
+    asking: Callable[[], Awaitable[None]]
+    """Waits until the calls before this one have asked, or need not ask."""
+    allowed: Callable[[Approval], Awaitable[None]]
+    """Waits until the calls before this one have ended. Raises PermissionDeniedError when it must not run any more."""
 
 
 @dataclass(slots=True)

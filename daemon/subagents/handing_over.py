@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from daemon.loop.mentions import become
 from daemon.loop.restoring import PERSON
 from daemon.permission.rules import RuleSet
-from daemon.permission.service import CallPermission, Settled
+from daemon.permission.service import AskerByRules, CallPermission
 from daemon.plan.text import progress_text
 from daemon.plan.tree import PlanError, PlanTree
 from daemon.state.goal_events import goal_event
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from daemon.loop.session import Session
     from daemon.model.goals import Goal
-    from daemon.model.permissions import PermissionRequest, Rule
+    from daemon.model.permissions import Rule
 
 BUILD = "build"
 PERMISSION = "hand_over"
@@ -74,9 +75,10 @@ class SessionHandOver:
             )
         planning = session.mode == "plan"
         shown = (tree.revision, tree.mission)
-        permission = CallPermission(
-            self.permission.service, _ApprovalAsker(session), self.permission.call, self.permission.waited
+        asker = AskerByRules(
+            session.session_id, partial(_approval_rules, session), session.asked, session.replied
         )
+        permission = replace(self.permission, asker=asker, place=None)
         approval = await permission.ask(
             PermissionAsk(
                 permission=PERMISSION,
@@ -165,41 +167,21 @@ def _first_open(tree: PlanTree) -> Goal | None:
     return goal
 
 
-class _ApprovalAsker:
-    """Asks for the session, by rules that name ``hand_over``: modes and ``"*": "allow"`` do not approve plans."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    @property
-    def session_id(self) -> str:
-        """See Asker."""
-        return self._session.session_id
-
-    @property
-    def rules(self) -> RuleSet:
-        """See Asker. In mode plan only the person's yes counts."""
-        session = self._session
-        config = session.config
-        if session.mode == "plan":
-            return RuleSet(base=())
-        granted, granted_here = session.services.grants()
-        return RuleSet(
-            base=_naming(config.base_rules),
-            workspace=_naming(config.workspace_rules),
-            session=_naming(session.record.main.state.granted),
-            trusted=config.trusted,
-            granted=_naming(granted),
-            granted_here=_naming(granted_here),
-        )
-
-    def asked(self, request: PermissionRequest) -> None:
-        """See Asker."""
-        self._session.asked(request)
-
-    def replied(self, request: PermissionRequest, settled: Settled) -> None:
-        """See Asker."""
-        self._session.replied(request, settled)
+def _approval_rules(session: Session) -> RuleSet:
+    """Rules that name ``hand_over``: modes and ``"*": "allow"`` do not approve plans. In mode plan only the user's yes
+    counts."""
+    config = session.config
+    if session.mode == "plan":
+        return RuleSet(base=())
+    granted, granted_here = session.services.grants()
+    return RuleSet(
+        base=_naming(config.base_rules),
+        workspace=_naming(config.workspace_rules),
+        session=_naming(session.record.main.state.granted),
+        trusted=config.trusted,
+        granted=_naming(granted),
+        granted_here=_naming(granted_here),
+    )
 
 
 def _naming(rules: Iterable[Rule]) -> list[Rule]:

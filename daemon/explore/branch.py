@@ -1,4 +1,4 @@
-"""A branch that is worked on in this process: the ``LocalRunner``."""
+"""A branch that is worked on by a session in this process, in a copy of the workspace on this machine."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import logging
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from daemon.copies.written_patch import write_patch
 from daemon.explore.branch_notes import task_text, unfinished_summary
 from daemon.explore.inheriting import Inherited, moved, places_moved, rewriter
 from daemon.explore.mirroring import Mirror
-from daemon.explore.runner import BranchHost, BranchOutcome, BranchTask
+from daemon.explore.runner import Agreed, BranchOutcome, BranchTask
 from daemon.explore.surroundings import BranchEnvironment, surroundings
 from daemon.explore.written import left_out, rescued, short_names
 from daemon.loop.children import close_child, open_child
@@ -28,8 +29,9 @@ from tools.localization import noted, t
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
+    from daemon.copies.base import WorkingCopies
     from daemon.loop.queue import TurnResult
     from daemon.loop.session import Session
 
@@ -42,19 +44,24 @@ _SUMMARY = 8_000
 """Characters of a branch's report that are kept as its summary; its record has the whole."""
 
 
-class LocalRunner:
-    """Works on branches, with a session in this process and a copy of the workspace on this machine."""
+@dataclass(frozen=True, slots=True)
+class BranchHost:
+    """The exploration around a branch."""
 
-    async def run(self, task: BranchTask, host: BranchHost) -> BranchOutcome:
-        """Work on the task to its end; afterwards nothing of it is left but its record and the outcome.
+    parent: Session
+    """The main session: its permissions, budget and services are the branch's."""
+    copies: WorkingCopies
+    """Makes the branch's working copy."""
+    test_command: Callable[[BranchTask], Awaitable[Agreed]]
+    """Returns what tests the branches; waits while the user has not said yet whether they may be tested."""
+    keep: Callable[[BranchTask, BranchOutcome], Awaitable[None]]
+    """Stores what the branch changed. Called before anything else can go wrong."""
+    ended: Callable[[BranchTask, BranchOutcome, Session | None], None]
+    """Called exactly once, with all that is known. The branch's session, if there is one, is still there."""
 
-        Canceled, it ends the branch in order, and returns what it had done. ``host.ended`` is called exactly once.
-        """
-        return await _Branch(task, host).run()
 
-
-class _Branch:
-    """One branch on its way. ``run`` is called once."""
+class Branch:
+    """One branch on its way."""
 
     def __init__(self, task: BranchTask, host: BranchHost) -> None:
         self._task = task
@@ -72,8 +79,11 @@ class _Branch:
         self._note = ""
         """What is to be said of its changes."""
 
-    async def run(self) -> BranchOutcome:
-        """Open, work, keep, score, close: whatever becomes of a step, those that bring it to rest are done."""
+    async def run(self) -> None:
+        """Open, work, keep, score, close: whatever becomes of a step, those that bring it to rest are done.
+
+        Called once. Canceled, it ends the branch in order; nothing is left of it but its record and the outcome.
+        """
         kept: list[BranchOutcome] = []
         try:
             await self._step(self._work(), interruptible=True)
@@ -87,7 +97,6 @@ class _Branch:
             outcome = kept[-1] if kept else self._unknown()
             ended = dataclasses.replace(outcome, duration_ms=self._elapsed())
             self._host.ended(self._task, ended, self._child)
-            return ended
         finally:
             await self._step(self._close())
 
@@ -142,7 +151,6 @@ class _Branch:
         await self._begin_with(child, copy.root)
         child.state.share_order(parent.state.order)
         self._mirror = Mirror(parent, child, task.branch_id)
-        self._host.began(task, child)
         prompt = task_text(
             task.branch_id,
             task.direction,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from daemon.copies.base import Base, CopyError, WorkingCopies
 from daemon.explore import merging
 from daemon.explore.beginning import branch_tasks, checked_background, checked_directions
-from daemon.explore.branch import LocalRunner
+from daemon.explore.branch import Branch, BranchHost
 from daemon.explore.branch_notes import results_text, short_summary
 from daemon.explore.choosing import awaited_choice
 from daemon.explore.chosen import carry_over, decided_early
@@ -65,13 +65,10 @@ RESULT_FOLDER = "result"
 class SessionExplorer:
     """Implements ``tools.ports.Explorer`` for one call in a session."""
 
-    def __init__(
-        self, session: Session, call_id: str, permission: Permission, runner: LocalRunner | None = None
-    ) -> None:
+    def __init__(self, session: Session, call_id: str, permission: Permission) -> None:
         self._session = session
         self._call_id = call_id
         self._permission = permission
-        self._runner = runner or LocalRunner()
 
     async def explore(self, branches: Sequence[str], background: str | None) -> WorkOutcome:
         """See Explorer."""
@@ -81,7 +78,7 @@ class SessionExplorer:
         if session.parent is not None:
             raise ToolError("A branch or a sub-agent cannot explore: work on your own direction.")
         waited = self._permission.waited if isinstance(self._permission, CallPermission) else Waited()
-        exploration = RunningExploration(session, self._call_id, self._runner, waited)
+        exploration = RunningExploration(session, self._call_id, waited)
         return await exploration.run(directions, background)
 
     async def select(self, choice: Sequence[str]) -> WorkOutcome:
@@ -90,13 +87,12 @@ class SessionExplorer:
 
 
 class RunningExploration:
-    """One exploration, from its goal to what the main line is told of it. Implements BranchHost."""
+    """One exploration, from its goal to what the main line is told of it."""
 
-    def __init__(self, session: Session, call_id: str, runner: LocalRunner, waited: Waited) -> None:
+    def __init__(self, session: Session, call_id: str, waited: Waited) -> None:
         """``waited``: of the call; the time of the branches is added to it."""
         self._session = session
         self._call_id = call_id
-        self._runner = runner
         self._record = session.record
         self._waited = waited
         self._start_id = ""
@@ -214,7 +210,9 @@ class RunningExploration:
         async with contextlib.AsyncExitStack() as place:
             await place.enter_async_context(self._session.services.parallel.place(limit))
             self._places[task.branch_id] = place
-            await self._runner.run(task, self)
+            assert self._copies is not None, "branches begin when the base is known"
+            host = BranchHost(self._session, self._copies, self._test_command, self._keep, self._ended)
+            await Branch(task, host).run()
 
     def _cancel_one(self, branch_id: str) -> bool:
         work = self._working.get(branch_id)
@@ -232,14 +230,14 @@ class RunningExploration:
             work.cancel()
 
     def _finish_unstarted(self) -> None:
-        """Branches that never got a place, or whose runner failed, end here."""
+        """Branches that never got a place, or that failed, end here."""
         for task in list(self._open.values()):
             work = self._working[task.branch_id]
             if not work.done():
                 continue
             failed = not work.cancelled() and work.exception() is not None
             how = t("It failed; see Goalwright's log.") if failed else t("Canceled before it had begun.")
-            self.ended(task, BranchOutcome(task.session_id, "abandoned", how, "canceled"), None)
+            self._ended(task, BranchOutcome(task.session_id, "abandoned", how, "canceled"), None)
 
     def _heard(self, item: Event | Delta | Metered) -> None:
         """The person may give the exploration up in the plan."""
@@ -248,39 +246,23 @@ class RunningExploration:
         ):
             self._cancel_all()
 
-    # -- BranchHost --
+    # -- what a branch has of it --
 
-    @property
-    def parent(self) -> Session:
-        """See BranchHost."""
-        return self._session
-
-    @property
-    def copies(self) -> WorkingCopies:
-        """See BranchHost."""
-        assert self._copies is not None, "branches begin when the base is known"
-        return self._copies
-
-    def began(self, task: BranchTask, child: Session) -> None:
-        """See BranchHost."""
-
-    async def test_command(self, task: BranchTask) -> Agreed:
-        """See BranchHost. Who waits for the person's answer holds up no branch that waits for a place."""
+    async def _test_command(self, task: BranchTask) -> Agreed:
+        # While a branch waits for the user's answer, another one may have its place.
         assert self._test is not None, "branches begin when the question is asked"
         if not self._test.done():
             await self._places[task.branch_id].aclose()
         return await asyncio.shield(self._test)
 
-    async def keep(self, task: BranchTask, outcome: BranchOutcome) -> None:
-        """See BranchHost."""
+    async def _keep(self, task: BranchTask, outcome: BranchOutcome) -> None:
         folder = self._session.services.trace_folder(task.session_id) / RESULT_FOLDER
         try:
             await asyncio.to_thread(save_result, folder, outcome.changes, outcome.patch, outcome.ignored)
         except ResultError as error:
             raise CopyError(str(error)) from error
 
-    def ended(self, task: BranchTask, outcome: BranchOutcome, child: Session | None) -> None:
-        """See BranchHost."""
+    def _ended(self, task: BranchTask, outcome: BranchOutcome, child: Session | None) -> None:
         self._open.pop(task.branch_id, None)
         self._session.services.cancel_branch.pop(task.session_id, None)
         # Its own record first: what a kill between the two leaves out is taken from there.

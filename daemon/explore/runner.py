@@ -1,13 +1,13 @@
-"""Who works on a branch: ``(base, task) → (patch, summary, trace)`` behind one small interface (source: issue 7).
+"""What a branch begins with, and what comes of it: ``(base, task) → (patch, summary, trace)``.
 
-What goes in and what comes out is data that can be pickled, so that a branch could be worked on elsewhere: whoever has
-the commit can build the same tree from ``Base``, and sends back what the branch changed.
+All of it is data that can be pickled, so that a branch could be worked on elsewhere: whoever has the commit can build
+the same tree from ``Base``, and sends back what the branch changed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from daemon.model.branches import BranchStatus, Score, child_id
 from daemon.model.goals import GoalStats
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
     from daemon.agents.loader import AgentProfile
     from daemon.config import Settings
-    from daemon.copies.base import Base, BranchChange, WorkingCopies
+    from daemon.copies.base import Base, BranchChange
     from daemon.explore.inheriting import Inherited
-    from daemon.loop.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,33 +93,3 @@ class Agreed:
     """For whoever compares the branches, in a few words."""
     approved: bool = False
     """The user was asked: it runs as approved, outside of the sandbox."""
-
-
-class BranchHost(Protocol):
-    """The exploration around a branch, in the process that the person talks to."""
-
-    @property
-    def parent(self) -> Session:
-        """The main line: its permissions, budget and services are the branch's."""
-        ...
-
-    @property
-    def copies(self) -> WorkingCopies:
-        """Makes the branch's working copy."""
-        ...
-
-    def began(self, task: BranchTask, child: Session) -> None:
-        """The branch's session is ready; what happens in it from now on is its own work."""
-        ...
-
-    async def test_command(self, task: BranchTask) -> Agreed:
-        """What tests the branches; it may be that the person has not said yet whether they may be tested."""
-        ...
-
-    async def keep(self, task: BranchTask, outcome: BranchOutcome) -> None:
-        """Store what the branch changed. Called before anything else can go wrong."""
-        ...
-
-    def ended(self, task: BranchTask, outcome: BranchOutcome, child: Session | None) -> None:
-        """It has ended, and ``outcome`` is all that is known. Its session, if there is one, is still there."""
-        ...

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from daemon import lock
 from daemon.runtime import Address, RuntimeFolderError, RuntimePaths, state_dir
@@ -55,20 +55,8 @@ class LaunchError(Exception):
         self.code = code
 
 
-class Clock(Protocol):
-    """Time, to be replaced in tests."""
-
-    def now(self) -> float:
-        """Seconds on a clock that never goes back."""
-        ...
-
-    async def sleep(self, seconds: float) -> None:
-        """Let others run for that long."""
-        ...
-
-
-class SystemClock:
-    """The real time."""
+class Clock:
+    """The real time; tests have another one."""
 
     def now(self) -> float:
         """Seconds of the event loop's clock."""
@@ -104,7 +92,7 @@ class Launcher:
     deadline_s: float = START_DEADLINE_S
     answer_s: float = ANSWER_DEADLINE_S
     """How long a running daemon that took the connection may take for ``initialize``."""
-    clock: Clock = field(default_factory=SystemClock)
+    clock: Clock = field(default_factory=Clock)
     on_start: Callable[[], None] = lambda: None
     """Called when a daemon has to be started, which takes a moment."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.cli.client import Client, ConnectionLostError, RequestTimeoutError, RpcError
 from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, Invocation
-from lsp_bridge.cli.launch import Clock, Greeting, LaunchError, SystemClock, runtime_paths
+from lsp_bridge.cli.launch import Clock, Greeting, LaunchError, runtime_paths
 from lsp_bridge.cli.text import clean, fit, one_line, pad, state, width
 from tools.json_access import integer, mapping, mappings, number, string
 from tools.localization import t
@@ -121,9 +121,9 @@ def _session_row(info: dict[str, Any]) -> tuple[str, str, str, str]:
     return one_line(string(trace.get("traceId"))), when, state(one_line(string(info.get("status")))), title
 
 
-async def stop(cli: Invocation, *, force: bool, clock: Clock | None = None) -> int:
+async def stop(cli: Invocation, *, force: bool) -> int:
     """``goalwright stop``: ask; then SIGTERM; with ``force`` SIGKILL at last. No daemon is fine, too."""
-    console, clock = cli.console, clock or SystemClock()
+    console = cli.console
     try:
         paths = runtime_paths(cli.workspace, cli.launcher.home)
     except LaunchError as error:
@@ -133,14 +133,14 @@ async def stop(cli: Invocation, *, force: bool, clock: Clock | None = None) -> i
         return EXIT_OK
     with contextlib.suppress(LaunchError):  # then by signal: it may hang, or be of another version
         await _ask(cli, "goalwright/daemon/stop", start=False)
-        if await _ended(paths, _STOP_S, clock):
+        if await _ended(paths, _STOP_S):
             console.write(t("Stopped.\n"))
             return EXIT_OK
     # The lock is held, so these files are of the process that holds it.
     address = paths.read_address()
     pid = paths.read_pid() if address is None else address.pid
     if pid is None:
-        if await _ended(paths, _KILL_S, clock):
+        if await _ended(paths, _KILL_S):
             console.write(t("Stopped.\n"))
             return EXIT_OK
         console.warn(
@@ -154,14 +154,15 @@ async def stop(cli: Invocation, *, force: bool, clock: Clock | None = None) -> i
     for number_ in signals:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number_)
-        if await _ended(paths, _KILL_S, clock):
+        if await _ended(paths, _KILL_S):
             console.write(t("Stopped by {name}.\n", name=number_.name))
             return EXIT_OK
     console.warn(t("The daemon (process {pid}) does not end. Try `goalwright stop --force`.", pid=pid))
     return EXIT_FAILED
 
 
-async def _ended(paths: RuntimePaths, within_s: float, clock: Clock) -> bool:
+async def _ended(paths: RuntimePaths, within_s: float) -> bool:
+    clock = Clock()
     deadline = clock.now() + within_s
     while paths.is_locked():
         if clock.now() > deadline:

@@ -217,18 +217,10 @@ def _as_rule(request: dict[str, Any]) -> str:
     )
 
 
-class LineReader(Protocol):
-    """A terminal that can be asked."""
-
-    async def ask(self, question: str) -> str | None:
-        """The line typed after ``question``, without its end; None when the input has ended."""
-        ...
-
-
 class AskPerson:
     """Shows the diff and the rule, and asks."""
 
-    def __init__(self, view: TextView, reader: LineReader, edit: EditText | None = None) -> None:
+    def __init__(self, view: TextView, reader: TtyReader, edit: EditText | None = None) -> None:
         self._view = view
         self._reader = reader
         self._edit = edit
@@ -437,7 +429,10 @@ class TtyReader:
         self._write = write
 
     async def ask(self, question: str) -> str | None:
-        """See ``LineReader``. What was typed before the question was shown does not count as an answer."""
+        """The line typed after ``question``, without its end; None when the input has ended.
+
+        What was typed before the question was shown does not count as an answer.
+        """
         self._forget_typed()
         self._write(question)
         if sys.platform == "win32":

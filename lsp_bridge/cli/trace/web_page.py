@@ -11,7 +11,7 @@ from daemon.runtime import RuntimeFolderError, RuntimePaths, write_private
 from daemon.store.base import StoreError
 from lsp_bridge.cli.client import ConnectionLostError, RequestTimeoutError, RpcError
 from lsp_bridge.cli.invocation import EXIT_OK, EXIT_USAGE, Invocation
-from lsp_bridge.cli.launch import Clock, LaunchError, SystemClock
+from lsp_bridge.cli.launch import Clock, LaunchError
 from tools.json_access import string
 from tools.localization import t
 
@@ -61,11 +61,9 @@ async def open_running(cli: Invocation, port: int) -> int:
     return EXIT_OK
 
 
-async def _opened(
-    cli: Invocation, port: int | None, *, start: bool, clock: Clock | None = None
-) -> dict[str, Any]:
+async def _opened(cli: Invocation, port: int | None, *, start: bool) -> dict[str, Any]:
     """The answer of ``goalwright/api/open``. Raises LaunchError for all expected failures."""
-    clock = clock or SystemClock()
+    clock = Clock()
     deadline = clock.now() + _STARTING_S
     while True:
         try:

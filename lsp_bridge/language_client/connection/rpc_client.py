@@ -17,7 +17,7 @@ import asyncio
 import json
 import logging
 import uuid
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import cattrs
 from lsprotocol.types import ResponseError
@@ -36,7 +36,7 @@ from lsp_bridge.language_client.connection.process import ServerProcess, ended, 
 from tools.json_access import mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
 _MAX_BAD_MESSAGES = 20
@@ -47,26 +47,9 @@ _METHOD_NOT_FOUND = -32601
 _logger = logging.getLogger("goalwright.lsp_client")
 
 
-class Handler(Protocol):
-    """Who gets what the server sends. Called on the event loop; must be quick."""
-
-    def on_request(self, method: str, params: Mapping[str, Any]) -> object:
-        """The result (JSON) of a request by the server. Raises MethodNotFoundError."""
-        ...
-
-    def on_notification(self, method: str, params: Mapping[str, Any]) -> None:
-        """A notification by the server."""
-        ...
-
-    def on_closed(self, reason: str) -> None:
-        """The server is gone, or will be: its process ended, or it stopped speaking JSON-RPC. Called once."""
-        ...
-
-
 class _Wire(JsonRPCProtocol):
-    """pygls' ids and futures; dispatch to a Handler instead of pygls features."""
+    """pygls' ids and futures; dispatch to the client instead of pygls features."""
 
-    handler: Handler
     client: RpcClient
 
     def handle_message(self, message: dict[str, Any]) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -82,11 +65,11 @@ class _Wire(JsonRPCProtocol):
         elif isinstance(identity, (str, int)):
             self._answer(identity, method, params)
         else:
-            self.handler.on_notification(method, params)
+            self.client.on_notification(method, params)
 
     def _answer(self, identity: str | int, method: str, params: dict[str, Any]) -> None:
         try:
-            self._send_response(identity, self.handler.on_request(method, params))
+            self._send_response(identity, self.client.on_request(method, params))
         except MethodNotFoundError:
             error = ResponseError(code=_METHOD_NOT_FOUND, message=f"{method} is not supported")
             self._send_response(identity, None, error)
@@ -125,11 +108,21 @@ class RpcClient(JsonRPCClient):
 
     protocol: _Wire
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(
+        self,
+        on_request: Callable[[str, Mapping[str, Any]], object],
+        on_notification: Callable[[str, Mapping[str, Any]], None],
+        on_closed: Callable[[str], None],
+    ) -> None:
+        """The functions are called on the event loop, and must be quick.
+
+        ``on_request`` returns the result (JSON) of a request by the server; raises MethodNotFoundError. ``on_closed``
+        is told once why the server is gone, or will be: its process ended, or it stopped speaking JSON-RPC.
+        """
         super().__init__(_Wire, cattrs.Converter)
-        self.protocol.handler = handler
+        self.on_request, self.on_notification = on_request, on_notification
         self.protocol.client = self
-        self._handler = handler
+        self._on_closed = on_closed
         self._process: ServerProcess | None = None
         self._closed = False
         self._bad_messages = 0
@@ -161,7 +154,7 @@ class RpcClient(JsonRPCClient):
         ]
 
     def send(self, data: bytes) -> None:
-        """Bytes for the server. Nothing happens when it is gone (its Handler has been told)."""
+        """Bytes for the server. Nothing happens when it is gone (``on_closed`` has been told)."""
         if self._closed or self._process is None:
             return
         if self._process.unsent > _MAX_UNSENT_BYTES:
@@ -219,7 +212,7 @@ class RpcClient(JsonRPCClient):
             self._closed = True
             self._stop_event.set()
             self.protocol.fail_all(ServerGoneError(reason))
-            self._handler.on_closed(reason)
+            self._on_closed(reason)
 
     async def _watch(self, process: ServerProcess) -> None:
         await process.exited.wait()

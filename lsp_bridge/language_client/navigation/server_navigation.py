@@ -7,17 +7,26 @@ answer leads to other files that it knows in an older state, it is told those an
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lsp_bridge.language_client.connection.framing import ServerError
 from lsp_bridge.language_client.navigation import locations, wire_places
-from lsp_bridge.language_client.navigation.renaming import rename_with
 from lsp_bridge.language_client.navigation.server_requests import (
     Asking,
     AskingTiming,
     FirstAnswer,
     ServerQuestion,
 )
+from lsp_bridge.language_client.navigation.workspace_edit import (
+    BadEditError,
+    FileEdits,
+    apply_edits,
+    check_moves,
+    read_edit,
+)
 from lsp_bridge.language_client.text.positions import TextIndex, TextOf, no_buffers, read_source
+from tools.json_access import mapping
 from tools.language import (
     CodePlace,
     CodeSymbol,
@@ -28,17 +37,20 @@ from tools.language import (
     Symbols,
     ToolError,
 )
+from tools.text.truncate import head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
-    from pathlib import Path
 
     from lsp_bridge.language_client.navigation.wire_places import WirePlace, WireSymbol
     from lsp_bridge.language_client.pool.server_pool import LanguageServers
     from lsp_bridge.language_client.server.language_server import LanguageServer
+    from lsp_bridge.language_client.text.positions import PositionEncoding
 
 T = TypeVar("T")
 
+_RENAMES = 3
+"""How often a rename is asked for when the answers are about texts that have changed."""
 _MAX_UNSAVED = 20
 """Files with unsaved changes that a server is told before it is asked."""
 _MAX_REFRESHED = 60
@@ -146,20 +158,14 @@ class ServerNavigation:
 
         async def ask(server: LanguageServer, timeout_s: float) -> tuple[RenamedText, ...]:
             params = self._at(server, at, text)
-            return await rename_with(self, server, params, new_name, timeout_s)
+            return await self._rename(server, params, new_name, timeout_s)
 
         question = ServerQuestion("renameProvider", "renaming", ask, lambda files: not files)
         return (await self._asking.first(at.path, question)).value
 
-    # ---- what renaming uses, too
+    # ---- inside
 
-    async def ask(
-        self, server: LanguageServer, method: str, params: Mapping[str, Any], timeout_s: float
-    ) -> object:
-        """One request to one server. Raises ServerError, ServerGoneError, TimeoutError."""
-        return await self._asking.request(server, method, params, timeout_s)
-
-    async def refresh(self, server: LanguageServer, paths: Collection[Path]) -> bool:
+    async def _refresh(self, server: LanguageServer, paths: Collection[Path]) -> bool:
         """Tell ``server`` the texts that it knows in an older state. Returns whether there were any."""
         old = False
         for path in list(paths)[:_MAX_REFRESHED]:
@@ -173,8 +179,8 @@ class ServerNavigation:
                 old = True
         return old
 
-    def known(self, server: LanguageServer, paths: Collection[Path]) -> dict[Path, str]:
-        """The texts of files that are not simply those on disk: of editors, and those that the server was told."""
+    def _known(self, server: LanguageServer, paths: Collection[Path]) -> dict[Path, str]:
+        # Texts that are not simply those on disk: of editors, and those that the server was told.
         texts: dict[Path, str] = {}
         for path in paths:
             document = server.answers.documents.get(path)
@@ -182,8 +188,6 @@ class ServerNavigation:
             if text is not None:
                 texts[path] = text
         return texts
-
-    # ---- inside
 
     def _unsaved(self, path: Path) -> str | None:
         text = self._unsaved_text(path)
@@ -209,6 +213,47 @@ class ServerNavigation:
         position = {"line": at.line - 1, "character": index.units(at.line - 1, at.column - 1, encoding)}
         return {"textDocument": {"uri": at.path.as_uri()}, "position": position}
 
+    async def _rename(
+        self, server: LanguageServer, at: Mapping[str, Any], new_name: str, timeout_s: float
+    ) -> tuple[RenamedText, ...]:
+        """What renaming the thing at a position (params of the request) changes; empty when the server says: nothing.
+
+        Raises ToolError when the server's edit is not to be carried out, ServerError, ServerGoneError, TimeoutError.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout_s
+        if mapping(server.capabilities.get("renameProvider")).get("prepareProvider") is True:
+            try:
+                if await self._asking.request(server, "textDocument/prepareRename", at, timeout_s) is None:
+                    return ()
+            except ServerError as error:
+                raise ToolError(f"{server.name}: this cannot be renamed: {_short(error)}") from error
+        for _ in range(_RENAMES):
+            params = {**at, "newName": new_name}
+            try:
+                raw = await self._asking.request(
+                    server, "textDocument/rename", params, max(0.0, until - loop.time())
+                )
+            except ServerError as error:
+                raise ToolError(
+                    f"{server.name} refused to rename it to {new_name}: {_short(error)}"
+                ) from error
+            try:
+                files, real = await asyncio.to_thread(_read_renamed, raw)
+                paths = set(real.values())
+                if await self._refresh(server, paths) or _outdated(server, files, real):
+                    continue
+                known, encoding = self._known(server, paths), server.position_encoding
+                return await asyncio.to_thread(_carry_out, files, real, known, encoding)
+            except BadEditError as error:
+                raise ToolError(
+                    f"What {server.name} wants to change for this rename is refused as a whole: {error}. "
+                    "Nothing was changed. Use references and edit instead."
+                ) from error
+        raise ToolError(
+            f"The files change while {server.name} works out the rename. Nothing was changed: try again."
+        )
+
     async def _places(self, at: Position, provider: str, method: str, what: str, **more: object) -> Places:
         text = await self._text(at.path)
 
@@ -221,9 +266,9 @@ class ServerNavigation:
                 params = self._at(server, at, text) | more
                 raw = await self._asking.request(server, method, params, left)
                 items, real = await asyncio.to_thread(_read_places, raw)
-                if not await self.refresh(server, set(real.values())):
+                if not await self._refresh(server, set(real.values())):
                     break
-            texts = locations.Texts(self.known(server, set(real.values())), server.position_encoding)
+            texts = locations.Texts(self._known(server, set(real.values())), server.position_encoding)
             return await asyncio.to_thread(locations.code_places, items, real, texts)
 
         answer = await self._asking.first(at.path, ServerQuestion(provider, what, ask, _is_empty))
@@ -232,7 +277,7 @@ class ServerNavigation:
     async def _symbols(self, server: LanguageServer, raw: object, asked: Path | None) -> list[CodeSymbol]:
         items, real = await asyncio.to_thread(_read_symbols, raw)
         files = set(real.values()) if asked is None else {asked, *real.values()}
-        texts = locations.Texts(self.known(server, files), server.position_encoding)
+        texts = locations.Texts(self._known(server, files), server.position_encoding)
         return await asyncio.to_thread(locations.code_symbols, items, real, texts, asked)
 
 
@@ -252,3 +297,58 @@ def _read_symbols(raw: object) -> tuple[list[WireSymbol], dict[str, Path]]:
 
 def _is_empty(items: Sequence[object]) -> bool:
     return not items
+
+
+def _short(error: Exception) -> str:
+    return head(" ".join(str(error).split()), 500)
+
+
+def _read_renamed(raw: object) -> tuple[dict[str, FileEdits], dict[str, Path]]:
+    files = read_edit(raw)
+    check_moves(files, lambda file: Path(file).exists())
+    real = locations.real_paths(files)
+    if len(real) != len(files):
+        raise BadEditError("it names a file that cannot be")
+    by_path: dict[Path, FileEdits] = {}
+    for file, made in list(files.items()):
+        same = by_path.setdefault(real[file], made)
+        if same is made:
+            continue
+        # One file by two names (a link): the same edits twice are one.
+        if set(same.edits) != set(made.edits) or same.moved_to or made.moved_to:
+            raise BadEditError(f"it changes {real[file]} by two names, differently")
+        del files[file]
+    return files, real
+
+
+def _outdated(server: LanguageServer, files: Mapping[str, FileEdits], real: Mapping[str, Path]) -> bool:
+    for file, made in files.items():
+        document = server.answers.documents.get(real[file])
+        if made.version is not None and document is not None and made.version != document.version:
+            return True
+    return False
+
+
+def _carry_out(
+    files: Mapping[str, FileEdits],
+    real: Mapping[str, Path],
+    known: Mapping[Path, str],
+    encoding: PositionEncoding,
+) -> tuple[RenamedText, ...]:
+    renamed: list[RenamedText] = []
+    for file, made in files.items():
+        path = real[file]
+        before = known.get(path)
+        if before is None:
+            before = locations.load(path)
+        if before is None:
+            raise BadEditError(f"it changes {path}, which is no file that can be read")
+        after = apply_edits(before, made.edits, encoding)
+        if made.moved_to:
+            target = locations.real_paths([made.moved_to]).get(made.moved_to)
+            if target is None or target.suffix != path.suffix:
+                raise BadEditError(f"it moves {path} to {made.moved_to}")
+            renamed.append(RenamedText(target, before, after, path))
+        elif after != before:
+            renamed.append(RenamedText(path, before, after))
+    return tuple(renamed)

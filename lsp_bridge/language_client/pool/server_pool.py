@@ -84,7 +84,7 @@ class LanguageServers:
         self._idle_stop_s = idle_stop_s
         self._origin = origin
         self._room = room or Room(max_alive)
-        self._room.enter(self)
+        self._room.enter(self._in_use, self._stop)
         self._limits = limits or UsageLimits()
         self._environment = scrubbed_environment(os.environ if environment is None else environment)
         self._clock = clock
@@ -123,13 +123,8 @@ class LanguageServers:
             if slot.server is not None and not slot.server.gone:
                 yield slot.server
 
-    def in_use(self) -> Iterator[Slot]:
-        """The places that have a server. For ``Room``."""
+    def _in_use(self) -> Iterator[Slot]:
         return (slot for slot in self._slots.values() if slot.server is not None)
-
-    def stop(self, slot: Slot, reason: str) -> None:
-        """Stop the server of a place, in the background; it starts again when it is needed. For ``Room``."""
-        self._stop(slot, reason)
 
     def running(self) -> list[tuple[str, int]]:
         """Name and process id of each running server, for display."""
@@ -172,7 +167,7 @@ class LanguageServers:
     async def close(self) -> None:
         """Stop all servers, by force where needed; returns when none of their processes is left."""
         self._closed = True
-        self._room.leave(self)
+        self._room.leave(self._in_use)
         if self._ticking is not None:
             self._ticking.cancel()
             await asyncio.wait({self._ticking})

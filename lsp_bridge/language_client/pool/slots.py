@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from lsp_bridge.language_client.pool.usage import UsageWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from lsp_bridge.language_client.server.language_server import LanguageServer
@@ -112,38 +112,28 @@ class Slot:
         return ServerStatus(name, self.root, state, now - since, detail=reason)
 
 
-class Tenant(Protocol):
-    """A set of language servers; all tenants of a room go by the same clock."""
-
-    def in_use(self) -> Iterator[Slot]:
-        """The places that have a server."""
-        ...
-
-    def stop(self, slot: Slot, reason: str) -> None:
-        """Stop the server of a place, in the background."""
-        ...
-
-
 class Room:
     """See the module. The least recently used servers make place for new ones."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._tenants: list[Tenant] = []
+        self._tenants: dict[Callable[[], Iterator[Slot]], Callable[[Slot, str], object]] = {}
 
-    def enter(self, tenant: Tenant) -> None:
-        """Its servers count from now on."""
-        self._tenants.append(tenant)
+    def enter(self, in_use: Callable[[], Iterator[Slot]], stop: Callable[[Slot, str], object]) -> None:
+        """Count the servers that ``in_use`` yields from now on. ``stop`` stops one of them, for the reason given.
 
-    def leave(self, tenant: Tenant) -> None:
-        """Its servers count no more."""
-        if tenant in self._tenants:
-            self._tenants.remove(tenant)
+        All who share a room go by the same clock.
+        """
+        self._tenants[in_use] = stop
+
+    def leave(self, in_use: Callable[[], Iterator[Slot]]) -> None:
+        """Count these servers no more."""
+        self._tenants.pop(in_use, None)
 
     def make(self, now: float) -> None:
         """For one more. Servers that were asked for in the same moment are not stopped."""
-        alive = [(slot, tenant) for tenant in self._tenants for slot in tenant.in_use()]
+        alive = [(slot, stop) for in_use, stop in self._tenants.items() for slot in in_use()]
         surplus = len(alive) - self._most + 1
-        for slot, tenant in sorted(alive, key=lambda one: one[0].used_at)[: max(0, surplus)]:
+        for slot, stop in sorted(alive, key=lambda one: one[0].used_at)[: max(0, surplus)]:
             if slot.used_at < now:
-                tenant.stop(slot, f"more than {self._most} servers were needed")
+                stop(slot, f"more than {self._most} servers were needed")

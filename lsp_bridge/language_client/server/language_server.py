@@ -152,7 +152,7 @@ class LanguageServer:
     async def _start(self) -> None:
         # In a thread: importing pygls and lsprotocol takes some hundred milliseconds the first time.
         module = await asyncio.to_thread(_rpc_client)
-        client = self._client = module.RpcClient(self)
+        client = self._client = module.RpcClient(self._on_request, self._on_notification, self._on_closed)
         timing, found = self.timing, self._found
         try:
             # Not in the workspace: some programs look for plugins or modules in the current folder.
@@ -169,7 +169,7 @@ class LanguageServer:
             )
             result = await client.request("initialize", params, timing.initialize_s)
         except Exception as error:  # whatever went wrong: whoever waits for it must know that it is not there
-            self.on_closed(f"could not be started: {error or type(error).__name__}")
+            self._on_closed(f"could not be started: {error or type(error).__name__}")
             return
         self._capabilities = mapping(mapping(result).get("capabilities"))
         own_way = {"diagnosticProvider": {"interFileDependencies": True}} if self.spec.pull_through else {}
@@ -199,8 +199,8 @@ class LanguageServer:
             await client.end(exit_s=exit_s, terminate_s=timing.terminate_s)
         await self._background.close()
 
-    def on_closed(self, reason: str) -> None:
-        """Handler: the connection is over. Whoever waits for an answer is woken."""
+    def _on_closed(self, reason: str) -> None:
+        """The connection is over: wake whoever waits for an answer."""
         if self._gone is None:
             self._gone = reason
             if not self._stopping:
@@ -368,8 +368,8 @@ class LanguageServer:
 
     # ---- what the server sends
 
-    def on_notification(self, method: str, params: Mapping[str, Any]) -> None:
-        """Handler: diagnostics, progress and messages are taken in, everything else is let go."""
+    def _on_notification(self, method: str, params: Mapping[str, Any]) -> None:
+        """Take in diagnostics, progress and messages; let everything else go."""
         if method == "textDocument/publishDiagnostics":
             self._take_push(params)
         elif method == "$/progress":
@@ -392,8 +392,8 @@ class LanguageServer:
             self.has_answered = True
             self._bell.ring()
 
-    def on_request(self, method: str, params: Mapping[str, Any]) -> object:
-        """Handler: what a server may ask its client. Raises MethodNotFoundError."""
+    def _on_request(self, method: str, params: Mapping[str, Any]) -> object:
+        """Answer what a server may ask its client. Raises MethodNotFoundError."""
         result = self._registrations.answer(method, params)
         if method == "window/showMessageRequest":
             self.log.add(params)

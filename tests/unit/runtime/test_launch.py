@@ -14,7 +14,15 @@ import pytest
 
 from daemon.runtime import RuntimePaths
 from lsp_bridge.cli.client import Client
-from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError, daemon_command, ensure_daemon, passed_on
+from lsp_bridge.cli.launch import (
+    Clock,
+    Greeting,
+    Launcher,
+    LaunchError,
+    daemon_command,
+    ensure_daemon,
+    passed_on,
+)
 from tests.support.drivers.waiting import until
 from tests.support.fakes import daemon_server
 from tests.support.fakes.daemon_server import FakeDaemon
@@ -45,7 +53,7 @@ def kill(pid: int) -> None:
     os.waitpid(pid, 0)
 
 
-class Impatient:
+class Impatient(Clock):
     """A clock on which every look takes long."""
 
     def __init__(self, step_s: float) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,32 +34,22 @@ class UsageLimits:
 
 
 def usage_of(leaders: Collection[int]) -> dict[int, ProcessUsage]:
-    """Usage by process id: that of the processes of its session or group, and below. Blocks for some milliseconds.
-
-    Linux only; empty elsewhere: nothing is watched there.
-    """
-    proc = Path("/proc")
-    if not leaders or not (proc / "self/stat").exists():
+    """Usage by process id: that of the processes of its session or group, and below. Blocks for some 10 ms."""
+    if not leaders:
         return {}
-    page, tick = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
+    import psutil
+
     parents: dict[int, int] = {}
     owners: dict[int, int] = {}
     measured: dict[int, ProcessUsage] = {}
-    for name in os.listdir(proc):  # noqa: PTH208 - pathlib doubles the time of a long list
-        if not name.isdigit():
-            continue
-        try:
-            stat = (proc / name / "stat").read_bytes()
-        except OSError:
-            continue
-        # The name in brackets may contain anything, so the fields are counted from its end.
-        fields = stat[stat.rindex(b")") + 2 :].split()
-        pid = int(name)
-        parents[pid] = int(fields[1])
-        measured[pid] = ProcessUsage(int(fields[21]) * page, (int(fields[11]) + int(fields[12])) / tick)
-        for leader in (pid, int(fields[2]), int(fields[3])):
-            if leader in leaders:
-                owners[pid] = leader
+    for process in psutil.process_iter():
+        # Others' processes may be hidden from us, and each may end while it is looked at.
+        with contextlib.suppress(psutil.Error, OSError), process.oneshot():
+            pid, times = process.pid, process.cpu_times()
+            parents[pid] = process.ppid()
+            measured[pid] = ProcessUsage(process.memory_info().rss, times.user + times.system)
+            groups = (os.getpgid(pid), os.getsid(pid)) if sys.platform != "win32" else ()
+            owners.update((pid, leader) for leader in (pid, *groups) if leader in leaders)
     total = dict.fromkeys(leaders, ProcessUsage(0, 0.0))
     for pid, usage in measured.items():
         owner = _owner(pid, parents, owners)

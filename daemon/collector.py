@@ -5,6 +5,7 @@ Python starts one whenever there are a quarter more. But nearly everything that 
 the code of libraries) is freed by counting references alone. So what has survived one full collection is put out of
 the collector's sight, and a full collection costs what was made since the last one. Where very much is made at once,
 in a thread, none happens meanwhile. What dies unseen in circles is found when the daemon has nothing to do.
+See https://docs.python.org/3/library/gc.html#gc.freeze
 """
 
 from __future__ import annotations

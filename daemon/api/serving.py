@@ -41,7 +41,7 @@ class IdleTimeout:
     """ASGI middleware that, with ``sweep``, hangs up where no request is under way for too long.
 
     uvicorn itself waits for ever: for the end of a request's head, and for a client to take what was sent before a
-    close.
+    close. See https://github.com/Kludex/uvicorn/issues/157
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -136,7 +136,8 @@ async def serve(core: Daemon, port: int) -> ApiServer:
     server = uvicorn.Server(config)
     timed.connections = server.server_state.connections
     try:
-        # The steps of ``server.serve``, which would take the signals: those are the daemon's.
+        # The steps of ``server.serve``, which would take the signals: those are the daemon's. uvicorn has no switch for
+        # that: https://github.com/Kludex/uvicorn/pull/402
         config.load()
         server.lifespan = config.lifespan_class(config)
         await server.startup([listening])

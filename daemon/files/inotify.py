@@ -1,7 +1,8 @@
 """Linux's inotify, for the folders one chooses and with a barrier.
 
 watchdog's recursive observer would also watch what nobody asks about (``node_modules``, ``.git``), and tell of every
-file that is merely read. Elsewhere it is used: see ``daemon.files.tree_events``.
+file that is merely read. It also drops events without a word when the kernel's queue overflows
+(https://github.com/gorakhargosh/watchdog/issues/654). Elsewhere it is used: see ``daemon.files.tree_events``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Check what model servers answer: where they redirect to, and how much they send.
 
-The SDKs follow redirects with all headers, so the key and the conversation would go to wherever a server points. And
-they read answers of any length into memory. Both are checked by a response hook, which httpx and httpx2 call before a
-redirect is followed and before the body is read.
+The SDKs follow redirects, and httpx takes no header away but ``Authorization`` and ``Cookie``
+(https://github.com/openai/openai-python/issues/3516), so the key and the conversation would go to wherever a server
+points. And the SDKs read answers of any length into memory. Both are checked by a response hook, which httpx and httpx2
+call before a redirect is followed and before the body is read.
 """
 
 from __future__ import annotations
@@ -114,8 +115,11 @@ def guard_sync(response: Any) -> None:
 
 
 def guard_all(library: Any) -> None:
-    """Put the hooks into every client that is made from now on with ``library`` (httpx): litellm makes its clients in
-    many places, and offers no way to give all of them a hook. Does so once."""
+    """Put the hooks into every client that is made from now on with ``library`` (httpx). Does so once.
+
+    litellm makes its clients in many places, and takes none that all of its providers use:
+    https://github.com/BerriAI/litellm/issues/13049
+    """
     for name, hook in (("AsyncClient", guard_async), ("Client", guard_sync)):
         made = getattr(library, name)
         if getattr(made.__init__, "guarded", False):

@@ -68,14 +68,16 @@ def warm() -> None:
     with _loading:
         if _loaded:
             return
-        # Without the first it would run the ".env" of the working directory, which is the (untrusted) workspace;
-        # without the second it would fetch a price list from the network.
+        # Without the first it would run the ".env" of the working directory, which is the (untrusted) workspace
+        # (https://github.com/BerriAI/litellm/issues/39109); without the second it would fetch a price list from the
+        # network.
         wanted = {
             "LITELLM_MODE": "PRODUCTION",
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
             "LITELLM_LOG": "ERROR",
             # It takes a hundred equal pieces for a model that hangs, and throws the answer away; a table's ruler
-            # or a file of zeros is no fault, and a model that really hangs is ended by its own length limit.
+            # or a file of zeros is no fault, and a model that really hangs is ended by its own length limit
+            # (https://github.com/BerriAI/litellm/issues/6549).
             "REPEATED_STREAMING_CHUNK_LIMIT": "1000000000",
         }
         before = {name: os.environ.get(name) for name in wanted}
@@ -106,8 +108,9 @@ def warm() -> None:
 def _go_without_mcp() -> None:
     """Stand in for litellm's MCP gateway when it cannot be imported.
 
-    For calls with tools litellm (1.106) asks its gateway whether it is meant, and the gateway needs the package
-    ``mcp``, which litellm does not install. We never offer tools of that kind, so the answer is no.
+    For calls with tools litellm (1.106) imports its gateway before it looks at ``_skip_mcp_handler``, and the gateway
+    needs the package ``mcp``, which only an extra of litellm installs: https://github.com/BerriAI/litellm/pull/38399
+    We never offer tools of that kind, so the answer is no.
     """
     if importlib.util.find_spec("mcp") is not None:
         return
@@ -243,7 +246,8 @@ async def _chunks(library: Any, arguments: Mapping[str, Any]) -> AsyncGenerator[
     async with aclosing(cast("AsyncGenerator[Any, None]", chunks)):
         async for chunk in chunks:
             yield _Chunk(chunk)
-    # litellm ends a stream that was cut off with a "stop" of its own making; this is what it really saw.
+    # litellm ends a stream that was cut off with a "stop" of its own making; this is what it really saw. See
+    # https://github.com/BerriAI/litellm/issues/40260
     seen = getattr(chunks, "received_finish_reason", "unknown") or getattr(
         chunks, "intermittent_finish_reason", ""
     )

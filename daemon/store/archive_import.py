@@ -256,7 +256,9 @@ def _members(packed: IO[bytes], most: int) -> Iterator[tuple[tarfile.TarInfo, IO
     with tarfile.open(fileobj=bounded, mode="r:", errorlevel=2) as archive:  # pyright: ignore[reportArgumentType] - reads, seeks and tells is all that is needed
         while (member := archive.next()) is not None:
             yield member, archive.extractfile(member) if member.isreg() else None
-            archive.members = []  # pyright: ignore[reportAttributeAccessIssue] - it would remember all of them
+            # It would remember all of them; Python 3.13 has ``stream=True`` for that.
+            # https://github.com/python/cpython/issues/102120
+            archive.members = []  # pyright: ignore[reportAttributeAccessIssue]
         bounded.finish()
 
 

@@ -61,7 +61,8 @@ class _Version(argparse.Action):
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The parsed command line. Exits with code 2 and a usage message when it is wrong."""
     if language() != DEFAULT:
-        # argparse looks up its own texts under these names, and offers no other way to translate them.
+        # argparse asks gettext under these names, which knows .mo files alone:
+        # https://docs.python.org/3/howto/argparse.html#how-to-translate-the-argparse-output
         for name, function in (("_", t), ("ngettext", _ngettext)):
             setattr(argparse, name, function)
     parser = argparse.ArgumentParser(

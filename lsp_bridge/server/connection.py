@@ -393,12 +393,16 @@ def _wrong_params(what: str, error: ValidationError) -> JsonRpcException:
 
 
 class _Protocol(DocumentProtocol):
-    """pygls' protocol, whose ``exit`` ends the connection and not the daemon."""
+    """pygls' protocol, whose ``exit`` ends the connection and not the daemon.
+
+    LSP and pygls (https://github.com/openlawlibrary/pygls/issues/118) end the process, because it has one client.
+    """
 
     hang_up: Callable[[], None]
     execute: Callable[[Any], Any]
 
-    # pygls caches the results of these two by protocol, which keeps hundreds of ended connections alive.
+    # pygls has ``lru_cache`` on these two methods, which keeps hundreds of ended connections alive:
+    # https://docs.python.org/3/faq/programming.html#how-do-i-cache-method-calls
 
     def get_message_type(  # pyright: ignore[reportIncompatibleVariableOverride]  # a method is what pygls calls
         self, method: str

@@ -1,7 +1,7 @@
 """A quick import of lsprotocol: attrs builds each of its classes on first use.
 
 Importing lsprotocol makes 554 classes, of which a daemon uses about 60. Building them all took a fifth of the time
-until the daemon answers.
+until the daemon answers: attrs compiles code for each class (https://github.com/python-attrs/attrs/issues/575).
 """
 
 from __future__ import annotations

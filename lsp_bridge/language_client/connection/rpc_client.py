@@ -5,7 +5,9 @@ different from plain pygls (checked against 2.1):
 
 - Messages stay plain dicts. Structured by pygls they would be namedtuples with mangled keys, slow for
   thousands of diagnostics, and a nested dict with a ``jsonrpc`` key would break them.
-- A reply that comes after its request was given up is dropped; pygls raises.
+- A reply that comes after its request was given up is dropped; pygls raises
+  (https://github.com/openlawlibrary/pygls/issues/621), and forgets no request that is never answered
+  (https://github.com/openlawlibrary/pygls/issues/608).
 - Messages are read by ``framing``: bounded, patient with what is between them, large ones not on the event loop.
   What is sent is bounded too, for a server that does not read.
 - The server is ended by force when it has to be, with all that it started. pygls waits forever.

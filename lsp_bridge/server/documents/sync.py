@@ -1,7 +1,8 @@
 """What an editor tells of its documents, taken in: LSP's text document and notebook synchronization, renames.
 
-pygls' own store of documents is not used: it splits and joins the whole text for each keystroke, breaks lines where
-the protocol does not, and raises for a document that was not opened. ``workspace.get_text_document`` works all the
+pygls' own store of documents is not used: it splits and joins the whole text for each keystroke
+(https://github.com/openlawlibrary/pygls/issues/538), breaks lines where the protocol does not, and raises for a
+document that was not opened. ``workspace.get_text_document`` works all the
 same, on our texts.
 """
 

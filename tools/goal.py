@@ -1,4 +1,4 @@
-"""The ``goal`` tool: the plan."""
+"""The ``goal`` tool: the plan; and ``read_progress``: the whole plan on demand."""
 
 from __future__ import annotations
 
@@ -203,3 +203,23 @@ async def ask_for_plan(ctx: ToolContext, what: Mapping[str, str]) -> None:
 def meant(value: str | None) -> str | None:
     """The text without blanks around it; None for an empty one, which some models give where they mean none."""
     return value.strip() or None if value is not None else None
+
+
+class ReadProgressInput(ToolInput):
+    """``read_progress`` takes no arguments."""
+
+
+class ReadProgressTool(Tool[ReadProgressInput]):
+    """Tells the goals with their marks. The plan in each request is bounded; this shows more of a large one."""
+
+    name = "read_progress"
+    permission = "goal"
+    Input = ReadProgressInput
+
+    async def run(self, args: ReadProgressInput, ctx: ToolContext) -> ToolResult:
+        """See ``Tool.run``."""
+        await ask_for_plan(ctx, {"read": ""})
+        text = ctx.plan.progress()
+        marks = [line.lstrip()[:3] for line in text.splitlines()]
+        goals = sum(mark in ("[✓]", "[→]", "[ ]") for mark in marks)
+        return ToolResult(text, title=f"{marks.count('[✓]')} of {goals} goals done" if goals else "no goals")

@@ -32,7 +32,7 @@ def builtin_tools() -> dict[str, AnyTool]:
     from tools.edit import EditTool
     from tools.explore import ExploreTool
     from tools.glob import GlobTool
-    from tools.goal import GoalTool
+    from tools.goal import GoalTool, ReadProgressTool
     from tools.grep import GrepTool
     from tools.hand_over import HandOverTool
     from tools.job import JobTool
@@ -40,7 +40,6 @@ def builtin_tools() -> dict[str, AnyTool]:
     from tools.patch import PatchTool
     from tools.question import QuestionTool
     from tools.read import ReadTool
-    from tools.read_progress import ReadProgressTool
     from tools.step import StepTool
     from tools.symbols import SymbolsTool
     from tools.task import TaskTool

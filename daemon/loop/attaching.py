@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,6 @@ from daemon.files.seen import SessionFiles
 from daemon.loop.mentions import mentioned
 from daemon.loop.tool_context import call_permission
 from daemon.model.messages import OPEN_FILE, FilePart, ToolCallPart
-from daemon.provider.attachable import refusal
 from tools.base import Permission, PermissionDeniedError, ToolError
 from tools.localization import noted, t
 from tools.paths import ask_read, did_you_mean, explain_os_error, resolve, rule_target
@@ -211,3 +211,34 @@ def _base64(data: bytes) -> str:
 
 def _mb(size: int) -> str:
     return f"{size / 1024 / 1024:.1f} MB" if size >= 1024 * 1024 else f"{-(-size // 1024)} KB"
+
+
+_BLIND = {
+    "anthropic": re.compile(r"claude-(?:2|instant)"),
+    "openai": re.compile(r"gpt-3\.5|gpt-4(?:-\d{4}|-32k)?$|o1-mini|o1-preview|o3-mini|gpt-oss|codex-mini"),
+    "ollama": re.compile(
+        r"(?:codellama|codegemma|starcoder|deepseek|devstral:24b$|gpt-oss|qwen3-coder|qwen2\.5-coder|qwen2\.5:|qwen3:|"
+        r"llama2|llama3:|llama3\.1|llama3\.3|mistral:|mixtral|phi3:|phi4:|granite-code)"
+    ),
+    "demo": re.compile(r""),
+}
+"""Models without eyes, by provider: names that match."""
+
+
+def refusal(model: str, media_type: str) -> str:
+    """Return why a model (``provider/model``) takes no attachment of this type, and what to do; empty: it does."""
+    family, _, name = model.partition("/")
+    if media_type == "application/pdf":
+        if family == "anthropic" and not _BLIND[family].match(name):
+            return ""
+        return t(
+            "The model {model} takes no PDF files. Attach their text or pictures, or choose a Claude model.",
+            model=model,
+        )
+    blind = _BLIND.get(family)
+    if media_type.startswith("image/") and blind is not None and blind.match(name):
+        return t(
+            "The model {model} cannot see images. Remove the image, or choose a model that can see.",
+            model=model,
+        )
+    return ""

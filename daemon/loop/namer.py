@@ -1,31 +1,74 @@
 """Titles and summaries of sessions by a small model, beside the turn: see ``models.title`` among the settings.
 
 A session asks once for a title, when its first prompt begins, and once for a summary when a turn has finished the plan.
-Until the answer comes, and when none comes, the cut text of ``daemon.loop.naming`` stands there.
+Until the answer comes, and when none comes, the cut text (``names_after``, ``summary_of``) stands there.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from typing import TYPE_CHECKING, Literal
 
-from daemon.loop.naming import SUMMARY_LENGTH, TITLE_LENGTH, plain_line, summary_of
 from daemon.model.events import SessionUpdated
 from daemon.model.messages import TextPart
 from daemon.model.tags import within
 from daemon.plan.forest import ENDED
 from daemon.plan.text import plan_to_prompt
 from daemon.provider.base import Complete, ModelRequest, PromptMessage, SystemBlock, answered
+from tools.localization import t
 from tools.process.background import Background
-from tools.text.truncate import head
+from tools.text.truncate import head, one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from daemon.loop.budget import Budget
     from daemon.loop.policy import Policy
     from daemon.loop.record import Record
     from daemon.loop.services import Services
+    from daemon.model.messages import Message
+    from daemon.model.traces import Trace
+    from daemon.plan.tree import PlanTree
+
+_LABEL = re.compile(r"^(?:title|summary|\u6807\u9898|\u6458\u8981)\s*[:：]", re.IGNORECASE)
+"""What a model may put before a title or a summary, in English or Chinese."""
+_MARKS = " \t#*_`\"'“”„‘’«»「」『』《》"
+"""Quotes and marks of Markdown that a model may put around its answer."""
+
+TITLE_LENGTH = 60
+SUMMARY_LENGTH = 200
+MISSION_LENGTH = 2_000
+"""Characters."""
+
+
+def names_after(prompt: str, trace: Trace, plan: PlanTree) -> dict[str, str]:
+    """What the first prompt of a session settles: its title and its mission."""
+    names: dict[str, str] = {}
+    if not trace.title:
+        names["title"] = one_line(prompt, TITLE_LENGTH) or t("Untitled")
+        names["titled_by"] = "prompt"
+    if not plan.mission:
+        names["mission"] = head(prompt.strip(), MISSION_LENGTH)
+    return names
+
+
+def plain_line(answer: str, length: int) -> str:
+    """Return a model's answer as one line of at most ``length`` characters, without quotes and Markdown."""
+    line = next((line for line in answer.splitlines() if line.strip()), "")
+    line = _LABEL.sub("", line.strip(_MARKS))
+    return one_line(line.strip(_MARKS), length)
+
+
+def summary_of(messages: Sequence[Message]) -> str:
+    """The last thing the agent said, in one line; empty when it said nothing yet."""
+    for message in reversed(messages):
+        if message.role == "assistant" and message.compaction() is None and (text := message.text()):
+            return one_line(text, SUMMARY_LENGTH)
+    return ""
+
 
 log = logging.getLogger(__name__)
 

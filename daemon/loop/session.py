@@ -20,8 +20,7 @@ from daemon.loop.budget import Budget
 from daemon.loop.closing import LEFT_WAITING, STOPPED, UNSTORED, close_what_is_open, waits_for_answer
 from daemon.loop.compacting import Compacted, Compactor
 from daemon.loop.doom import CallMemory, general_command
-from daemon.loop.namer import Namer
-from daemon.loop.naming import names_after
+from daemon.loop.namer import Namer, names_after
 from daemon.loop.policy import Policy
 from daemon.loop.queue import PromptQueue, TurnResult, Waiting, Wish
 from daemon.loop.record import Left, Record

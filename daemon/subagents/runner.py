@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from daemon.agents.loader import AgentProfile, UnknownAgentError
 from daemon.loop.budget import spent
 from daemon.loop.children import close_child, open_child
+from daemon.loop.closing import NOTHING_SAID, metadata_of, task_words, title_of
 from daemon.loop.mentions import attachments_of
 from daemon.loop.offered import depth, serving
-from daemon.loop.task_results import NOTHING_SAID, metadata_of, task_words, title_of
 from daemon.model.branches import SubagentMeta
 from daemon.model.events import SessionUpdated, SubagentStarted
 from daemon.provider.call_ids import goal_of_step

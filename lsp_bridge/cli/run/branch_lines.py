@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from daemon.explore.check_words import NOT_RUN, duration_words, ended_words
+from daemon.explore.score_text import NOT_RUN, duration_words, ended_words
 from lsp_bridge.cli.text import Style, money, one_line, pad, state, tokens, width
 from tools.json_access import integer, mapping, mappings, number, string
 from tools.localization import noted, t

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daemon.explore.check_words import duration_words
+from daemon.explore.score_text import duration_words
 from daemon.model.branches import branch_of
 from daemon.model.events import (
     BranchCompleted,

@@ -10,7 +10,7 @@ import dataclasses
 import errno
 from typing import TYPE_CHECKING
 
-from daemon.permission.rule_text import rule_words
+from daemon.permission.rules import rule_words
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.server.documents.open_documents import OpenDocuments, path_of
 from lsp_bridge.server.editor.prompts import LAST, Excerpt, excerpt, one_line, reference, withheld

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from daemon.context.compaction import cut_middle
-from daemon.loop.naming import SUMMARY_LENGTH, TITLE_LENGTH
+from daemon.loop.namer import SUMMARY_LENGTH, TITLE_LENGTH
 from daemon.steps.inference import action_label, brief_output
 from daemon.steps.shortened import first_sentence
 from daemon.steps.shortened import one_line as step_line

@@ -61,7 +61,7 @@ function tests(test: CheckRun | null): Cell {
   return { text: ended(test), hover, tone: unknownYet ? "" : good ? "good" : "bad" };
 }
 
-/** How a test command ended, in the words of `daemon/explore/check_words.py`: the model and the terminal read the same. */
+/** How a test command ended, in the words of `daemon/explore/score_text.py`: the model and the terminal read the same. */
 function ended({ exitCode, passed, failed, durationMs, detail }: CheckRun): string {
   if (exitCode === null && durationMs) return t("not ended in {0}", duration(durationMs));
   if (exitCode === null) return detail.trim() ? t("not run: {0}", cut(detail)) : NOT_RUN;

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from daemon.loop.attaching import MAX_TEXT_BYTES, MOST_FILES, attached
+from daemon.loop.attaching import MAX_TEXT_BYTES, MOST_FILES, attached, refusal
 from daemon.loop.session import Session
 from daemon.model.messages import OPEN_FILE, FilePart
 from daemon.model.permissions import Reply
-from daemon.provider.attachable import refusal
 from daemon.store.replay import replayed
 from tests.support.drivers.core import Bench, daemon, prompted
 from tests.support.drivers.waiting import until

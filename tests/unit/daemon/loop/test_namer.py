@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from daemon.loop.naming import plain_line
+from daemon.loop.namer import plain_line
 from daemon.loop.session import Session
 from daemon.model.events import Notice, SessionUpdated
 from daemon.model.traces import Budget, Trace

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lsp_bridge.language_client.connection.framing import MethodNotFoundError
 from lsp_bridge.language_client.server.text_sync import TextSync, announced_sync, change_mode
-from lsp_bridge.language_client.text.watch_globs import Watcher, WatchGlob, watchers_of
+from lsp_bridge.language_client.text.watch_globs import Watcher, covers, watchers_of
 from tools.json_access import array, mapping
 
 if TYPE_CHECKING:
@@ -153,4 +153,4 @@ def _matches(given: object, path: Path, language: str | None) -> bool:
     if item.get("language") not in (None, language) or item.get("scheme") not in (None, "file"):
         return False
     pattern = item.get("pattern")
-    return not isinstance(pattern, str) or WatchGlob(pattern).matches(path.as_posix())
+    return not isinstance(pattern, str) or covers(pattern, path.as_posix())

@@ -9,7 +9,7 @@ from lsp_bridge.language_client.connection.framing import MethodNotFoundError, S
 from lsp_bridge.language_client.server.registrations import Registrations
 from lsp_bridge.language_client.text.positions import MAX_SOURCE_BYTES, read_source
 from lsp_bridge.language_client.text.problems import severe, to_problems
-from lsp_bridge.language_client.text.watch_globs import WatchGlob, watchers_of
+from lsp_bridge.language_client.text.watch_globs import covers, watchers_of
 
 FILE = Path("/w/a.py")
 SETTINGS = {"python": {"analysis": {"mode": "x"}}}
@@ -61,12 +61,14 @@ def test_an_endless_message_is_cut() -> None:
         ("file?.[!a-c]", "file1.a", False),
         ("src/**", "src/a/b", True),
         ("a+(b).txt", "a+(b).txt", True),
-        ("{unclosed", "unclosed", True),
+        ("/w/*.py", "/w/a.py", True),
+        ("**/*.py", "/w/a.py", True),
+        ("{unclosed", "{unclosed", True),
         ("[z-a]", "x", False),
     ],
 )
 def test_globs(glob: str, path: str, matches: bool) -> None:
-    assert WatchGlob(glob).matches(path) == matches
+    assert covers(glob, path) == matches
 
 
 def test_watchers_know_their_folder_and_kinds() -> None:
@@ -81,6 +83,12 @@ def test_watchers_know_their_folder_and_kinds() -> None:
     assert watcher.wants(Path("/w/lib/a.py"), "delete")
     assert not watcher.wants(Path("/w/lib/a.py"), "update")
     assert not watcher.wants(Path("/w/a.py"), "delete")
+
+
+def test_a_glob_may_be_absolute() -> None:
+    [watcher] = watchers_of({"watchers": [{"globPattern": "/w/lib/**/*.rs"}]}, Path("/w"))
+    assert watcher.wants(Path("/w/lib/x/a.rs"), "update")
+    assert not watcher.wants(Path("/w/a.rs"), "update")
 
 
 def register(registrations: Registrations, method: str, options: dict[str, Any]) -> None:

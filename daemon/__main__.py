@@ -126,7 +126,7 @@ def _serve_command(args: argparse.Namespace) -> int:
     from daemon.api.address import ApiError
     from daemon.logfile import configure_logging
     from daemon.runtime import AlreadyRunningError, RuntimeFolderError, RuntimePaths, keep_memory_private
-    from daemon.store.base import StoreError
+    from daemon.store.trace_store import StoreError
     from lsp_bridge.cli.launch import passed_on
     from tools.localization import t
     from tools.process.environment import PASSED_ON

@@ -35,19 +35,19 @@ from daemon.permission.grants import GrantStore
 from daemon.permission.service import CallPermission, PermissionService
 from daemon.recovery import Recovery
 from daemon.state.session_state import Order, SessionState
-from daemon.store.base import StoreError
 from daemon.store.listed import never_begun
 from daemon.store.own import OwnSessions
 from daemon.store.place import open_store
 from daemon.store.replay import highest_sequence
+from daemon.store.trace_store import StoreError
 from daemon.trust import TrustedFolders
 from daemon.workspace_key import workspace_key
-from tools.base import Diagnostics, ToolContext, ToolResult
 from tools.language import Navigation, NoNavigation
 from tools.localization import t
 from tools.ports import Editors, NoEditors
 from tools.process.background import Background
 from tools.registry import AnyTool, BuiltinTools, run_tool
+from tools.tool import Diagnostics, ToolContext, ToolResult
 from tools.writing.recovery import recover
 
 if TYPE_CHECKING:

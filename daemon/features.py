@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from daemon.loop.features import Driver, TurnRuns
     from daemon.model.traces import PromptPlanner
     from daemon.permission.service import CallPermission
-    from tools.base import Permission
     from tools.ports import HandOver, Subagents, WorkOutcome
+    from tools.tool import Permission
 
 
 class LazyExplorer:

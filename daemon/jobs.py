@@ -11,7 +11,6 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tools.base import ToolResult
 from tools.errors import ToolError
 from tools.localization import t
 from tools.ports import Job
@@ -20,6 +19,7 @@ from tools.process.background import finish
 from tools.process.output import HeadTail, Output
 from tools.text import terminal
 from tools.text.truncate import tail
+from tools.tool import ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence

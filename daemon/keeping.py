@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from daemon.bus import Bus
 from daemon.model.branches import root_of
-from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
 from daemon.store.listed import Unreadable, last_used, left_out
+from daemon.store.trace_store import StoreError
 from tools.localization import t
 
 if TYPE_CHECKING:

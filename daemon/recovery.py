@@ -29,8 +29,8 @@ from daemon.loop.closing import waits_for_answer
 from daemon.loop.session import Features, Session
 from daemon.model.branches import branch_of, child_id, root_of
 from daemon.model.traces import BranchTrace, Trace
-from daemon.store.base import StoreError, UnknownTraceError
 from daemon.store.replay import beginning_lost, read_state
+from daemon.store.trace_store import StoreError, UnknownTraceError
 from tools.localization import noted, t
 
 if TYPE_CHECKING:

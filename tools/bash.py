@@ -15,16 +15,6 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import Field
 
 from tools.access import Access, Suggestion
-from tools.base import (
-    CommandChange,
-    PermissionAsk,
-    PermissionDeniedError,
-    Tool,
-    ToolContext,
-    ToolError,
-    ToolInput,
-    ToolResult,
-)
 from tools.diff.unified_diff import shown_name
 from tools.localization import t
 from tools.paths import rule_target
@@ -34,6 +24,16 @@ from tools.process.output import MAX_OUTPUT as MAX_OUTPUT
 from tools.process.output import Output
 from tools.text.terminal import LONGEST_TITLE, shown_brief
 from tools.text.truncate import tail
+from tools.tool import (
+    CommandChange,
+    PermissionAsk,
+    PermissionDeniedError,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolInput,
+    ToolResult,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from tools.access import suggestions
-from tools.base import (
+from tools.diagnostics_text import describe, problems_metadata
+from tools.diff.unified_diff import limited, shown_name, without_head
+from tools.files.regular_files import sha256
+from tools.localization import noted, t
+from tools.paths import Target, explain_os_error, folder_patterns, rule_target
+from tools.process.background import finish
+from tools.tool import (
     Counts,
     DiagnosticsReport,
     DiagnosticsRun,
@@ -30,12 +36,6 @@ from tools.base import (
     ToolResult,
     VersionKeeper,
 )
-from tools.diagnostics_text import describe, problems_metadata
-from tools.diff.unified_diff import limited, shown_name, without_head
-from tools.files.regular_files import sha256
-from tools.localization import noted, t
-from tools.paths import Target, explain_os_error, folder_patterns, rule_target
-from tools.process.background import finish
 from tools.writing import atomic, buffers
 from tools.writing.messages import not_taken_back, saved_otherwise, why_not_written
 from tools.writing.proposal import alterations, propose

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from tools.access import suggestions
-from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.diagnostics_text import blocks, problems_metadata
 from tools.glob import newest_first
 from tools.language import NO_SERVER, CurrentProblems, Problem, Severity
 from tools.paths import Target, ask_outside, ask_read, may_read, resolve
 from tools.search import ripgrep
 from tools.text.truncate import head
+from tools.tool import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

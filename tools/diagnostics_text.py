@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from tools.base import DiagnosticsReport, Problem
     from tools.language import CurrentProblems
+    from tools.tool import DiagnosticsReport, Problem
 
 MAX_PER_FILE = 20
 MAX_FILES = 6

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from tools.base import FileChange, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.change import apply_changes, on_base
 from tools.localization import t
 from tools.matching.match import find_edit
 from tools.paths import Target, did_you_mean, resolve
 from tools.text.decoding import Text, decode, readings, splice_bytes
+from tools.tool import FileChange, Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 MAX_FILE_BYTES = 10_000_000
 """Above this, finding a place by anything but its exact text takes minutes, and nobody reads the diff."""

@@ -7,7 +7,7 @@ from typing import Annotated, cast
 
 from pydantic import BeforeValidator, Field
 
-from tools.base import Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.tool import Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 
 def _list_in_text(value: object) -> object:

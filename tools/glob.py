@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from tools.access import suggestions
-from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.localization import n, t
 from tools.paths import ask_outside, resolve, rule_target
 from tools.search import ripgrep, unsaved
 from tools.search.glob_pattern import compile_glob, split_base
+from tools.tool import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

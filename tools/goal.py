@@ -10,9 +10,9 @@ from pydantic import BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from tools.access import suggestions
-from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.goal_lines import split_goals
 from tools.text.truncate import head, short
+from tools.tool import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

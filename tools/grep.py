@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from tools.access import suggestions
-from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.glob import newest_first
 from tools.localization import n, t
 from tools.paths import ask_outside, ask_read, may_read, resolve, rule_target
 from tools.search import ripgrep, unsaved
 from tools.search.glob_pattern import compile_glob
 from tools.text.truncate import head
+from tools.tool import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 if TYPE_CHECKING:
     from pathlib import Path

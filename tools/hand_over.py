@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from tools.base import Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.tool import Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 _PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 _OF = re.compile(r"\s*(\d+)\s*/\s*(\d+)\s*(?:\(.*\))?\s*", re.DOTALL)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from tools.access import suggestions
-from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.localization import t
 from tools.text.terminal import LONGEST_TITLE, shown_brief
 from tools.text.truncate import head
+from tools.tool import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 if TYPE_CHECKING:
     from tools.ports import Job

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from pydantic import Field
 
-from tools.base import Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.paths import ask_read, explain_os_error, resolve
 from tools.search.ripgrep import EXCLUDED
+from tools.tool import Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 
 class LsInput(ToolInput):

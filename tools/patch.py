@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from tools.base import Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.change import apply_changes, base_of
 from tools.patching.envelope import is_envelope, parse_envelope
 from tools.patching.model import MAX_FILES, MAX_HUNKS, MAX_PATCH_CHARS, FilePatch, PatchError
@@ -17,6 +16,7 @@ from tools.patching.names import NamedSection, name_files
 from tools.patching.plan import plan_changes
 from tools.patching.unified import parse_unified
 from tools.paths import Target, explain_os_error
+from tools.tool import Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.writing import atomic
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from tools.access import Access, Action, suggestions
-from tools.base import Permission, PermissionAsk, ToolContext, ToolError
 from tools.files.hard_links import has_other_names, other_names
 from tools.localization import noted, t
 from tools.text.truncate import head
+from tools.tool import Permission, PermissionAsk, ToolContext, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from tools.base import (
+from tools.localization import t
+from tools.text.truncate import one_line, short
+from tools.tool import (
     Answered,
     AnswerOption,
     PermissionAsk,
@@ -19,8 +21,6 @@ from tools.base import (
     ToolInput,
     ToolResult,
 )
-from tools.localization import t
-from tools.text.truncate import one_line, short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

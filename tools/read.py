@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 from pydantic import AliasChoices, Field
 
-from tools.base import Image, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.files.regular_files import sha256
 from tools.ls import tree
 from tools.paths import Target, ask_read, did_you_mean, explain_os_error, resolve, rule_target
 from tools.search.unsaved import unknown
 from tools.text.decoding import BinaryFileError, Text, decode, split_lines
 from tools.text.truncate import head
+from tools.tool import Image, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.writing.atomic import read_resolved
 
 MAX_LINES = 2000

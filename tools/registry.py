@@ -12,9 +12,9 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from tools.base import PermissionDeniedError, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.localization import english
 from tools.text.truncate import head
+from tools.tool import PermissionDeniedError, Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 _log = logging.getLogger(__name__)
 

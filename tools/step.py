@@ -6,7 +6,6 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from tools.base import Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.goal import (
     ask_for_plan,
     list_in_text,
@@ -17,6 +16,7 @@ from tools.goal import (
 )
 from tools.goal_lines import goal_lines, without_marks
 from tools.text.truncate import head
+from tools.tool import Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 
 def _as_list(value: object) -> object:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import AliasChoices, Field
 
 from tools.access import suggestions
-from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.glob import newest_first
 from tools.language import CodeSymbol, DefinitionKind, Places, Position, Symbols
 from tools.localization import t
@@ -21,6 +20,7 @@ from tools.navigation.symbol_text import Listed, Readable, list_outline, list_pl
 from tools.paths import Target, ask_read, did_you_mean, explain_os_error, may_read, resolve, rule_target
 from tools.search import ripgrep
 from tools.text.decoding import decode
+from tools.tool import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.writing.atomic import read_resolved
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tools.access import suggestions
-from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.localization import t
 from tools.text.truncate import cut_text
+from tools.tool import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 
 class TaskInput(ToolInput):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tools.base import FileChange, Tool, ToolContext, ToolInput, ToolResult
 from tools.change import apply_changes, on_base
 from tools.diff.unified_diff import opcodes
 from tools.paths import resolve
 from tools.text.decoding import Text, decode, split_lines
+from tools.tool import FileChange, Tool, ToolContext, ToolInput, ToolResult
 
 
 class WriteInput(ToolInput):

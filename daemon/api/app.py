@@ -21,7 +21,7 @@ from daemon.api.schemas import described
 from daemon.api.security import RequiredAccess, SecurityMiddleware
 from daemon.api.traces_routes import ParameterError, trace_routes, without_empty
 from daemon.api.watch import WatchServer
-from daemon.store.base import NewerFormatError, StoreError
+from daemon.store.trace_store import NewerFormatError, StoreError
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from daemon.deltas import Deltas
 from daemon.model.encoding import json_bytes
 from daemon.model.events import Delta, Event
 from daemon.model.meters import Metered
-from daemon.store.base import TraceStore
+from daemon.store.trace_store import TraceStore
 
 log = logging.getLogger(__name__)
 

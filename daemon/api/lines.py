@@ -15,7 +15,7 @@ from daemon.model.branches import BRANCH_ID, BranchMeta, branch_of, child_id
 from daemon.model.messages import Message, Role
 from daemon.model.traces import BranchTrace, Trace
 from daemon.state.session_state import SessionState
-from daemon.store.base import TraceStore, UnknownTraceError
+from daemon.store.trace_store import TraceStore, UnknownTraceError
 
 _MOST = 200
 """Branches that are looked at for one answer: far more than one exploration may have; a forged trace may claim any."""

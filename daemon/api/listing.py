@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from daemon.api.seen import JsonObject, status_of
 from daemon.model.traces import Trace, TraceMeta, TraceStatus
 from daemon.state.session_state import SessionState
-from daemon.store.base import StoreError, TraceStore
+from daemon.store.trace_store import StoreError, TraceStore
 
 _MISSIONS = 2000
 

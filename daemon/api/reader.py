@@ -19,8 +19,8 @@ from daemon.model.messages import Message, Role
 from daemon.plan.changes import PlanError
 from daemon.plan.forest import GoalForest
 from daemon.state.session_state import SessionState
-from daemon.store.base import NewerFormatError, StoreError, TraceStore, UnknownTraceError
 from daemon.store.replay import replayed
+from daemon.store.trace_store import NewerFormatError, StoreError, TraceStore, UnknownTraceError
 
 __all__ = ["AnswerTooLargeError", "JsonObject", "MessageQuery", "NotFoundError", "TraceQuery", "TraceReader"]
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from daemon.api.frames import Wants, event_entry
 from daemon.api.step_views import CUT
 from daemon.model.events import Event
-from daemon.store.base import TraceStore
 from daemon.store.reading import event_of
+from daemon.store.trace_store import TraceStore
 
 if TYPE_CHECKING:
     from daemon.steps.fold import StepAdded, StepFold, StepUpdated

@@ -10,11 +10,11 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, Field
 from pydantic.json_schema import models_json_schema
 
-from daemon.model.base import Model
 from daemon.model.branches import BranchMeta, SubagentMeta
 from daemon.model.goals import GoalStats, GoalTree
 from daemon.model.messages import Message
 from daemon.model.steps import Step
+from daemon.model.stored_model import Model
 from daemon.model.traces import TraceMeta, TraceStatus
 
 _REF = "#/components/schemas/"

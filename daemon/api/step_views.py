@@ -14,7 +14,7 @@ from daemon.model.steps import Step
 from daemon.model.traces import TraceStatus
 from daemon.steps.fold import StepFold
 from daemon.steps.tree import StepTree
-from daemon.store.base import StoreError, TraceStore
+from daemon.store.trace_store import StoreError, TraceStore
 
 log = logging.getLogger(__name__)
 

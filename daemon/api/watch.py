@@ -26,7 +26,7 @@ from daemon.api.hub import ClientLimits, Hub, HubClient, StalledError
 from daemon.api.reader import NotFoundError, TraceReader, session_id_of, unknown
 from daemon.bus import Bus
 from daemon.collector import COLLECTOR
-from daemon.store.base import NewerFormatError, StoreError, UnknownTraceError
+from daemon.store.trace_store import NewerFormatError, StoreError, UnknownTraceError
 
 log = logging.getLogger(__name__)
 

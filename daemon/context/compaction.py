@@ -28,7 +28,7 @@ from daemon.model.messages import (
     whole_characters,
 )
 from daemon.model.tags import is_handover, one_each, plain, said_block, within
-from daemon.provider.base import PromptMessage
+from daemon.provider.model_calls import PromptMessage
 from tools.text.truncate import head, tail
 
 if TYPE_CHECKING:

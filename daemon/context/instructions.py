@@ -21,7 +21,7 @@ from tools.files.regular_files import open_regular
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
-    from tools.base import ToolResult
+    from tools.tool import ToolResult
 
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
 MAX_INSTRUCTIONS = 32_000

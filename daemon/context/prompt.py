@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from daemon.context.families.loader import provider_prompt
 from daemon.context.instructions import instruction_block, is_own, read_instructions
 from daemon.model.tags import attribute, within
-from daemon.provider.base import SystemBlock
+from daemon.provider.model_calls import SystemBlock
 from tools.process.programs import find_program
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         FilePart,
         Part,
     )
-    from daemon.provider.base import ModelRequest, PromptMessage
+    from daemon.provider.model_calls import ModelRequest, PromptMessage
 
 IMAGE_TOKENS = 1_600
 """An image as large as the providers take it unscaled (about 1.15 megapixels)."""

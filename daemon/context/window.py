@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from daemon.model.goals import Goal
     from daemon.model.messages import Message
-    from daemon.provider.base import PromptMessage
+    from daemon.provider.model_calls import PromptMessage
 
 __all__ = [
     "CLEARED",

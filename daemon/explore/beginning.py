@@ -6,14 +6,14 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from daemon.explore.branch_task import BranchTask
 from daemon.explore.inheriting import Inherited, conversation
-from daemon.explore.runner import BranchTask
 from daemon.model.branches import branch_name
 from daemon.model.permissions import Rule
 from daemon.model.tags import plain
 from daemon.plan.text import plan_to_prompt
-from tools.base import ToolError
 from tools.text.truncate import head
+from tools.tool import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

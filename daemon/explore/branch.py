@@ -14,9 +14,9 @@ from daemon.context.tokens import part_tokens
 from daemon.copies.base import CopyError, WorkingCopy
 from daemon.copies.written_patch import write_patch
 from daemon.explore.branch_notes import task_text, unfinished_summary
+from daemon.explore.branch_task import Agreed, BranchOutcome, BranchTask
 from daemon.explore.inheriting import Inherited, moved, places_moved, rewriter
 from daemon.explore.mirroring import Mirror
-from daemon.explore.runner import Agreed, BranchOutcome, BranchTask
 from daemon.explore.surroundings import BranchEnvironment, surroundings
 from daemon.explore.written import left_out, rescued, short_names
 from daemon.loop.children import close_child, open_child
@@ -24,7 +24,7 @@ from daemon.model.branches import CheckRun
 from daemon.model.events import SessionUpdated
 from daemon.model.messages import FinishPart, Message, Part, StopReason
 from daemon.model.tags import plain
-from daemon.store.base import StoreError
+from daemon.store.trace_store import StoreError
 from tools.localization import noted, t
 from tools.text.truncate import head
 

@@ -24,10 +24,10 @@ from daemon.model.events import BranchRemoved
 from daemon.model.permissions import FileDiff
 from daemon.permission.service import CallInfo, CallPermission
 from daemon.state.notes import BRANCH_SELECTED
-from tools.base import FileChange, ToolError
 from tools.diff.unified_diff import limited, of_change, shown_name
 from tools.localization import t
 from tools.text.truncate import head, one_line
+from tools.tool import FileChange, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a branch begins with, and what comes of it: ``(base, task) → (patch, summary, trace)``.
+"""The task of a branch and its outcome: ``(base, task) → (patch, summary, trace)``.
 
 All of it is data that can be pickled, so that a branch could be worked on elsewhere: whoever has the commit can build
 the same tree from ``Base``, and sends back what the branch changed.

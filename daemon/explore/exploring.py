@@ -15,10 +15,10 @@ from daemon.explore import merging
 from daemon.explore.beginning import branch_tasks, checked_background, checked_directions
 from daemon.explore.branch import Branch, BranchHost
 from daemon.explore.branch_notes import results_text, short_summary
+from daemon.explore.branch_task import Agreed, BranchOutcome, BranchTask
 from daemon.explore.choosing import awaited_choice
 from daemon.explore.chosen import carry_over, decided_early
 from daemon.explore.results import ResultError, save_result
-from daemon.explore.runner import Agreed, BranchOutcome, BranchTask
 from daemon.explore.score_text import score_table
 from daemon.explore.testing import agree_on_test
 from daemon.model.branches import BranchMeta
@@ -43,12 +43,12 @@ from daemon.plan.explore_goals import (
     plan_timed,
 )
 from daemon.plan.tree import Change, PlanError
-from daemon.store.base import StoreError
-from tools.base import Permission, ToolError
+from daemon.store.trace_store import StoreError
 from tools.localization import n, t
 from tools.ports import WorkOutcome
 from tools.process.background import finish
 from tools.text.truncate import head
+from tools.tool import Permission, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

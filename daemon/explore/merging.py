@@ -25,7 +25,6 @@ from daemon.files.blobs import Blobs
 from daemon.loop.restore_writing import UnseenFiles
 from daemon.model.branches import BranchMeta, Choice
 from daemon.model.messages import whole_characters
-from tools.base import Approval, FileChange, Permission, PermissionAsk, PlanChange, ToolContext, ToolError
 from tools.change import ChangeOutcome, apply_changes
 from tools.diff.unified_diff import shown_name
 from tools.files.regular_files import sha256
@@ -33,6 +32,7 @@ from tools.localization import t
 from tools.paths import explain_os_error
 from tools.ports import Editors, WorkOutcome
 from tools.text.truncate import head, one_line
+from tools.tool import Approval, FileChange, Permission, PermissionAsk, PlanChange, ToolContext, ToolError
 from tools.writing import atomic, buffers
 
 if TYPE_CHECKING:

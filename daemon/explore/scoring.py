@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.model.branches import CheckRun, Score
-from tools.base import Diagnostics, FileChange
 from tools.diff.unified_diff import of_change
 from tools.language import CurrentProblems, Problem, Severity
+from tools.tool import Diagnostics, FileChange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from daemon.loop.session import Session
     from daemon.model.goals import Goal
-    from daemon.store.base import TraceStore
+    from daemon.store.trace_store import TraceStore
 
 STOPPED = noted("Goalwright was stopped in the middle of this branch")
 WHY = noted("Goalwright was stopped before the branches had ended.")

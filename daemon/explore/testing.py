@@ -16,16 +16,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from daemon.context.check_command import find_test_command
+from daemon.explore.branch_task import Agreed
 from daemon.explore.check_output import counted, last_lines, not_run
-from daemon.explore.runner import Agreed
 from daemon.model.branches import CheckRun
 from daemon.permission.service import CallInfo
-from tools.base import PermissionAsk, PermissionDeniedError
 from tools.localization import t
 from tools.process import programs
 from tools.process.background import finish
 from tools.redaction.redactor import SECRETS
 from tools.text.terminal import LONGEST_TITLE, shown_brief
+from tools.tool import PermissionAsk, PermissionDeniedError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -24,7 +24,7 @@ from daemon.files.state import FileDelta
 from daemon.files.tree import TooManyFilesError, Tree
 from daemon.files.tree_events import TreeEvents
 from daemon.files.versions import Version
-from tools.base import CommandChange, CommandWatch, ToolError
+from tools.tool import CommandChange, CommandWatch, ToolError
 from tools.writing.atomic import read_or_none
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class _Watch:
     """The command began before the tree was known: what it changed cannot be told from what was so before."""
 
     async def ended(self) -> Sequence[CommandChange]:
-        """See tools.base.CommandWatch."""
+        """See tools.tool.CommandWatch."""
         return await self.owner.ended(self)
 
 
@@ -114,7 +114,7 @@ class CommandWatches:
             self._run(self._build).add_done_callback(lambda _: self._cover_in_background())
 
     async def watch(self, places: Sequence[Place]) -> CommandWatch:
-        """See tools.base.FileHistory.watch_command; kept in all of ``places``, told of the first. Never raises."""
+        """See tools.tool.FileHistory.watch_command; kept in all of ``places``, told of the first. Never raises."""
         if self._given_up or self._closed:
             return _Unwatched()
         watch = _Watch(self, places)

@@ -31,10 +31,10 @@ from daemon.files.versions import (
     step_line,
     version_line,
 )
-from tools.base import ChangeKind, CommandChange, CommandWatch, Counts, FileChange, FileHistory, ToolError
 from tools.files.regular_files import sha256
 from tools.localization import t
 from tools.paths import rule_target
+from tools.tool import ChangeKind, CommandChange, CommandWatch, Counts, FileChange, FileHistory, ToolError
 from tools.writing.atomic import read_or_none
 from tools.writing.proposal import propose
 
@@ -118,18 +118,18 @@ class SessionHistory:
     async def keep(
         self, changes: Sequence[FileChange], tool_call_id: str, counts: Counts | None = None
     ) -> list[str]:
-        """See tools.base.FileHistory. Raises ToolError when a version cannot be kept: then nothing is written."""
+        """See tools.tool.FileHistory. Raises ToolError when a version cannot be kept: then nothing is written."""
         return await asyncio.to_thread(self._keep, changes, tool_call_id, counts)
 
     def written(self, versions: Sequence[str]) -> None:
-        """See tools.base.FileHistory."""
+        """See tools.tool.FileHistory."""
         done = [item for name in versions if isinstance(item := self._kept.pop(name, None), Version)]
         self._mark("written", versions)
         self._note_written([item.entry for item in done if item.entry is not None])
         self._on_written(done)
 
     async def settle(self, versions: Sequence[str], contents: Mapping[Path, bytes]) -> None:
-        """See tools.base.VersionKeeper."""
+        """See tools.tool.VersionKeeper."""
         await asyncio.to_thread(self.settle_now, versions, contents)
 
     def settle_now(self, versions: Sequence[str], contents: Mapping[Path, bytes]) -> None:
@@ -149,11 +149,11 @@ class SessionHistory:
                 self._kept[name] = settled(item, after)
 
     def remained(self, versions: Sequence[str]) -> None:
-        """See tools.base.VersionKeeper."""
+        """See tools.tool.VersionKeeper."""
         self.written(versions)
 
     async def watch_command(self, tool_call_id: str, above: Sequence[Place] = ()) -> CommandWatch:
-        """See tools.base.FileHistory. ``above``: histories that what it changes belongs to, too."""
+        """See tools.tool.FileHistory. ``above``: histories that what it changes belongs to, too."""
         if self._watch is None:
             return _NoWatch()
         return await self._watch([*self.places(tool_call_id), *above])

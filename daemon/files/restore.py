@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.files.blobs import BlobError, Blobs
-from tools.base import FileChange
 from tools.diff.merge import Clash, MergeConflictError, merge, split
 from tools.diff.unified_diff import shown_name
 from tools.localization import t
 from tools.text.truncate import head
+from tools.tool import FileChange
 from tools.writing.atomic import read_or_none
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from daemon.files.history import SeenChange, SessionHistory
 from daemon.files.meanwhile import Meanwhile, Notes, content
 from daemon.files.overlaps import UNKNOWN, Gap, KnownChange, Write
 from daemon.files.state import FileDelta, FileState
-from tools.base import ChangeKind, FileChange
 from tools.files.regular_files import sha256
+from tools.tool import ChangeKind, FileChange
 from tools.writing.atomic import read_or_none
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from tools.base import ChangeKind, kind_of_change
 from tools.files.regular_files import make_folder
+from tools.tool import ChangeKind, kind_of_change
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -18,10 +18,10 @@ from daemon.hooks.executable import Executable
 from daemon.loop.features import Said
 from daemon.model.events import Event, GoalUpdated, PermissionAsked
 from daemon.model.tags import within
-from daemon.store.base import StoreError
-from tools.base import PermissionDeniedError, ToolResult
+from daemon.store.trace_store import StoreError
 from tools.localization import t
 from tools.text.truncate import one_line
+from tools.tool import PermissionDeniedError, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence

@@ -21,7 +21,7 @@ from daemon.model.events import ContextMarked, Marks
 from daemon.model.messages import Usage, subtracted
 from daemon.model.meters import GoalMeter, Meter, Metered
 from daemon.plan.text import plan_to_prompt
-from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock, ToolSpec
+from daemon.provider.model_calls import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 from daemon.provider.pricing import UNKNOWN, model_info
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from daemon.loop.services import Services
     from daemon.permission.rules import RuleSet
     from daemon.plan.tree import PlanTree
-    from tools.base import Tool
+    from tools.tool import Tool
 
 _LONG_PRICE_MARGIN = 0.95
 """Estimates err: stay this much below the size from which a provider charges the whole request more."""

@@ -13,7 +13,6 @@ from daemon.files.seen import SessionFiles
 from daemon.loop.mentions import mentioned
 from daemon.loop.tool_context import call_permission
 from daemon.model.messages import OPEN_FILE, FilePart, ToolCallPart
-from tools.base import Permission, PermissionDeniedError, ToolError
 from tools.localization import noted, t
 from tools.paths import ask_read, did_you_mean, explain_os_error, resolve, rule_target
 from tools.read import MAX_IMAGE_BYTES, image_type
@@ -21,6 +20,7 @@ from tools.redaction.redactor import SECRETS
 from tools.text.decoding import BinaryFileError, decode
 from tools.text.terminal import shown_line
 from tools.text.truncate import short
+from tools.tool import Permission, PermissionDeniedError, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,8 +18,8 @@ from daemon.permission.rules import RuleSet
 from daemon.permission.service import AskerByRules, CallInfo, CallPermission, Settled
 from daemon.state.spending import Overspent, overspent
 from tools.access import suggestions
-from tools.base import PermissionAsk, PermissionDeniedError
 from tools.localization import t
+from tools.tool import PermissionAsk, PermissionDeniedError
 
 if TYPE_CHECKING:
     from daemon.loop.policy import Policy

@@ -20,7 +20,7 @@ from daemon.model.messages import FinishPart, Part, TextPart, ToolCallPart, Tool
 from daemon.model.traces import Trace, trace_status
 from daemon.permission.service import CANCELED
 from daemon.provider.call_ids import goal_of_step
-from daemon.store.base import StoreError, TraceStore
+from daemon.store.trace_store import StoreError, TraceStore
 from tools.localization import noted, t
 from tools.redaction.redactor import is_redacted
 from tools.text.truncate import one_line

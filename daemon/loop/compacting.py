@@ -20,7 +20,7 @@ from daemon.loop.record import Record, new_message_id
 from daemon.loop.summing_up import Summary, SummingUp
 from daemon.model.events import ContextMarked
 from daemon.model.messages import CompactionPart, FilePart, Message, Part, Role, TextPart
-from daemon.provider.base import ProviderError
+from daemon.provider.model_calls import ProviderError
 from daemon.steps.history import to_history_string
 from tools.localization import t
 

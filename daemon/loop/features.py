@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from daemon.model.messages import FilePart, StopReason, ToolCallPart
     from daemon.model.traces import QueuedPrompt
     from daemon.plan.changes import Change
-    from tools.base import ToolResult
+    from tools.tool import ToolResult
 
 
 @dataclass(frozen=True, slots=True)

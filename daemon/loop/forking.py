@@ -37,7 +37,7 @@ from daemon.plan.tree import Moved, PlanError, Updated
 from daemon.state.goal_events import goal_event
 from daemon.state.notes import CHOICE_AWAITED, CHOICE_LEFT, JOB_ENDED, JOB_KILLED
 from daemon.state.session_state import SessionState
-from daemon.store.base import StoreError, TraceStore
+from daemon.store.trace_store import StoreError, TraceStore
 from tools.localization import t
 
 if TYPE_CHECKING:

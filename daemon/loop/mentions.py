@@ -16,8 +16,8 @@ from daemon.agents.loader import AgentProfile, UnknownAgentError
 from daemon.loop.offered import TASK
 from daemon.model.events import SessionUpdated
 from daemon.model.messages import AgentPart, FilePart, Message, Part, SubtaskPart, TextPart, ToolCallPart
-from tools.base import ToolError
 from tools.localization import t
+from tools.tool import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -17,7 +17,7 @@ from daemon.model.messages import TextPart
 from daemon.model.tags import within
 from daemon.plan.forest import ENDED
 from daemon.plan.text import plan_to_prompt
-from daemon.provider.base import Complete, ModelRequest, PromptMessage, SystemBlock, answered
+from daemon.provider.model_calls import Complete, ModelRequest, PromptMessage, SystemBlock, answered
 from tools.localization import t
 from tools.process.background import Background
 from tools.text.truncate import head, one_line

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from daemon.loop.policy import Policy
-    from tools.base import Tool
+    from tools.tool import Tool
 
 TASK = "task"
 GOAL, STEP = "goal", "step"

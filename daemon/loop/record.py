@@ -29,8 +29,8 @@ from daemon.plan.counting import Together, tokens_of, tools_of
 from daemon.plan.explore_goals import plan_counted
 from daemon.state.goal_events import goal_event
 from daemon.state.spending import goal_of_subagent
-from daemon.store.base import StoreError
 from daemon.store.ids import sequence_of
+from daemon.store.trace_store import StoreError
 from tools.process.background import Background
 from tools.text.truncate import head
 

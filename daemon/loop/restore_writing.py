@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from daemon.files.history import SessionHistory
     from daemon.files.versions import Action
-    from tools.base import Counts, FileChange
     from tools.ports import Editors
+    from tools.tool import Counts, FileChange
 
 
 class StepKeeper:

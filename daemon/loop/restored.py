@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from daemon.model.events import RestoredFile
 from daemon.model.permissions import FileDiff
 from tools.access import suggestions
-from tools.base import FileChange, PermissionAsk, ProposedFile
 from tools.diff.unified_diff import limited, shown_name
 from tools.localization import t
 from tools.paths import folder_patterns
+from tools.tool import FileChange, PermissionAsk, ProposedFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

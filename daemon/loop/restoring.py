@@ -18,12 +18,12 @@ from daemon.loop.restore_writing import StepKeeper, StepWriting, UnseenFiles, re
 from daemon.loop.restored import Outcome as Outcome
 from daemon.loop.restored import Planned, restored_files, revert_question, revert_words
 from daemon.model.events import FileChanged, FilesRestored
-from tools.base import FileChange, Permission, ProposedFile, ToolError
 from tools.change import write_approved
 from tools.diff.unified_diff import shown_name
 from tools.localization import noted, t
 from tools.paths import rule_target
 from tools.text.truncate import head
+from tools.tool import FileChange, Permission, ProposedFile, ToolError
 from tools.writing.proposal import propose
 
 if TYPE_CHECKING:

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from daemon.model.messages import Usage
     from daemon.model.permissions import Rule, Trust
     from daemon.permission.service import PermissionService
-    from daemon.provider.base import ModelRequest, ProviderEvent
-    from daemon.store.base import TraceStore
-    from tools.base import Diagnostics, Tool
+    from daemon.provider.model_calls import ModelRequest, ProviderEvent
+    from daemon.store.trace_store import TraceStore
     from tools.ports import Editors
+    from tools.tool import Diagnostics, Tool
 
 
 class Models(Protocol):
@@ -69,7 +69,7 @@ class Services:
     trace_folder: Callable[[str], Path]
     """Where a session keeps file versions and full outputs, by session id."""
     journal: Path
-    """See tools.base.ToolContext."""
+    """See tools.tool.ToolContext."""
     editors: Editors
     """What is open in editors."""
     on_read: Callable[[Path], None]
@@ -78,7 +78,7 @@ class Services:
     trust: Callable[[], Trust] = lambda: "unknown"
     """Of the workspace, when no client says it."""
     watch_command: WatchCommand | None = None
-    """See tools.base.FileHistory; None: what commands change is not looked at."""
+    """See tools.tool.FileHistory; None: what commands change is not looked at."""
     expect_command: Callable[[], None] = lambda: None
     """A command is going to run, once it is allowed."""
     writes: Meanwhile | None = None

@@ -31,7 +31,7 @@ from daemon.model.events import Event, Notice, QueueChanged, SessionUpdated, Tur
 from daemon.model.messages import FilePart, StopReason, TextPart, whole_characters
 from daemon.model.traces import PromptPlanner, QueuedPrompt, SessionStatus, Trace
 from daemon.permission.service import CANCELED, CallPermission, Settled
-from daemon.store.base import StoreError
+from daemon.store.trace_store import StoreError
 from tools.localization import noted, t
 from tools.paths import reading
 
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from daemon.model.permissions import Mode, PermissionRequest, Trust
     from daemon.permission.rules import RuleSet
     from daemon.state.session_state import SessionState
-    from tools.base import Permission
     from tools.ports import Explorer, HandOver, Subagents
+    from tools.tool import Permission
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from daemon.files.history import LineHistory, SessionHistory
 from daemon.model.events import FileChanged
-from daemon.store.base import StoreError
+from daemon.store.trace_store import StoreError
 from tools.paths import rule_target
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from daemon.model.messages import (
     whole_characters,
 )
 from daemon.permission.service import CallPlace
-from daemon.provider.base import (
+from daemon.provider.model_calls import (
     Complete,
     PartStop,
     ProviderError,
@@ -35,9 +35,9 @@ from daemon.provider.base import (
     ToolCallStart,
 )
 from tools.access import suggestions
-from tools.base import Approval, PermissionAsk, PermissionDeniedError, ToolContext, ToolResult
 from tools.localization import n, t
 from tools.text.truncate import cut_text
+from tools.tool import Approval, PermissionAsk, PermissionDeniedError, ToolContext, ToolResult
 
 if TYPE_CHECKING:
     from daemon.loop.step_diagnostics import StepDiagnostics

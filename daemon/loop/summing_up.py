@@ -23,7 +23,7 @@ from daemon.context.tokens import estimate_tokens
 from daemon.context.windowing.notes import GO_ON
 from daemon.model.events import ModelRetry
 from daemon.model.messages import NotePart, ReasoningPart, TextPart, Usage, added
-from daemon.provider.base import (
+from daemon.provider.model_calls import (
     Complete,
     ModelRequest,
     PromptMessage,

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from daemon.loop.doom import same_call
-from tools.base import PermissionDeniedError
 from tools.process.background import finish
+from tools.tool import PermissionDeniedError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

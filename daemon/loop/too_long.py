@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from daemon.context.tokens import estimate_tokens, part_tokens, request_tokens
 from daemon.model.messages import FilePart, Message
-from daemon.provider.base import ModelRequest
+from daemon.provider.model_calls import ModelRequest
 from tools.localization import t
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What a tool gets of its session: the implementations of the ports in ``tools.base``, put together for one call."""
+"""Put together what a tool gets of its session for one call: the implementations of the ports in ``tools.tool``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from daemon.files.seen import SessionFiles
 from daemon.permission.service import CallInfo, CallPermission
 from daemon.provider.call_ids import goal_of_step
-from tools.base import Plan, ToolContext
 from tools.redaction.redactor import SECRETS
+from tools.tool import Plan, ToolContext
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session

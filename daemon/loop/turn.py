@@ -46,7 +46,8 @@ from daemon.model.messages import (
 )
 from daemon.permission.rules import rule_words
 from daemon.plan.port import SessionPlan
-from daemon.provider.base import (
+from daemon.provider.call_ids import goal_of_step, unique_call_ids
+from daemon.provider.model_calls import (
     ProviderError,
     ProviderEvent,
     ReasoningDelta,
@@ -55,11 +56,10 @@ from daemon.provider.base import (
     ToolCallDelta,
     ToolCallStart,
 )
-from daemon.provider.call_ids import goal_of_step, unique_call_ids
 from daemon.state.notes import LATE_DIAGNOSTICS, notes_text
-from tools.base import ToolContext, ToolResult
 from tools.diagnostics_text import describe_late
 from tools.localization import t
+from tools.tool import ToolContext, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence

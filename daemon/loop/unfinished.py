@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from daemon.deltas import Deltas
-from daemon.store.base import StoreError
+from daemon.store.trace_store import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

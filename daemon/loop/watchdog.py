@@ -7,9 +7,9 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from tools.base import ToolResult
 from tools.localization import noted, t
 from tools.process.background import finish
+from tools.tool import ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -20,7 +20,7 @@ from tools.localization import t
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from daemon.provider.base import ToolSpec
+    from daemon.provider.model_calls import ToolSpec
 
 _NAMES = ("name", "tool", "tool_name", "function_name", "function", "action", "recipient_name")
 _ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input", "action_input", "kwargs", "params")

@@ -10,9 +10,9 @@ import re
 from datetime import datetime
 from typing import Literal
 
-from daemon.model.base import Cost, Count, Model
 from daemon.model.goals import GoalStats
 from daemon.model.messages import Message, StopReason, Usage
+from daemon.model.stored_model import Cost, Count, Model
 
 BranchStatus = Literal["exploring", "completed", "abandoned"]
 

@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
-from daemon.model.base import Cost, Count, Model
 from daemon.model.branches import BranchMeta, BranchStatus, Choice, Score, SubagentMeta
 from daemon.model.goals import Goal, GoalStats, GoalStatus
 from daemon.model.messages import Message, Part, Role, StopReason, Usage
 from daemon.model.permissions import Grant, PermissionRequest, QuestionAnswer, Reply, Scope
+from daemon.model.stored_model import Cost, Count, Model
 from daemon.model.traces import BranchTrace, PromptLayer, QueuedPrompt, Trace, TraceStatus
 
 

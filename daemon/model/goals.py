@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from daemon.model.base import Cost, Count, Model
+from daemon.model.stored_model import Cost, Count, Model
 
 GoalStatus = Literal["pending", "in_progress", "completed", "abandoned"]
 GoalType = Literal["normal", "explore_start", "explore_merge"]

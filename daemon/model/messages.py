@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, Field
 
-from daemon.model.base import Cost, Count, Model
+from daemon.model.stored_model import Cost, Count, Model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

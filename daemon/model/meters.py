@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from daemon.model.base import Model
 from daemon.model.messages import Usage
+from daemon.model.stored_model import Model
 from daemon.model.traces import Budget
 
 

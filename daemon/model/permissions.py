@@ -7,8 +7,8 @@ from typing import Any, Literal, cast
 
 from pydantic import model_validator
 
-from daemon.model.base import Model
 from daemon.model.choices import Mode as Mode
+from daemon.model.stored_model import Model
 
 Action = Literal["allow", "ask", "deny"]
 Reply = Literal["once", "always", "reject"]

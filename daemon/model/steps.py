@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from daemon.model.base import Cost, Count, Model
+from daemon.model.stored_model import Cost, Count, Model
 
 StepType = Literal["goal", "thought", "evaluation", "response", "action", "result"]
 StepStatus = Literal["planned", "in_progress", "completed", "failed", "skipped"]

@@ -7,12 +7,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from daemon.model.base import Cost, Count, Model
 from daemon.model.branches import BranchMeta, BranchStatus, Choice, SubagentMeta
 from daemon.model.choices import Planner as Planner
 from daemon.model.goals import GoalStats
 from daemon.model.messages import FilePart, Message, StopReason, Usage
 from daemon.model.permissions import Mode, Rule
+from daemon.model.stored_model import Cost, Count, Model
 
 SessionStatus = Literal["idle", "running", "waiting"]
 """``waiting``: a turn is under way and needs an answer of the person."""

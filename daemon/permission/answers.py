@@ -15,9 +15,9 @@ from daemon.model.permissions import (
     Rule,
     Scope,
 )
-from tools.base import PermissionAsk, ToolError
 from tools.localization import t
 from tools.text.truncate import short
+from tools.tool import PermissionAsk, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from tools.access import Access
-from tools.base import PermissionAsk, ToolError
 from tools.localization import t
 from tools.paths import rule_target
 from tools.sandbox.policy import SandboxPolicy, UnavailableError, no_sandbox
 from tools.sandbox.prepare import available
+from tools.tool import PermissionAsk, ToolError
 
 LONGEST = 20_000
 """Characters of a command line or path."""

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from daemon.model.encoding import json_bytes
 from daemon.model.permissions import Grant, Rule, Scope, StoredGrant
 from daemon.runtime import write_private
-from daemon.store.base import StoreError
+from daemon.store.trace_store import StoreError
 from tools.json_access import mapping
 from tools.localization import t
 

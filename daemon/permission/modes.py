@@ -45,7 +45,7 @@ DEVICE = _rule("*", noted("a device that keeps nothing"), "allow")
 @dataclass(frozen=True, slots=True)
 class Circumstances:
     """Of one call. ``contained``, ``lifted``, ``read_only``, ``warned``, ``fenced`` and ``unread``: see
-    ``tools.base.PermissionAsk``; ``looks``: the agent only looks; ``copied``: the work is done in a branch's copy."""
+    ``tools.tool.PermissionAsk``; ``looks``: the agent only looks; ``copied``: the work is done in a branch's copy."""
 
     mode: Mode = "ask"
     trust: Trust = "unknown"

@@ -21,8 +21,8 @@ from daemon.permission.modes import LIFTABLE, Circumstances
 from daemon.permission.protected import may_be_protected
 from daemon.permission.rules_file import rules_from_config as rules_from_config
 from tools.access import Access, Suggestion
-from tools.base import PermissionAsk
 from tools.localization import t
+from tools.tool import PermissionAsk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -31,9 +31,13 @@ from daemon.model.permissions import (
 )
 from daemon.permission.answers import check_answers, denial, remembered, subjects
 from daemon.permission.judging import reviewed
-from daemon.store.base import StoreError
+from daemon.store.trace_store import StoreError
 from tools.access import Suggestion
-from tools.base import (
+from tools.diff.unified_diff import limited
+from tools.localization import t
+from tools.text.terminal import shown_line
+from tools.text.truncate import cut_text
+from tools.tool import (
     Action,
     Answered,
     Approval,
@@ -43,11 +47,7 @@ from tools.base import (
     ProposedFile,
     ToolError,
 )
-from tools.base import Question as AskedQuestion
-from tools.diff.unified_diff import limited
-from tools.localization import t
-from tools.text.terminal import shown_line
-from tools.text.truncate import cut_text
+from tools.tool import Question as AskedQuestion
 from tools.writing.proposal import hunk_count, propose, with_hunks, with_text
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ TIMEOUT = "timeout"
 _LONGEST_WORDS = 1_000
 """Characters of what the model says about a question."""
 Left = tuple[FileChange, ...] | None
-"""See tools.base.Approval."""
+"""See tools.tool.Approval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,7 +455,7 @@ class CallPermission:
     """For calls that are asked about together: the place among them."""
 
     async def ask(self, ask: PermissionAsk) -> Approval:
-        """See tools.base.Permission."""
+        """See tools.tool.Permission."""
         began = time.monotonic()
         self.waited.now = True
         place = self.place if ask.permission == "edit" else None
@@ -471,16 +471,16 @@ class CallPermission:
             self.waited.seconds += time.monotonic() - began
 
     def decide(self, permission: str, target: str) -> Action:
-        """See tools.base.Permission."""
+        """See tools.tool.Permission."""
         return self.asker.rules.decide(permission, target).action
 
     @property
     def rules_key(self) -> Hashable:
-        """See tools.base.Permission."""
+        """See tools.tool.Permission."""
         return self.asker.rules
 
     def concealed(self, workspace: Path) -> tuple[Path, ...]:
-        """See tools.base.Permission."""
+        """See tools.tool.Permission."""
         from daemon.permission.concealed import concealed
 
         return concealed(self.asker.rules, workspace)

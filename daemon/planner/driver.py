@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from daemon.loop.features import TurnRuns
     from daemon.model.messages import StopReason
     from daemon.model.traces import PromptPlanner
-    from tools.base import ToolResult
+    from tools.tool import ToolResult
 
 
 _WHY = 600

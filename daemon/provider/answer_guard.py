@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urljoin, urlsplit
 
 from daemon.model.messages import Part, ReasoningPart, StopReason, TextPart, ToolCallPart, Usage
-from daemon.provider.base import (
+from daemon.provider.model_calls import (
     Complete,
     ModelRequest,
     PartStop,

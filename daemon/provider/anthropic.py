@@ -18,8 +18,8 @@ from daemon.provider import anthropic_wire, errors, http
 from daemon.provider.answer_guard import AnswerRefusedError, provider_error
 from daemon.provider.anthropic_sign_in import BASE_URL, Credential, SignIn
 from daemon.provider.anthropic_stream import MessageBuilder
-from daemon.provider.base import ModelRequest, ProviderError, ProviderEvent
 from daemon.provider.http import EventReader
+from daemon.provider.model_calls import ModelRequest, ProviderError, ProviderEvent
 from daemon.version import product_version
 from tools.json_access import mapping
 from tools.localization import t

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from daemon.provider import errors
-from daemon.provider.base import ProviderError
+from daemon.provider.model_calls import ProviderError
 from tools.localization import t
 from tools.redaction.redactor import SECRETS
 

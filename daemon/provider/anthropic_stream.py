@@ -11,7 +11,7 @@ from typing import Any
 
 from daemon.model.messages import Part, ReasoningPart, StopReason, TextPart, ToolCallPart, Usage
 from daemon.provider import errors
-from daemon.provider.base import (
+from daemon.provider.model_calls import (
     Complete,
     PartStop,
     ProviderError,

@@ -17,7 +17,7 @@ from daemon.provider.memo import Memo
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock, ToolSpec
+    from daemon.provider.model_calls import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 
 MAX_BREAKPOINTS = 4
 MIN_THINKING = 1024

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import replace
 
 from daemon.model.messages import Part, ToolCallPart
-from daemon.provider.base import Complete, PartStop, ProviderEvent, Retry, ToolCallDelta, ToolCallStart
+from daemon.provider.model_calls import Complete, PartStop, ProviderEvent, Retry, ToolCallDelta, ToolCallStart
 
 _STEP = re.compile(r"plan_step_(\d{1,15})_[0-9a-f]{12}")
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 from daemon.model.messages import TextPart
 from daemon.provider import pricing
 from daemon.provider.anthropic_sign_in import DEFAULT_BASE_URL
-from daemon.provider.base import ErrorKind, ModelRequest, PromptMessage, ProviderError, SystemBlock, answered
 from daemon.provider.choose import (
     ANTHROPIC_DEFAULT,
     OPENAI_DEFAULT,
@@ -22,6 +21,14 @@ from daemon.provider.choose import (
 )
 from daemon.provider.errors import checked_url, host_of
 from daemon.provider.litellm import CUSTOM_BASE, LM_STUDIO_URL, OPENAI_URL
+from daemon.provider.model_calls import (
+    ErrorKind,
+    ModelRequest,
+    PromptMessage,
+    ProviderError,
+    SystemBlock,
+    answered,
+)
 from daemon.provider.retry import with_retry
 from daemon.provider.side_questions import NotAnsweredError, json_from
 from daemon.provider.windows import base_url_of, headers_of, window_in

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 from daemon import demo
 from daemon.provider.anthropic import AnthropicProvider
-from daemon.provider.base import Provider, ProviderError
 from daemon.provider.errors import shown_url
 from daemon.provider.litellm import LiteLLMProvider, ollama_url
+from daemon.provider.model_calls import Provider, ProviderError
 from daemon.provider.scripted import ScriptedProvider
 from daemon.provider.side_questions import NotAnsweredError, json_from
 from daemon.provider.variables import is_provider_variable as is_provider_variable

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from daemon.model.tags import within
-from daemon.provider.base import ProviderError
 from daemon.provider.catalogue import answer_of
+from daemon.provider.model_calls import ProviderError
 from tools.localization import t
 from tools.redaction.redactor import SECRETS
 from tools.text.truncate import head

@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from daemon.provider.base import ErrorKind, ProviderError
+from daemon.provider.model_calls import ErrorKind, ProviderError
 from tools.localization import t
 from tools.text.truncate import head
 

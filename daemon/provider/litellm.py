@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from daemon.provider import answer_guard, errors, openai_wire
-from daemon.provider.base import ModelRequest, ProviderError, ProviderEvent
+from daemon.provider.model_calls import ModelRequest, ProviderError, ProviderEvent
 from daemon.provider.openai_stream import AnswerBuilder
 from daemon.provider.pricing import OLLAMA_WINDOW
 from tools.localization import noted, t

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from daemon.provider import choose, pricing
 from daemon.provider.answer_guard import cut_at_limit
-from daemon.provider.base import ModelRequest, ProviderError, ProviderEvent
 from daemon.provider.choose import ModelChoice, default_model, provider_for
+from daemon.provider.model_calls import ModelRequest, ProviderError, ProviderEvent
 from daemon.provider.retry import with_retry
 from daemon.provider.windows import Windows
 

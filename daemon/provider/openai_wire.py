@@ -16,7 +16,7 @@ from daemon.provider.memo import Memo
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock, ToolSpec
+    from daemon.provider.model_calls import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 
 Json = dict[str, Any]
 """A message as JSON. Its shape is the API's, so ``Any`` is what it is."""

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-from daemon.provider.base import ErrorKind, ModelRequest, Provider, ProviderError, ProviderEvent, Retry
+from daemon.provider.model_calls import ErrorKind, ModelRequest, Provider, ProviderError, ProviderEvent, Retry
 from tools.localization import noted, t
 
 if TYPE_CHECKING:

@@ -49,7 +49,7 @@ from daemon.model.messages import (
     ToolResultPart,
     Usage,
 )
-from daemon.provider.base import (
+from daemon.provider.model_calls import (
     Complete,
     ErrorKind,
     ModelRequest,

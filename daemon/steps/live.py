@@ -20,7 +20,7 @@ from daemon.model.events import BranchStarted, Delta, Event, SubagentStarted
 from daemon.model.meters import Metered
 from daemon.steps.dumps import dump_json, dump_markdown, dump_tree
 from daemon.steps.fold import StepFold
-from daemon.store.base import StoreError
+from daemon.store.trace_store import StoreError
 from daemon.store.writing import write_atomically
 
 if TYPE_CHECKING:

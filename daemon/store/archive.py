@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from daemon.model.encoding import json_bytes
 from daemon.model.traces import FORMAT, Carried
-from daemon.store.base import StoreError
+from daemon.store.trace_store import StoreError
 from tools.files.regular_files import sha256
 from tools.localization import t
 from tools.redaction.redactor import SECRETS

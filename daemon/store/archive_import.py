@@ -28,10 +28,10 @@ from typing import IO, TYPE_CHECKING
 from daemon.model.encoding import json_bytes
 from daemon.model.traces import FORMAT
 from daemon.store.archive import ARCHIVE_FORMAT, MANIFEST, TOP, kind_of, manifest_of, without_secrets
-from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
 from daemon.store.pruning import IMPORTED, MB, STAGING, remove_leftovers
 from daemon.store.rebuild import Rebuilt, rebuild
+from daemon.store.trace_store import StoreError
 from tools.localization import noted, t
 from tools.redaction.redactor import SECRETS
 

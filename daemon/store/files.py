@@ -28,12 +28,12 @@ from daemon.model.branches import BRANCH_ID, branch_of, child_id, is_within, roo
 from daemon.model.encoding import json_bytes
 from daemon.model.events import Event, MessageAdded
 from daemon.model.goals import Goal, GoalTree
-from daemon.store.base import EventT, NewerFormatError, StoreError, UnknownTraceError
 from daemon.store.event_log import MAX_ID, MAX_LINE, LogReader
 from daemon.store.ids import MESSAGE_ID, TRACE_ID, folder_names, kind_of, order_of_children
 from daemon.store.listed import ListedTraces
 from daemon.store.migrations import FORMATS, Formats
 from daemon.store.reading import FileReader
+from daemon.store.trace_store import EventT, NewerFormatError, StoreError, UnknownTraceError
 from daemon.store.writing import put_aside, remove_folder, size_of, write_atomically, write_file
 from tools.files.regular_files import TRACES, make_folder, open_regular, read_regular
 from tools.localization import t

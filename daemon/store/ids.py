@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from daemon.model.branches import BRANCH_ID, branch_of, root_of
-from daemon.store.base import UnknownTraceError
+from daemon.store.trace_store import UnknownTraceError
 from tools.localization import t
 
 TRACE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")

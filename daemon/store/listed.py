@@ -13,9 +13,9 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from daemon.model.events import Notice, PermissionAsked, PermissionReplied, SessionCreated, SessionUpdated
-from daemon.store.base import NewerFormatError, StoreError, TraceStore, UnknownTraceError
 from daemon.store.event_log import LogLine, LogReader
 from daemon.store.reading import LOG, FileReader, Stamp, opened, stamp_of
+from daemon.store.trace_store import NewerFormatError, StoreError, TraceStore, UnknownTraceError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

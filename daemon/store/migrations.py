@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from daemon.model.traces import FORMAT
-from daemon.store.base import refuse_newer
+from daemon.store.trace_store import refuse_newer
 from tools.localization import t
 
 if TYPE_CHECKING:

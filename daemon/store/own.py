@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from daemon.model.branches import root_of
 from daemon.runtime import write_private
-from daemon.store.base import StoreError
+from daemon.store.trace_store import StoreError
 from daemon.workspace_key import workspace_key
 from tools.localization import t
 

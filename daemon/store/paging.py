@@ -20,7 +20,7 @@ from daemon.model.events import (
 )
 
 if TYPE_CHECKING:
-    from daemon.store.base import TraceStore
+    from daemon.store.trace_store import TraceStore
 
 _PAGE = 500
 

@@ -10,8 +10,8 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
+from daemon.store.trace_store import StoreError
 from tools.localization import t
 
 if TYPE_CHECKING:

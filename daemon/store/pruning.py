@@ -21,8 +21,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from daemon.store.base import StoreError
 from daemon.store.ids import TRACE_ID
+from daemon.store.trace_store import StoreError
 from tools.json_access import mapping
 from tools.localization import t
 

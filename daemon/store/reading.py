@@ -15,9 +15,9 @@ from pydantic import TypeAdapter, ValidationError
 from daemon.model.events import Event
 from daemon.model.goals import GoalTree
 from daemon.model.traces import BranchTrace, Trace
-from daemon.store.base import StoreError, UnknownTraceError
 from daemon.store.event_log import LogLine, LogReader, fitting
 from daemon.store.message_index import IndexedMessage, MessageIndexes, in_order
+from daemon.store.trace_store import StoreError, UnknownTraceError
 from tools.files.regular_files import open_regular, read_regular
 from tools.localization import t
 

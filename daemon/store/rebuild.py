@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from daemon.context.tokens import stored_calibration
-from daemon.store.base import NewerFormatError, StoreError, TraceStore
 from daemon.store.replay import beginning_lost, replayed_events
+from daemon.store.trace_store import NewerFormatError, StoreError, TraceStore
 from tools.localization import t
 
 if TYPE_CHECKING:

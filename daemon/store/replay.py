@@ -13,8 +13,8 @@ from daemon.model.events import Event, MessageAdded, MessagePartAdded, MessageTe
 from daemon.model.traces import Trace
 from daemon.plan.tree import PlanTree
 from daemon.state.session_state import SessionState
-from daemon.store.base import NewerFormatError, StoreError, TraceStore, UnknownTraceError, refuse_newer
 from daemon.store.ids import MESSAGE_ID, sequence_of
+from daemon.store.trace_store import NewerFormatError, StoreError, TraceStore, UnknownTraceError, refuse_newer
 from tools.localization import t
 
 log = logging.getLogger(__name__)

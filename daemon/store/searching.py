@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from daemon.model.messages import Message, TextPart
-from daemon.store.base import StoreError
+from daemon.store.trace_store import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.store.base import StoreError
+from daemon.store.trace_store import StoreError
 from tools.localization import t
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from daemon.permission.service import AskerByRules, CallPermission
 from daemon.plan.text import progress_text
 from daemon.plan.tree import PlanError, PlanTree
 from daemon.state.goal_events import goal_event
-from tools.base import PermissionAsk, ToolError
 from tools.localization import noted, t
 from tools.ports import WorkOutcome
 from tools.text.truncate import cut_text
+from tools.tool import PermissionAsk, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

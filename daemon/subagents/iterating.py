@@ -20,14 +20,14 @@ from daemon.loop.children import close_child, open_child
 from daemon.model.branches import SubagentMeta, child_id
 from daemon.model.events import SessionUpdated, SubagentStarted
 from daemon.model.messages import Message, NotePart, StopReason
-from daemon.store.base import StoreError
 from daemon.store.replay import read_state
+from daemon.store.trace_store import StoreError
 from daemon.subagents.shared_history import SharedHistory
-from tools.base import PermissionAsk, ToolError
 from tools.localization import t
 from tools.ports import WorkOutcome
 from tools.process.background import finish
 from tools.text.truncate import cut_text
+from tools.tool import PermissionAsk, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,7 +21,7 @@ from daemon.loop.offered import depth, serving
 from daemon.model.branches import SubagentMeta
 from daemon.model.events import SessionUpdated, SubagentStarted
 from daemon.provider.call_ids import goal_of_step
-from daemon.store.base import StoreError
+from daemon.store.trace_store import StoreError
 from daemon.subagents.shared_history import SharedHistory
 from tools.errors import ToolError
 from tools.files.regular_files import make_folder

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.files.history import LineHistory, Place, SessionHistory
-    from tools.base import CommandWatch, Counts, FileChange
+    from tools.tool import CommandWatch, Counts, FileChange
 
 
 @dataclass(frozen=True, slots=True)

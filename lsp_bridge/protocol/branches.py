@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from daemon.model.base import Model
 from daemon.model.branches import BranchMeta, SubagentMeta
 from daemon.model.messages import StopReason
 from daemon.model.permissions import FileDiff
+from daemon.model.stored_model import Model
 from lsp_bridge.protocol.sessions import SessionInfo
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from daemon.model.base import Model
+from daemon.model.stored_model import Model
 
 EDITOR_DIAGNOSTICS = "goalwright/editor/diagnostics"
 

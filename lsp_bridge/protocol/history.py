@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from daemon.model.base import Model
 from daemon.model.permissions import FileDiff
+from daemon.model.stored_model import Model
 
 
 class HistoryFile(Model):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from daemon.model.base import Model
+from daemon.model.stored_model import Model
 
 
 class ModelListParams(Model):

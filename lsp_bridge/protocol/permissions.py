@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from daemon.model.base import Model
 from daemon.model.permissions import (
     Action,
     FileAnswer,
@@ -20,6 +19,7 @@ from daemon.model.permissions import (
     StoredGrant,
     Trust,
 )
+from daemon.model.stored_model import Model
 
 
 class PermissionListParams(Model):

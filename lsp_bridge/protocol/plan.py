@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from daemon.model.base import Model
 from daemon.model.choices import TakingOver
 from daemon.model.messages import Part
 from daemon.model.meters import Meter
 from daemon.model.permissions import FileDiff
+from daemon.model.stored_model import Model
 
 
 class GoalAddParams(Model):

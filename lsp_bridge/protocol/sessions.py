@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from daemon.model.base import Model
 from daemon.model.branches import BranchMeta, SubagentMeta
 from daemon.model.events import Delta, Event
 from daemon.model.goals import GoalTree
 from daemon.model.messages import FilePart, Message, Part, StopReason
 from daemon.model.meters import Meter
 from daemon.model.permissions import Mode, PermissionRequest, Trust
+from daemon.model.stored_model import Model
 from daemon.model.traces import BranchTrace, Budget, Planner, QueuedPrompt, SessionStatus, Trace
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION
 

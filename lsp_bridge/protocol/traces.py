@@ -9,8 +9,8 @@ from datetime import datetime
 
 from pydantic import Field
 
-from daemon.model.base import Model
 from daemon.model.messages import Message
+from daemon.model.stored_model import Model
 
 
 class TraceRebuildParams(Model):

@@ -14,7 +14,7 @@ from lsp_bridge.language_client.server.fresh_answers import Timing
 from lsp_bridge.language_client.specs import ServerSpec
 from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
 from tests.support.scenarios.language_workspace import HANG_S, LanguageWorkspace, eventually, process_lives
-from tools.base import DiagnosticsReport
+from tools.tool import DiagnosticsReport
 
 # A busy machine may be slow; what is tested is the verdict, and waiting ends when the server has answered.
 PATIENT = Timing(answer_s=30.0, cold_answer_s=60.0, around_s=5.0, quiet_s=2.0)

@@ -11,8 +11,8 @@ import pytest
 
 from daemon.model.messages import TextPart, ToolCallPart
 from daemon.provider.anthropic import AnthropicProvider
-from daemon.provider.base import Complete, ModelRequest, PartStop, Provider, TextDelta
 from daemon.provider.litellm import LiteLLMProvider
+from daemon.provider.model_calls import Complete, ModelRequest, PartStop, Provider, TextDelta
 from daemon.provider.models import ProviderModels
 from tests.support.drivers.waiting import until
 from tests.support.fakes.model_replies import Call, Reply

@@ -12,7 +12,7 @@ import pytest
 from daemon.model.messages import ReasoningPart, TextPart, ToolCallPart
 from daemon.provider import anthropic_wire
 from daemon.provider.anthropic import AnthropicProvider
-from daemon.provider.base import Complete, ModelRequest
+from daemon.provider.model_calls import Complete, ModelRequest
 from tests.support.fakes.model_replies import Call, Reply
 from tests.support.fakes.model_server import ModelServer
 from tests.support.scenarios.model_requests import (

@@ -21,9 +21,9 @@ from lsp_bridge.cli.trace.step_lines import StepLines
 from lsp_bridge.server.editor.questions import question_text
 from tests.support.drivers.waiting import until
 from tests.support.fakes.asker import NOW, FakeAsker
-from tools.base import PermissionDeniedError
 from tools.shell.question import CommandPlace, question
 from tools.text.terminal import shown, shown_line
+from tools.tool import PermissionDeniedError
 
 SAYS = "Run the unit tests"
 PLAIN = Style(color=False)

@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tools.base import ToolError
 from tools.diff.unified_diff import opcodes
 from tools.text.decoding import decode
+from tools.tool import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

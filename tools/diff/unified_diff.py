@@ -11,8 +11,8 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tools.base import Diff, FileChange, ToolError
 from tools.text.decoding import Line, decode, line_number, split_lines
+from tools.tool import Diff, FileChange, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
-from tools.base import ToolError
 from tools.localization import noted, t
 from tools.matching.nearest import nearest_region
 from tools.text.decoding import to_lf
+from tools.tool import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,6 @@ import stat
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tools.base import FileChange, Files, ToolContext, ToolError, ToolResult
 from tools.change import apply_changes
 from tools.diff.unified_diff import hunk_spans, limited, shown_name, without_head
 from tools.files.regular_files import sha256
@@ -20,6 +19,7 @@ from tools.paths import explain_os_error, may_read, rule_target
 from tools.search import ripgrep
 from tools.search.unsaved import overlaid
 from tools.text.decoding import decode, splice_bytes
+from tools.tool import FileChange, Files, ToolContext, ToolError, ToolResult
 from tools.writing import atomic, buffers
 from tools.writing.proposal import propose
 

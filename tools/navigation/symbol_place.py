@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tools.base import ToolError
 from tools.text.decoding import Line, split_lines
 from tools.text.truncate import head
+from tools.tool import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

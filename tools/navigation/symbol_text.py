@@ -18,8 +18,8 @@ from tools.text.truncate import head
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tools.base import ToolContext
     from tools.language import CodePlace, CodeSymbol
+    from tools.tool import ToolContext
 
 _MAX_TEXT = 200
 _FUNCTIONS = frozenset({"function", "method", "constructor"})

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from tools.base import ToolError
 from tools.localization import t
 from tools.text.truncate import short
+from tools.tool import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,7 +18,7 @@ from tools.text.truncate import tail
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tools.base import ToolContext
+    from tools.tool import ToolContext
 
 
 @dataclass(frozen=True, slots=True)

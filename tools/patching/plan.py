@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.base import FileChange, ToolError
 from tools.localization import t
 from tools.patching.find import FileLines
 from tools.patching.model import FilePatch, Hunk, PatchError, added_text
@@ -17,6 +16,7 @@ from tools.patching.shape import outer_trimmed
 from tools.patching.splice import splices
 from tools.text.decoding import Text, decode, readings, splice_bytes
 from tools.text.truncate import head
+from tools.tool import FileChange, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

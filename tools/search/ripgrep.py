@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from tools.base import ToolError
 from tools.process import programs
 from tools.process.background import finish
 from tools.search import plain_search
 from tools.text.truncate import head
+from tools.tool import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

@@ -17,8 +17,8 @@ from tools.search import ripgrep
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tools.base import ToolContext
     from tools.search.glob_pattern import Glob
+    from tools.tool import ToolContext
 
 
 def below(root: Path, ctx: ToolContext) -> dict[str, Path]:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tools.access import Access, Suggestion, suggestions
-from tools.base import PermissionAsk
 from tools.localization import t
 from tools.paths import folder_patterns
 from tools.shell.accesses import CommandPlace, Paths, is_network
@@ -16,6 +15,7 @@ from tools.shell.options import HERE, PathUse, join
 from tools.shell.syntax import Redirection, Simple, parse
 from tools.shell.words import Word
 from tools.text.terminal import LONGEST_TITLE, shown_brief
+from tools.tool import PermissionAsk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from tools.base import FileChange
+    from tools.tool import FileChange
     from tools.writing.disk import Stamp
 
 __all__ = [

@@ -15,9 +15,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tools.base import FileChange, Files, ToolError
 from tools.localization import t
 from tools.text.decoding import Text, decode
+from tools.tool import FileChange, Files, ToolError
 from tools.writing import atomic
 
 if TYPE_CHECKING:

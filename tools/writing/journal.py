@@ -20,7 +20,7 @@ from tools.json_access import mapping
 from tools.writing import disk
 
 if TYPE_CHECKING:
-    from tools.base import ChangeKind
+    from tools.tool import ChangeKind
 
 Mark = Literal["commit", "undo", "done"]
 

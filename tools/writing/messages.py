@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tools.base import FileChange
 from tools.diff.unified_diff import limited, of_change, shown_name, without_head
 from tools.paths import explain_os_error
 from tools.ports import NotTakenError
+from tools.tool import FileChange
 from tools.writing import atomic
 
 if TYPE_CHECKING:

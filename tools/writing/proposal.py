@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tools.base import Diff, FileChange, ProposedFile, ToolError
 from tools.diff.unified_diff import hunk_spans, of_change, opcodes, shown_name
 from tools.localization import t
 from tools.text.decoding import decode, line_end_at, splice_bytes, split_lines
+from tools.tool import Diff, FileChange, ProposedFile, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

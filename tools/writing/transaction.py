@@ -16,10 +16,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools.base import FileChange, Files, ToolError, VersionKeeper
 from tools.diff.merge import MergeConflictError, merge
 from tools.ports import AppliedEdit, EditorGoneError, NotSavedError, NotTakenError
 from tools.process.background import Background
+from tools.tool import FileChange, Files, ToolError, VersionKeeper
 from tools.writing import atomic, disk
 from tools.writing.buffers import Buffered, BufferRename, Parts, content
 from tools.writing.type_changes import together

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tools.base import FileChange
+    from tools.tool import FileChange
 
 
 @dataclass(frozen=True, slots=True)

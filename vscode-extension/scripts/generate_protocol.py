@@ -24,7 +24,7 @@ REFERENCE = ROOT / "docs" / "protocol.md"
 sys.path.insert(0, str(ROOT))
 
 from daemon.model import branches, events, goals, messages, permissions, traces  # noqa: E402
-from daemon.model.base import Model  # noqa: E402
+from daemon.model.stored_model import Model  # noqa: E402
 from lsp_bridge.protocol import editor, handshake  # noqa: E402
 from lsp_bridge.protocol import sessions as protocol  # noqa: E402
 from lsp_bridge.server.requests.router import REQUESTS as DECLARED  # noqa: E402

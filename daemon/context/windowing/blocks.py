@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from daemon.context.instructions import METADATA_KEY, instructions_of
 from daemon.context.tokens import message_tokens
 from daemon.model.messages import NotePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
-from daemon.provider.base import PromptMessage
+from daemon.provider.model_calls import PromptMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from daemon.provider.variables import provider_env
 from daemon.runtime import AlreadyRunningError, RuntimeFolderError, state_dir
-from daemon.store.base import StoreError, UnknownTraceError
+from daemon.store.trace_store import StoreError, UnknownTraceError
 from lsp_bridge.cli.client import ConnectionLostError, RequestTimeoutError, RpcError
 from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Invocation
 from lsp_bridge.cli.launch import LaunchError, runtime_paths

@@ -18,9 +18,9 @@ from daemon.model.traces import Trace, TraceMeta, trace_status
 from daemon.runtime import RuntimePaths, state_dir
 from daemon.steps.dumps import dump_json, dump_markdown, dump_tree
 from daemon.steps.fold import StepFold
-from daemon.store.base import NewerFormatError, StoreError, UnknownTraceError
 from daemon.store.listed import never_begun
 from daemon.store.own import OwnSessions
+from daemon.store.trace_store import NewerFormatError, StoreError, UnknownTraceError
 from daemon.store.writing import write_atomically
 from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Invocation
 from lsp_bridge.cli.text import shown

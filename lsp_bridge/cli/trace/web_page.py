@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from daemon.runtime import RuntimeFolderError, RuntimePaths, write_private
-from daemon.store.base import StoreError
+from daemon.store.trace_store import StoreError
 from lsp_bridge.cli.client import ConnectionLostError, RequestTimeoutError, RpcError
 from lsp_bridge.cli.invocation import EXIT_OK, EXIT_USAGE, Invocation
 from lsp_bridge.cli.launch import Clock, LaunchError

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from lsp_bridge.language_client.connection.rpc_client import RpcClient
     from lsp_bridge.language_client.specs import FoundServer, ServerSpec
-    from tools.base import ChangeKind
     from tools.language import Severity
+    from tools.tool import ChangeKind
 
 _MAX_LOOK_AROUND = 8
 """How many open documents, latest used first, are checked again after another one changed."""

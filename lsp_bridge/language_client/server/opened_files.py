@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lsp_bridge.language_client.server.registrations import Registrations
     from lsp_bridge.language_client.specs import ServerSpec
     from lsp_bridge.language_client.text.positions import PositionEncoding
-    from tools.base import ChangeKind
+    from tools.tool import ChangeKind
 
 _MAX_OPEN_DOCUMENTS = 40
 _MAX_OPEN_CHARACTERS = 8_000_000

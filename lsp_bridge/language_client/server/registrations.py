@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lsp_bridge.language_client.specs import JsonObject
-    from tools.base import ChangeKind
+    from tools.tool import ChangeKind
 
 _PULL = "textDocument/diagnostic"
 _WATCH = "workspace/didChangeWatchedFiles"

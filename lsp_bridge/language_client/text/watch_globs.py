@@ -18,7 +18,7 @@ from tools.search.glob_pattern import MAX_PATTERN, Glob, compile_glob
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tools.base import ChangeKind
+    from tools.tool import ChangeKind
 
 _WIRE_KIND: dict[ChangeKind, Literal[1, 2, 3]] = {"create": 1, "update": 2, "delete": 3}
 _WATCH_BIT: dict[ChangeKind, int] = {"create": 1, "update": 2, "delete": 4}

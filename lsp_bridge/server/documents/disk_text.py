@@ -83,8 +83,8 @@ class _OtherError(Exception):
 
 def _guessed(file: int, parts: Sequence[str]) -> bool:
     """An editor guesses as well, or was told."""
-    from tools.base import ToolError
     from tools.text.decoding import decode
+    from tools.tool import ToolError
 
     try:
         return _same([decode(_whole(file, _GUESSED)).text], parts)

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from lsprotocol import types
 
-from tools.base import ToolError
 from tools.diff.merge import MergeConflictError, merge_texts
 from tools.diff.unified_diff import hunk_spans
 from tools.ports import EditorGoneError, NotSavedError, NotTakenError
 from tools.process.background import Background
+from tools.tool import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence

@@ -11,8 +11,8 @@ from typing import Annotated, cast
 from lsprotocol import types
 from pydantic import BeforeValidator, Field
 
-from daemon.model.base import Model
 from daemon.model.permissions import QuestionAnswer
+from daemon.model.stored_model import Model
 from lsp_bridge.server.editor.sanitize import problem
 from tools.localization import noted
 

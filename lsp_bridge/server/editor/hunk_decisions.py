@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from daemon.model.permissions import FileAnswer, FileDiff, PermissionRequest
-from tools.base import ProposedFile, ToolError
 from tools.diff.unified_diff import hunk_spans, opcodes
 from tools.text.decoding import decode, split_lines, to_lf
+from tools.tool import ProposedFile, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from daemon.model.permissions import FileDiff, PermissionRequest
     from daemon.permission.service import PermissionService
-    from tools.base import ProposedFile
+    from tools.tool import ProposedFile
 
 
 @dataclass(frozen=True, slots=True)

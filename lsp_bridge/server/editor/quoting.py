@@ -14,13 +14,13 @@ from daemon.permission.rules import rule_words
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.server.documents.open_documents import OpenDocuments, path_of
 from lsp_bridge.server.editor.prompts import LAST, Excerpt, excerpt, one_line, reference, withheld
-from tools.base import ToolError
 from tools.files.hard_links import other_names
 from tools.files.regular_files import read_regular
 from tools.localization import t
 from tools.paths import rule_target
 from tools.redaction.redactor import SECRETS
 from tools.text.decoding import decode
+from tools.tool import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,9 +21,9 @@ from daemon.keeping import InUseError
 from daemon.loop.forking import ForkError
 from daemon.loop.restoring import UnknownChangeError
 from daemon.loop.session import BusyError, SealedError
-from daemon.model.base import Model
+from daemon.model.stored_model import Model
 from daemon.plan.changes import PlanError
-from daemon.store.base import StoreError, UnknownTraceError
+from daemon.store.trace_store import StoreError, UnknownTraceError
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from tools.errors import ToolError
 from tools.localization import t

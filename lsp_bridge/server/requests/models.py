@@ -6,9 +6,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from daemon.provider import catalogue, pricing
-from daemon.provider.base import ProviderError
 from daemon.provider.choose import is_provider_variable
 from daemon.provider.commit_message import commit_message
+from daemon.provider.model_calls import ProviderError
 from lsp_bridge.protocol import models as p
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.server.requests.declaration import request

@@ -16,9 +16,9 @@ from lsp_bridge.protocol import permissions as p
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.protocol.sessions import CanceledResult
 from lsp_bridge.server.requests.declaration import request
-from tools.base import ProposedFile, ToolError
 from tools.localization import t
 from tools.text.decoding import decode
+from tools.tool import ProposedFile, ToolError
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session

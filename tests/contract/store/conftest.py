@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.store.base import TraceStore
+from daemon.store.trace_store import TraceStore
 from tests.support.scenarios.stores import BACKENDS, trace
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from daemon.model.events import SessionCreated
 from daemon.model.goals import Goal, GoalTree
-from daemon.store.base import TraceStore, UnknownTraceError
+from daemon.store.trace_store import TraceStore, UnknownTraceError
 from tests.support.scenarios.stores import ID as MAIN
 from tests.support.scenarios.stores import NOW, added, branch_trace, message, started
 

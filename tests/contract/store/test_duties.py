@@ -1,4 +1,4 @@
-"""What the words at the beginning of ``daemon.store.base`` ask of every store, beside what its methods say."""
+"""What the words at the beginning of ``daemon.store.trace_store`` ask of every store, beside what its methods say."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from daemon.model.events import MessageAdded, SessionUpdated, TurnStarted
 from daemon.model.goals import Goal, GoalTree
-from daemon.store.base import StoreError, TraceStore, UnknownTraceError
+from daemon.store.trace_store import StoreError, TraceStore, UnknownTraceError
 from tests.support.scenarios.stores import BACKENDS, DAMAGES, DURABLE, ID, NOW, added, message, started, trace
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4

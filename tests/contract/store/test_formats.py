@@ -14,10 +14,10 @@ import pytest
 from daemon.model.events import SessionUpdated, TurnStarted
 from daemon.model.goals import Goal, GoalTree
 from daemon.model.traces import FORMAT
-from daemon.store.base import NewerFormatError, StoreError
 from daemon.store.files import FileTraceStore
 from daemon.store.migrations import STEPS, Formats, Migration, Record
 from daemon.store.replay import read_state, replayed
+from daemon.store.trace_store import NewerFormatError, StoreError
 from tests.support.scenarios.stores import ID, NOW, added, created, message, started, trace
 
 KEPT = Path(__file__).with_name("formats")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from daemon.model.goals import GoalTree
-from daemon.store.base import TraceStore, UnknownTraceError
+from daemon.store.trace_store import TraceStore, UnknownTraceError
 from tests.support.scenarios.stores import ID, added, branch_trace, message, started, trace
 
 IDS = [f"20260101-00000{second}-aaaaaa" for second in (3, 2, 1, 0)]

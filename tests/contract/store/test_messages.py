@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daemon.model.messages import Message, Role
-from daemon.store.base import TraceStore
+from daemon.store.trace_store import TraceStore
 from tests.support.examples import examples
 from tests.support.scenarios.stores import ID, added, branch_trace, message, trace
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from daemon.model.events import MessageAdded, Notice, SessionCreated, TurnStarted
 from daemon.model.goals import Goal, GoalTree
-from daemon.store.base import StoreError, TraceStore, UnknownTraceError
+from daemon.store.trace_store import StoreError, TraceStore, UnknownTraceError
 from tests.support.examples import examples
 from tests.support.scenarios.stores import BACKENDS, DURABLE, ID, NOW, TEARS, added, message, started, trace
 

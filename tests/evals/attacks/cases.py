@@ -58,7 +58,7 @@ def build(workspace: Path) -> None:
     (workspace / "src/to_vscode").symlink_to("../.vscode")
     (workspace / "src/hard").hardlink_to(workspace / ".env")
     (workspace / "tools/__init__.py").write_text("open('PWNED', 'w').close()\n")
-    (workspace / "tools/base.py").write_text("open('PWNED', 'w').close()\n")
+    (workspace / "tools/tool.py").write_text("open('PWNED', 'w').close()\n")
 
 
 def _read(path: str, why: str) -> Attack:

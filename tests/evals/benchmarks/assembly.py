@@ -15,7 +15,7 @@ import time
 from daemon.context.tokens import request_tokens
 from daemon.context.window import WindowCache, build_window
 from daemon.provider import anthropic_wire, openai_wire
-from daemon.provider.base import ModelRequest
+from daemon.provider.model_calls import ModelRequest
 from tests.evals.benchmarks.measures import Baseline, Measure
 from tests.evals.benchmarks.stage import Stage
 from tests.support.scenarios.sessions import PROFILE, FakeSession

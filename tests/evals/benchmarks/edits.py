@@ -16,11 +16,11 @@ from daemon.files.history import SessionHistory
 from tests.evals.benchmarks.measures import Baseline, Measure
 from tests.evals.benchmarks.stage import Stage
 from tests.support.fakes.tool_context import FakeToolContext, fake_context
-from tools.base import ToolError, ToolResult
 from tools.files.regular_files import sha256
 from tools.matching.match import find_edit
 from tools.registry import builtin_tools, run_tool
 from tools.text.decoding import decode, splice_bytes
+from tools.tool import ToolError, ToolResult
 
 LINES = 10_000
 EDITS = 15

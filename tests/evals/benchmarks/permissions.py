@@ -10,9 +10,9 @@ from daemon.model.permissions import Action, Rule
 from daemon.permission.rules import SHIPPED, RuleSet
 from tests.evals.benchmarks.measures import Baseline, Measure
 from tests.evals.benchmarks.stage import Stage
-from tools.base import PermissionAsk
 from tools.shell.question import CommandPlace, question
 from tools.shell.syntax import parse
+from tools.tool import PermissionAsk
 
 RULES = 500
 DECISIONS = 10_000

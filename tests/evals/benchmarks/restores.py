@@ -16,7 +16,7 @@ from tests.evals.benchmarks.measures import Baseline, Measure
 from tests.evals.benchmarks.stage import Stage
 from tests.support.fakes.models import FakeModels
 from tests.support.fakes.tool_context import FakeDiagnostics
-from tools.base import FileChange
+from tools.tool import FileChange
 from tools.writing import atomic
 
 SMALL, LARGE = 1_000, 100_000

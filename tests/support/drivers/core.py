@@ -20,8 +20,8 @@ from daemon.model.messages import ToolResultPart
 from daemon.model.meters import Meter, Metered
 from daemon.model.permissions import PermissionRequest, Reply
 from daemon.state.session_state import SessionState
-from daemon.store.base import TraceStore
 from daemon.store.replay import replayed
+from daemon.store.trace_store import TraceStore
 from daemon.trust import TrustedFolders
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import FakeModels, Step

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from daemon.core import Daemon
 from daemon.loop.session import Session
 from daemon.model.permissions import Mode
-from daemon.provider.base import ModelRequest, ProviderEvent
+from daemon.provider.model_calls import ModelRequest, ProviderEvent
 from tests.support.fakes.models import Call, FakeModels
 from tests.support.fakes.tool_context import FakeDiagnostics
 

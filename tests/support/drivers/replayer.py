@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NotRequired, TypedDict
 
 from daemon.model.permissions import Mode
 from tests.support.fakes.tool_context import FakeDiagnostics, FakeHistory, FakePlan
-from tools.base import Action, Approval, PermissionAsk, PermissionDeniedError, ToolContext
 from tools.ports import NoEditors
 from tools.registry import builtin_tools, run_tool, unknown_tool
+from tools.tool import Action, Approval, PermissionAsk, PermissionDeniedError, ToolContext
 
 if TYPE_CHECKING:
     from tests.support.drivers.product_shell import ProductShell

@@ -16,9 +16,9 @@ from daemon.config import Settings
 from daemon.model.permissions import Action, Mode, Rule, RuleSource, Trust
 from daemon.permission.rules import SHIPPED, UNMATCHED, RuleSet, reason_words
 from tools.access import Access
-from tools.base import PermissionAsk
 from tools.sandbox.policy import policy_for
 from tools.shell.question import CommandPlace, question
+from tools.tool import PermissionAsk
 
 WORKSPACE = "/workspace"
 HOME = "/home/user"

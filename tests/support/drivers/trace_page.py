@@ -36,7 +36,7 @@ from daemon.model.goals import Goal, GoalStats, GoalStatus
 from daemon.model.messages import FinishPart, Part, Role, TextPart, ToolCallPart, ToolResultPart, Usage
 from daemon.model.traces import BranchTrace, Trace
 from daemon.state.session_state import SessionState
-from daemon.store.base import TraceStore
+from daemon.store.trace_store import TraceStore
 from tests.e2e.vscode.window import chromium, picture_folder
 from tests.support.drivers.watched import Watched
 from tests.support.fakes.memory_store import MemoryTraceStore

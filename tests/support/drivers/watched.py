@@ -40,7 +40,7 @@ from daemon.model.messages import Message, Part, Role, TextPart, ToolCallPart, T
 from daemon.model.traces import Trace
 from daemon.plan.counting import worked_ms
 from daemon.state.session_state import SessionState
-from daemon.store.base import TraceStore
+from daemon.store.trace_store import TraceStore
 from tests.support.drivers.waiting import until
 from tests.support.fakes.memory_store import MemoryTraceStore
 

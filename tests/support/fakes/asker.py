@@ -17,10 +17,10 @@ from daemon.permission.service import (
     PermissionService,
     Settled,
 )
-from daemon.store.base import StoreError
+from daemon.store.trace_store import StoreError
 from tests.support.drivers.waiting import until
 from tools.access import Access, Suggestion
-from tools.base import Approval, PermissionAsk, PermissionDeniedError
+from tools.tool import Approval, PermissionAsk, PermissionDeniedError
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 

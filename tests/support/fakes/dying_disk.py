@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from tools.base import FileChange
+from tools.tool import FileChange
 from tools.writing import disk
 
 CHANGING = frozenset(

@@ -12,8 +12,8 @@ from daemon.model.events import Event, MessageAdded
 from daemon.model.goals import GoalTree
 from daemon.model.messages import Message, Role
 from daemon.model.traces import Trace
-from daemon.store.base import EventT, StoreError, TraceStore, UnknownTraceError, refuse_newer
 from daemon.store.ids import folder_names, order_of_children, parent_of
+from daemon.store.trace_store import EventT, StoreError, TraceStore, UnknownTraceError, refuse_newer
 from tools.localization import t
 
 

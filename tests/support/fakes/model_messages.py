@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from daemon.model.messages import Part, TextPart, ToolCallPart, ToolResultPart
-from daemon.provider.base import PromptMessage
+from daemon.provider.model_calls import PromptMessage
 
 Json = dict[str, Any]
 _OWN = re.compile(

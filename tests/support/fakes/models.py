@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from daemon.model.messages import Part, ReasoningPart, StopReason, TextPart, ToolCallPart, Usage
-from daemon.provider.base import (
+from daemon.provider.model_calls import (
     Complete,
     ErrorKind,
     ModelRequest,

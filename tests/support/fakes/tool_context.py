@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from tools.base import (
+from tools.files.regular_files import sha256
+from tools.language import CurrentProblems, Severity
+from tools.ports import EditorGoneError, NotSavedError, NotTakenError, OpenFile
+from tools.tool import (
     Action,
     Approval,
     CommandChange,
@@ -21,9 +24,6 @@ from tools.base import (
     ToolContext,
     ToolError,
 )
-from tools.files.regular_files import sha256
-from tools.language import CurrentProblems, Severity
-from tools.ports import EditorGoneError, NotSavedError, NotTakenError, OpenFile
 
 
 @dataclass

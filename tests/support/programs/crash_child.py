@@ -22,7 +22,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
 from daemon.core import Daemon  # noqa: E402
-from daemon.provider.base import Retry  # noqa: E402
+from daemon.provider.model_calls import Retry  # noqa: E402
 from daemon.store import files  # noqa: E402
 from tests.support.drivers.core import ALLOW_ALL  # noqa: E402
 from tests.support.fakes.models import Call, FakeModels, Step, Think  # noqa: E402

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from daemon.jobs import SessionJobs
 from tests.support.fakes.tool_context import fake_context
-from tools.base import PermissionAsk
 from tools.bash import BashInput, BashTool
+from tools.tool import PermissionAsk
 
 
 async def main(workspace: Path, mode: str, command: str) -> None:

@@ -12,9 +12,9 @@ from daemon.copies.base import Base, BranchChange
 from daemon.explore.rules import branch_rules
 from daemon.model.permissions import Mode, Rule
 from daemon.permission.rules import SHIPPED, RuleSet
-from tools.base import PermissionAsk
 from tools.shell.place import real_place
 from tools.shell.question import question
+from tools.tool import PermissionAsk
 
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
 

@@ -13,7 +13,7 @@ from typing import Any
 from daemon.loop.session import Session
 from daemon.model.events import Event, MessageAdded
 from daemon.model.messages import ToolResultPart
-from daemon.provider.base import ModelRequest, ProviderEvent
+from daemon.provider.model_calls import ModelRequest, ProviderEvent
 from tests.support.drivers.core import Bench, daemon
 from tests.support.fakes.models import Call, FakeModels, Step
 

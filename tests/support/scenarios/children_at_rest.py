@@ -7,7 +7,7 @@ from daemon.loop.session import Session
 from daemon.model.branches import BranchMeta, SubagentMeta
 from daemon.model.traces import BranchTrace
 from daemon.steps.fold import StepFold
-from daemon.store.base import TraceStore
+from daemon.store.trace_store import TraceStore
 from tests.support.drivers.core import check_record
 from tests.support.drivers.waiting import until
 

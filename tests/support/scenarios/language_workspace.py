@@ -16,7 +16,7 @@ from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.server.fresh_answers import Settling, Timing
 from lsp_bridge.language_client.specs import Command, ServerSpec
-from tools.base import DiagnosticsReport
+from tools.tool import DiagnosticsReport
 
 FAKE = Path(__file__).parents[1] / "programs" / "language_server.py"
 SOON = Timing(

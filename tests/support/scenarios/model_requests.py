@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from daemon.model.messages import FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
-from daemon.provider.base import (
+from daemon.provider.model_calls import (
     Complete,
     ModelRequest,
     PromptMessage,

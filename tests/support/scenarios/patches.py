@@ -9,9 +9,9 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tools.base import ToolError
 from tools.patch import parse_patch
 from tools.patching.plan import apply_hunks
+from tools.tool import ToolError
 
 
 def by_git(folder: Path, old: bytes, new: bytes, context: int) -> bytes:

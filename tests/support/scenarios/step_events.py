@@ -36,7 +36,7 @@ from daemon.model.traces import Trace
 from daemon.plan.counting import Together
 from daemon.plan.tree import Change, PlanTree
 from daemon.state.goal_events import goal_event
-from daemon.store.base import TraceStore
+from daemon.store.trace_store import TraceStore
 
 BEGIN = datetime(2024, 1, 15, 14, 30, 10, tzinfo=UTC)
 TRACE = "20240115-143010-000000abcd"

@@ -15,8 +15,8 @@ from typing import Any
 from daemon.model.events import MessageAdded, SessionCreated, TurnStarted
 from daemon.model.messages import Message, Role, TextPart
 from daemon.model.traces import BranchTrace, Trace
-from daemon.store.base import TraceStore
 from daemon.store.files import FileTraceStore
+from daemon.store.trace_store import TraceStore
 from tests.support.fakes.memory_store import MemoryTraceStore
 from tests.support.fakes.sqlite_store import SqliteTraceStore
 

@@ -13,10 +13,10 @@ from daemon import jobs as module
 from daemon.jobs import SessionJobs
 from tests.support.drivers.waiting import until
 from tests.support.fakes.tool_context import FakeToolContext, fake_context
-from tools.base import PermissionDeniedError, ToolError
 from tools.bash import BashInput, BashTool
 from tools.job import JobInput, JobTool
 from tools.ports import Job
+from tools.tool import PermissionDeniedError, ToolError
 
 ENDED: list[tuple[str, int | None, bool]] = []
 

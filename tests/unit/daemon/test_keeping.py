@@ -11,10 +11,10 @@ import pytest
 
 from daemon.keeping import InUseError, Keeping
 from daemon.store.archive import export_trace
-from daemon.store.base import StoreError, UnknownTraceError
 from daemon.store.files import FileTraceStore
 from daemon.store.own import OwnSessions
 from daemon.store.pruning import PruneLimits
+from daemon.store.trace_store import StoreError, UnknownTraceError
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call

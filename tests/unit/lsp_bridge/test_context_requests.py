@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from daemon.provider.base import ModelRequest
+from daemon.provider.model_calls import ModelRequest
 from lsp_bridge.protocol.handshake import ErrorCode
 from tests.support.drivers.bridge import Door, Raw, served
 from tests.support.fakes.models import Call, Hold, Step

@@ -21,7 +21,7 @@ from tests.support.scenarios.language_workspace import (
     fake_spec,
     process_lives,
 )
-from tools.base import DiagnosticsReport
+from tools.tool import DiagnosticsReport
 
 Open = Callable[..., Awaitable[LanguageWorkspace]]
 NO_ANSWER = DiagnosticsReport("no_fresh_answer", silent=("fake",))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lsp_bridge.language_client.diagnostics.diagnostics_diff import map_lines, new_problems
 from lsp_bridge.language_client.text.positions import character_column, lines_of
-from tools.base import Problem
+from tools.tool import Problem
 
 FILE = Path("/w/a.py")
 

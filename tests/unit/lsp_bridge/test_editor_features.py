@@ -17,8 +17,8 @@ from lsp_bridge.server.editor.code_actions import code_actions
 from lsp_bridge.server.editor.command_arguments import COMMANDS, EXPLAIN, FIX, GivenProblem, LspRange, Point
 from lsp_bridge.server.editor.hunk_decisions import Decisions, landing, parts
 from lsp_bridge.server.editor.prompts import MOST_LINES, MOST_PROBLEMS, excerpt, one_line, prompt, reference
-from tools.base import FileChange, ProposedFile
 from tools.diff.unified_diff import unified
+from tools.tool import FileChange, ProposedFile
 
 BASE = "".join(f"line {number}\n" for number in range(1, 31))
 AFTER = BASE.replace("line 3\n", "third\n").replace("line 20\n", "").replace("line 30\n", "line 30\nlast\n")

@@ -273,8 +273,8 @@ async def test_the_history_knows_what_was_saved_also_when_it_is_read_again(tmp_p
     from datetime import UTC, datetime
 
     from daemon.files.history import SessionHistory
-    from tools.base import FileChange
     from tools.files.regular_files import sha256
+    from tools.tool import FileChange
 
     path = tmp_path / "a.txt"
     path.write_bytes(b"one")

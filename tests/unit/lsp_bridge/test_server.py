@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from daemon.model.messages import TextPart
-from daemon.provider.base import PartStop, TextDelta
 from daemon.provider.choose import ModelChoice
-from daemon.store.base import StoreError
+from daemon.provider.model_calls import PartStop, TextDelta
+from daemon.store.trace_store import StoreError
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode
 from lsp_bridge.server import connection
 from tests.support.drivers.bridge import Door, Raw, choose, served

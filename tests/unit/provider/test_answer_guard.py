@@ -18,7 +18,7 @@ from daemon.provider.answer_guard import (
     guard_all,
     refusal_in,
 )
-from daemon.provider.base import (
+from daemon.provider.model_calls import (
     Complete,
     PartStop,
     ProviderEvent,

@@ -10,7 +10,7 @@ import pytest
 
 from daemon.model.messages import OPEN_FILE, FilePart, FinishPart, ReasoningPart, ToolResultPart
 from daemon.provider.anthropic_wire import VERSION, build, thinking_of, to_messages, version_for
-from daemon.provider.base import PromptMessage, SystemBlock, ToolSpec
+from daemon.provider.model_calls import PromptMessage, SystemBlock, ToolSpec
 from tests.support.fakes.model_messages import check_anthropic
 from tests.support.scenarios.model_requests import READ, assistant, call, request, result, thought, user
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from daemon.provider import catalogue, choose
-from daemon.provider.base import ProviderError
 from daemon.provider.catalogue import Offered, Provided
+from daemon.provider.model_calls import ProviderError
 from tests.support.drivers.bridge import Raw, served
 from tests.support.fakes.model_replies import Reply
 from tests.support.fakes.model_server import ModelServer

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from daemon.provider.anthropic import AnthropicProvider
-from daemon.provider.base import ProviderError
 from daemon.provider.choose import (
     ANTHROPIC_DEFAULT,
     DEMO,
@@ -24,6 +23,7 @@ from daemon.provider.choose import (
     provider_for,
 )
 from daemon.provider.litellm import LiteLLMProvider, ollama_url, target_for
+from daemon.provider.model_calls import ProviderError
 from daemon.provider.scripted import ScriptedProvider
 from tests.support.fakes.model_server import ModelServer
 from tests.support.scenarios.model_requests import request

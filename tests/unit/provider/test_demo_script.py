@@ -11,7 +11,7 @@ import pytest
 
 from daemon.demo import PROMPT, copy_workspace, script_path
 from daemon.model.messages import TextPart, ToolCallPart
-from daemon.provider.base import PromptMessage
+from daemon.provider.model_calls import PromptMessage
 from daemon.provider.scripted import WORKSPACE, ScriptedProvider
 from tests.support.scenarios.model_requests import assistant, complete, request, result, user
 

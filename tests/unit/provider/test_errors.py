@@ -6,7 +6,6 @@ from email.utils import formatdate
 
 import pytest
 
-from daemon.provider.base import ModelRequest
 from daemon.provider.errors import (
     Failure,
     classify,
@@ -18,6 +17,7 @@ from daemon.provider.errors import (
     window_in,
 )
 from daemon.provider.litellm import target_for
+from daemon.provider.model_calls import ModelRequest
 from tests.support.scenarios.model_requests import request
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from daemon.model.messages import Part, ReasoningPart, TextPart, ToolCallPart, Usage
-from daemon.provider.base import Complete, PartStop, ProviderError, ProviderEvent, ToolCallStart
+from daemon.provider.model_calls import Complete, PartStop, ProviderError, ProviderEvent, ToolCallStart
 from daemon.provider.openai_stream import AnswerBuilder
 
 

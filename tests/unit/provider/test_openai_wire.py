@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from daemon.model.messages import FilePart
-from daemon.provider.base import SystemBlock
+from daemon.provider.model_calls import SystemBlock
 from daemon.provider.openai_wire import to_messages, tools
 from tests.support.fakes.model_messages import check_openai
 from tests.support.scenarios.model_requests import READ, assistant, call, request, result, thought, user

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from daemon.model.messages import Usage
-from daemon.provider.base import (
+from daemon.provider.model_calls import (
     Complete,
     ErrorKind,
     ModelRequest,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from daemon.model.messages import ReasoningPart, TextPart, ToolCallPart, Usage
-from daemon.provider.base import (
+from daemon.provider.model_calls import (
     ModelRequest,
     PartStop,
     PromptMessage,

@@ -9,8 +9,8 @@ from typing import Any
 
 from daemon.model.messages import FilePart
 from daemon.provider import anthropic_wire, openai_wire
-from daemon.provider.base import ModelRequest, PromptMessage
 from daemon.provider.memo import Memo
+from daemon.provider.model_calls import ModelRequest, PromptMessage
 from tests.support.scenarios.model_requests import assistant, call, request, result, thought, user
 
 PICTURE = FilePart(name="a.png", media_type="image/png", data="iVBO")

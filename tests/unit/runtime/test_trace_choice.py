@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.store.base import UnknownTraceError
 from daemon.store.files import FileTraceStore
+from daemon.store.trace_store import UnknownTraceError
 from lsp_bridge.cli.trace.stored_traces import all_of, chosen
 from tests.support.scenarios.stored_traces import ID, write_trace
 

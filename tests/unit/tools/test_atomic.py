@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.fakes.dying_disk import CHANGING, DyingOs, bits, dying, old_tree, tree
-from tools.base import FileChange
+from tools.tool import FileChange
 from tools.writing import atomic, disk
 
 # -- what a written file keeps --

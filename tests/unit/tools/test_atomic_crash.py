@@ -20,7 +20,7 @@ from tests.support.fakes.dying_disk import (
     tree,
     turning,
 )
-from tools.base import FileChange
+from tools.tool import FileChange
 from tools.writing import atomic
 
 Say = Callable[[str], None]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tests.support.fakes.dying_disk import CHANGING, DyingOs, bits, dying, old_tree, tree, turning
-from tools.base import FileChange
+from tools.tool import FileChange
 from tools.writing import atomic
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.fakes.tool_context import FakeToolContext, fake_context
-from tools.base import ChangeKind, CommandChange, PermissionDeniedError, ToolError, ToolResult
 from tools.bash import NOT_STARTED, BashInput, BashTool, exact_suggestions
 from tools.process import programs, supervised_process
+from tools.tool import ChangeKind, CommandChange, PermissionDeniedError, ToolError, ToolResult
 
 
 @pytest.fixture

@@ -9,7 +9,9 @@ import pytest
 
 from tests.support.fakes.tool_context import FakeToolContext, fake_context
 from tools.access import suggestions
-from tools.base import (
+from tools.change import apply_changes
+from tools.files.regular_files import sha256
+from tools.tool import (
     DiagnosticsReport,
     FileChange,
     PermissionAsk,
@@ -17,8 +19,6 @@ from tools.base import (
     Problem,
     ToolError,
 )
-from tools.change import apply_changes
-from tools.files.regular_files import sha256
 from tools.writing import atomic
 
 

@@ -17,11 +17,11 @@ from daemon.jobs import SessionJobs
 from tests.support.drivers.waiting import until
 from tests.support.fakes.tool_context import FakeToolContext, fake_context
 from tests.support.scenarios.branch_place import BranchPlace, branch_place, copy_of
-from tools.base import ToolResult
 from tools.bash import BashInput, BashTool
 from tools.ports import Job
 from tools.sandbox import confinement as module
 from tools.sandbox.confinement import Confinement, confine
+from tools.tool import ToolResult
 
 needs_bwrap = pytest.mark.skipif(
     shutil.which("bwrap") is None and "CI" not in os.environ, reason="needs bwrap (CI installs it)"

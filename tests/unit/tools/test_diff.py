@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.base import FileChange, ToolError
 from tools.diff.unified_diff import hunks, limited, of_change, shown_name, unified
+from tools.tool import FileChange, ToolError
 
 LINE = st.sampled_from(["a", "b", "c", "", "x = 1", "-- y", "++ z", "@@", "\\ n", "\x0cpage", "u\u2028v"])
 TEXT = st.tuples(st.lists(LINE, max_size=25), st.booleans()).map(

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tests.support.fakes.tool_context import FakeToolContext, fake_context, put
 from tools.access import suggestions
-from tools.base import PermissionAsk, PermissionDeniedError, ToolError, ToolResult
 from tools.edit import MAX_FILE_BYTES, EditInput, EditTool
 from tools.matching.match import MAX_REPLACEMENTS
 from tools.read import ReadInput, ReadTool
 from tools.registry import run_tool
+from tools.tool import PermissionAsk, PermissionDeniedError, ToolError, ToolResult
 from tools.write import WriteInput, WriteTool
 
 

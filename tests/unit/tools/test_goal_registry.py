@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.fakes.tool_context import FakeToolContext, fake_context
-from tools.base import PermissionDeniedError, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.goal_lines import split_goals
 from tools.registry import builtin_tools, run_tool, unknown_tool
+from tools.tool import PermissionDeniedError, Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 _NOT_OF_A_FRONT = tuple(name for name in builtin_tools() if name not in ("goal", "step"))
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.fakes.tool_context import fake_context
-from tools.base import ToolResult
 from tools.ports import HandOver, WorkOutcome
 from tools.registry import builtin_tools, run_tool
+from tools.tool import ToolResult
 
 
 @dataclass

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.fakes.tool_context import FakeToolContext, fake_context, put
-from tools.base import FileChange, PermissionAsk, ToolError
 from tools.change import apply_changes, base_of
 from tools.files.regular_files import sha256
 from tools.patch import PatchInput, PatchTool
 from tools.paths import resolve
+from tools.tool import FileChange, PermissionAsk, ToolError
 
 
 @pytest.fixture

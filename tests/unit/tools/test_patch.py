@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tests.support.fakes.tool_context import FakeToolContext, fake_context, put
-from tools.base import PermissionDeniedError, ToolError, ToolResult
 from tools.files.regular_files import sha256
 from tools.patch import PatchInput, PatchTool
+from tools.tool import PermissionDeniedError, ToolError, ToolResult
 
 
 @pytest.fixture

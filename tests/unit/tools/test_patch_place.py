@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from tests.support.scenarios.patches import applied
-from tools.base import ToolError
+from tools.tool import ToolError
 
 HEAD = "--- a/x.txt\n+++ b/x.txt\n"
 FUNCTIONS = b"""class A:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tests.support.scenarios.patches import applied, by_difflib, by_git, envelope, spoilings
-from tools.base import ToolError
 from tools.patch import parse_patch
 from tools.patching.plan import apply_hunks
+from tools.tool import ToolError
 
 SEED = 7
 SHARED = settings(

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.fakes.tool_context import fake_context
-from tools.base import ToolError
 from tools.paths import resolve
+from tools.tool import ToolError
 
 
 @pytest.mark.parametrize(

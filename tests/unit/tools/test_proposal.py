@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.base import FileChange, ProposedFile, ToolError
 from tools.diff.unified_diff import hunk_spans, hunks, unified
+from tools.tool import FileChange, ProposedFile, ToolError
 from tools.writing.proposal import alterations, hunk_count, keep_line_ends, propose, with_hunks, with_text
 
 PATH = Path("/w/a.txt")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.fakes.tool_context import FakePermission, fake_context
-from tools.base import Answered, Approval, PermissionAsk, PermissionDeniedError, ToolResult
 from tools.question import MOST_OPTIONS, MOST_QUESTIONS
 from tools.registry import builtin_tools, run_tool
+from tools.tool import Answered, Approval, PermissionAsk, PermissionDeniedError, ToolResult
 
 
 class User(FakePermission):

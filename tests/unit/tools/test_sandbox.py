@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from tests.support.fakes.tool_context import FakeToolContext, fake_context
-from tools.base import ToolError, ToolResult
 from tools.bash import BashInput, BashTool
 from tools.sandbox import bwrap
 from tools.sandbox import prepare as sandbox
@@ -21,6 +20,7 @@ from tools.sandbox.landlock import landlock_abi
 from tools.sandbox.mounts import TooMuchToLookAtError, survey
 from tools.sandbox.policy import Sandbox, SandboxPolicy
 from tools.sandbox.prepare import own_places
+from tools.tool import ToolError, ToolResult
 
 pytestmark = pytest.mark.skipif(
     shutil.which("bwrap") is None and "CI" not in os.environ, reason="needs bwrap (CI installs it)"

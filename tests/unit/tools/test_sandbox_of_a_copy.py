@@ -14,9 +14,9 @@ import pytest
 from daemon.explore.rules import git_folders
 from tests.support.fakes.tool_context import FakeToolContext, fake_context
 from tests.support.scenarios.branch_place import BranchPlace, branch_place, copy_of
-from tools.base import ToolResult
 from tools.bash import BashInput, BashTool
 from tools.sandbox.policy import SandboxPolicy
+from tools.tool import ToolResult
 
 pytestmark = pytest.mark.skipif(
     shutil.which("bwrap") is None and "CI" not in os.environ, reason="needs bwrap (CI installs it)"

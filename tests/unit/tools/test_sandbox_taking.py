@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.fakes.tool_context import FakeToolContext, fake_context
-from tools.base import ToolResult
 from tools.bash import BashInput, BashTool
 from tools.files.protected_names import is_protected_name
 from tools.sandbox import prepare as preparing
@@ -25,6 +24,7 @@ from tools.sandbox.policy import SandboxPolicy
 from tools.sandbox.prepare import prepare
 from tools.sandbox.quarantine import take_away
 from tools.sandbox.state import SandboxState, left_over
+from tools.tool import ToolResult
 
 GIT = "git -c user.email=a@example.org -c user.name=a"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from tools.base import Tool, ToolInput
 from tools.registry import builtin_tools, parse_input
+from tools.tool import Tool, ToolInput
 
 
 class Part(BaseModel):

@@ -11,11 +11,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.support.fakes.tool_context import FakeToolContext, fake_context
-from tools.base import PermissionDeniedError, ToolError
 from tools.glob import GlobInput, GlobTool
 from tools.grep import GrepInput, GrepTool
 from tools.search import ripgrep
 from tools.search.glob_pattern import compile_glob, split_base
+from tools.tool import PermissionDeniedError, ToolError
 
 RIPGREP = shutil.which("rg")
 # The variant with ripgrep exists where ripgrep does; make test installs it in CI.

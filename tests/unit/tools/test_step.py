@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.fakes.tool_context import FakeToolContext, fake_context
-from tools.base import ToolError, ToolResult
 from tools.registry import builtin_tools, run_tool
+from tools.tool import ToolError, ToolResult
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.fakes.tool_context import FakeToolContext, fake_context, put
-from tools.base import PermissionAsk, PermissionDeniedError, ToolError
 from tools.edit import EditInput, EditTool
 from tools.grep import GrepInput, GrepTool
 from tools.patch import PatchInput, PatchTool
 from tools.read import ReadInput, ReadTool
+from tools.tool import PermissionAsk, PermissionDeniedError, ToolError
 from tools.write import WriteInput, WriteTool
 from tools.writing import disk
 

@@ -9,10 +9,10 @@ import pytest
 
 from tests.support.fakes.navigation import FakeNavigation, place, symbol
 from tests.support.fakes.tool_context import FakeToolContext, fake_context, put
-from tools.base import PermissionDeniedError, ToolError, ToolResult
 from tools.files.regular_files import sha256
 from tools.language import RenamedText
 from tools.registry import builtin_tools, run_tool
+from tools.tool import PermissionDeniedError, ToolError, ToolResult
 
 CART = b"""class Cart:
     # total is counted in cents

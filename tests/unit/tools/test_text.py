@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.base import ToolError
 from tools.text.decoding import (
     BinaryFileError,
     decode,
@@ -17,6 +16,7 @@ from tools.text.decoding import (
     split_lines,
     to_lf,
 )
+from tools.tool import ToolError
 
 CODECS = [
     ("utf-8", b""),

@@ -8,9 +8,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
-from tools.base import ToolError
 from tools.matching.match import MatchError, find_edit
 from tools.text.decoding import decode, splice_bytes, split_lines
+from tools.tool import ToolError
 from tools.write import _plan  # pyright: ignore[reportPrivateUsage]  the pure part of the tool
 
 ENDS = ("\n", "\r\n", "\r")

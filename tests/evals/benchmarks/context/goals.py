@@ -12,7 +12,7 @@ from daemon.context.window import WindowCache, build_window, keep_from, prunable
 from daemon.model.events import ContextMarked
 from daemon.model.messages import CompactionPart, TextPart
 from daemon.plan.text import plan_to_prompt
-from daemon.provider.base import ModelRequest, PromptMessage
+from daemon.provider.model_calls import ModelRequest, PromptMessage
 from tests.evals.benchmarks.context.opencode import WINDOW
 from tests.evals.benchmarks.context.play import TRACE_ID, Moment, Player
 from tests.evals.benchmarks.context.requests import MAX_TOKENS, SUMMARY_TOKENS, Frame

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from daemon.provider.base import ModelRequest
+from daemon.provider.model_calls import ModelRequest
 from tests.evals.benchmarks.context.play import Moment, Player
 from tests.evals.benchmarks.context.requests import Frame, plain
 from tests.evals.benchmarks.context.runs import Meter

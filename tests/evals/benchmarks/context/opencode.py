@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from daemon.context.tokens import estimate_tokens
 from daemon.model.messages import Message, TextPart
-from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock
+from daemon.provider.model_calls import ModelRequest, PromptMessage, SystemBlock
 from tests.evals.benchmarks.context.play import Moment, Player
 from tests.evals.benchmarks.context.requests import SUMMARY_TOKENS, Frame, plain
 from tests.evals.benchmarks.context.runs import Meter

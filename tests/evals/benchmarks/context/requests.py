@@ -12,7 +12,7 @@ from daemon.agents.loader import load_agent
 from daemon.context.prompt import Environment, prompt_layers, system_blocks
 from daemon.model.messages import FinishPart, Message, ToolResultPart
 from daemon.provider import anthropic_wire
-from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock, ToolSpec
+from daemon.provider.model_calls import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 from tools.registry import builtin_tools
 
 MODEL = "anthropic/claude-sonnet-5"

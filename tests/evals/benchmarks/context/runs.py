@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from daemon.context.tokens import estimate_tokens
 from daemon.model.messages import Usage
-from daemon.provider.base import ModelRequest
+from daemon.provider.model_calls import ModelRequest
 from daemon.provider.pricing import cost
 from tests.evals.benchmarks.context.cache import PrefixCache, request_text, request_tokens
 from tests.evals.benchmarks.context.play import Moment, Player

@@ -20,7 +20,7 @@ from tests.support.drivers.core import ALLOW_ALL, daemon
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Hold, Step
 from tests.support.scenarios.subagents import results, subagents, with_subagents
-from tools.base import ToolError
+from tools.tool import ToolError
 
 LOOK = "@explore find the entry point"
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

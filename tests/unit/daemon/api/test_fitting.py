@@ -21,8 +21,8 @@ from daemon.model.goals import Goal, GoalTree
 from daemon.model.messages import FilePart, TextPart, ToolCallPart, ToolResultPart
 from daemon.model.steps import Step
 from daemon.steps.fold import StepAdded
-from daemon.store.base import TraceStore
 from daemon.store.files import FileTraceStore
+from daemon.store.trace_store import TraceStore
 from tests.support.drivers.watched import TRACE, Watched, watched
 from tests.support.fakes.memory_store import MemoryTraceStore
 

@@ -26,8 +26,8 @@ from daemon.model.goals import Goal
 from daemon.model.messages import Message, TextPart
 from daemon.model.traces import BranchTrace, Trace
 from daemon.state.session_state import SessionState
-from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
+from daemon.store.trace_store import StoreError
 from tests.support.fakes.memory_store import MemoryTraceStore
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from daemon.api.reader import MessageQuery, TraceQuery, TraceReader
-from daemon.store.base import NewerFormatError
 from daemon.store.files import FileTraceStore
 from daemon.store.replay import read_state
+from daemon.store.trace_store import NewerFormatError
 from tests.support.scenarios.stored_traces import ID, write_trace
 
 

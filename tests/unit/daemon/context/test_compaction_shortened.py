@@ -11,7 +11,7 @@ from daemon.context.compaction import shortened
 from daemon.context.tokens import message_tokens
 from daemon.context.window import build_window
 from daemon.model.messages import FilePart, TextPart, ToolCallPart, ToolResultPart
-from daemon.provider.base import PromptMessage
+from daemon.provider.model_calls import PromptMessage
 from tests.support.scenarios.conversation import Conversation
 
 

@@ -18,8 +18,8 @@ from daemon.context.instructions import (
     with_instructions,
 )
 from tests.support.fakes.tool_context import fake_context
-from tools.base import ToolResult
 from tools.registry import builtin_tools, run_tool
+from tools.tool import ToolResult
 
 MOVE = """*** Begin Patch
 *** Update File: a/x.py

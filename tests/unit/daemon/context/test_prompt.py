@@ -9,7 +9,7 @@ import pytest
 
 from daemon.context.families.loader import provider_prompt
 from daemon.context.prompt import Environment, Layer, prompt_layers, system_blocks
-from daemon.provider.base import SystemBlock
+from daemon.provider.model_calls import SystemBlock
 
 MODEL = "anthropic/claude-sonnet-5-5"
 

@@ -22,7 +22,7 @@ from daemon.model.goals import PlanFront
 from daemon.model.messages import TextPart
 from daemon.provider import anthropic_wire, openai_wire
 from daemon.provider.anthropic import AnthropicProvider
-from daemon.provider.base import ModelRequest, PromptMessage, ToolSpec
+from daemon.provider.model_calls import ModelRequest, PromptMessage, ToolSpec
 from tests.support.fakes.model_server import ModelServer
 from tests.support.scenarios.model_requests import anthropic_env, complete
 from tools.registry import builtin_tools

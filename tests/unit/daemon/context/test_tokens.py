@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from daemon.context.tokens import IMAGE_TOKENS, calibrated, estimate_tokens, part_tokens, request_tokens
 from daemon.model.messages import FilePart, FinishPart, TextPart, ToolCallPart, ToolResultPart
-from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock, ToolSpec
+from daemon.provider.model_calls import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 from tests.support.scenarios.sessions import NOW
 
 CODE = '''def total(items: list[Item], *, tax: float = 0.2) -> float:

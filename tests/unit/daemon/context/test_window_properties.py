@@ -24,7 +24,7 @@ from daemon.model.messages import (
 )
 from daemon.plan.tree import PlanTree
 from daemon.provider import anthropic_wire, openai_wire
-from daemon.provider.base import ModelRequest
+from daemon.provider.model_calls import ModelRequest
 from tests.support.examples import examples
 from tests.support.fakes.model_messages import check_anthropic, check_openai
 from tests.support.scenarios.sessions import Action, FakeSession, scripts

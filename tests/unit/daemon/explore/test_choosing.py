@@ -16,8 +16,8 @@ from tests.support.drivers.core import Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Hold
 from tests.support.scenarios.explored import LINK, PLAIN, PROGRAM, created, deleted, explored, updated
-from tools.base import PermissionDeniedError, ToolError
 from tools.ports import WorkOutcome
+from tools.tool import PermissionDeniedError, ToolError
 
 PERSON = {"explore_choice": "person"}
 

@@ -11,8 +11,8 @@ import pytest
 from daemon.agents.loader import load_agent
 from daemon.config import Settings
 from daemon.copies.base import Base, BranchChange
+from daemon.explore.branch_task import BranchOutcome, BranchTask
 from daemon.explore.inheriting import Inherited, conversation, moved, places_moved, rewriter
-from daemon.explore.runner import BranchOutcome, BranchTask
 from daemon.model.events import BranchMessageAdded
 from daemon.model.messages import NotePart, TextPart, ToolCallPart, ToolResultPart
 from daemon.model.traces import BranchTrace

@@ -20,8 +20,8 @@ from daemon.model.permissions import FileAnswer
 from daemon.permission.service import CallInfo, CallPermission
 from tests.support.drivers.core import Bench, daemon
 from tests.support.scenarios.explored import LINK, PLAIN, PROGRAM, created, deleted, explored, updated
-from tools.base import PermissionDeniedError, ToolError
 from tools.ports import WorkOutcome
+from tools.tool import PermissionDeniedError, ToolError
 
 OLD = "".join(f"line {n}\n" for n in range(1, 31))
 TOP, END = OLD.replace("line 2\n", "line two\n"), OLD.replace("line 29\n", "line twenty-nine\n")

@@ -14,9 +14,9 @@ from daemon.permission.answers import denial
 from daemon.permission.rules import SHIPPED, RuleSet
 from tests.support.scenarios.branch_place import BranchPlace, branch_place, copy_of
 from tools.access import Suggestion
-from tools.base import PermissionAsk
 from tools.shell.place import real_place
 from tools.shell.question import question
+from tools.tool import PermissionAsk
 
 MODES: tuple[Mode, ...] = ("ask", "accept-edits", "auto")
 

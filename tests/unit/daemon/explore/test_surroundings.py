@@ -25,10 +25,10 @@ from daemon.permission.rules import SHIPPED, RuleSet
 from tests.support.drivers.core import daemon
 from tests.support.drivers.waiting import until
 from tests.support.fakes.tool_context import fake_context
-from tools.base import CommandChange, PermissionAsk
 from tools.bash import BashInput, BashTool
 from tools.ports import NoEditors
 from tools.sandbox.policy import SandboxPolicy
+from tools.tool import CommandChange, PermissionAsk
 
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org")
 

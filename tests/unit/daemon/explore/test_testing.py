@@ -20,9 +20,9 @@ from daemon.permission.service import CallInfo
 from tests.support.drivers.core import Bench, daemon
 from tests.support.drivers.waiting import until
 from tests.support.scenarios.explored import FolderCopy
-from tools.base import PermissionAsk
 from tools.sandbox.policy import UnavailableError
 from tools.sandbox.prepare import available
+from tools.tool import PermissionAsk
 
 
 def hostile(bench: Bench) -> Path:

@@ -19,8 +19,8 @@ from daemon.loop.session import Session
 from daemon.permission.service import CallInfo, CallPermission
 from tests.support.fakes.models import Call
 from tests.support.scenarios.branches import FILES, explore, exploring, ran, repository, told
-from tools.base import ToolError
 from tools.ports import WorkOutcome
+from tools.tool import ToolError
 
 TWO = [explore("one", "two"), "Done."]
 IGNORING = {**FILES, ".gitignore": "*.local\nout/\n.trace/\n__pycache__/\n"}

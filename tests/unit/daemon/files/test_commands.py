@@ -17,7 +17,7 @@ from daemon.files.command_changes import CommandWatches, Patience
 from daemon.files.history import SessionHistory
 from daemon.files.versions import Version
 from tests.support.drivers.waiting import until
-from tools.base import CommandChange
+from tools.tool import CommandChange
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 PATIENT = Patience(60.0, 60.0)

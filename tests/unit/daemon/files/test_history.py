@@ -16,7 +16,7 @@ from daemon.files.history import SessionHistory
 from daemon.files.seen import SessionFiles
 from daemon.files.versions import Version
 from tests.support.fakes.tool_context import FakeFiles
-from tools.base import FileChange, ToolError
+from tools.tool import FileChange, ToolError
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 

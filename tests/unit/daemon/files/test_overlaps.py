@@ -16,7 +16,7 @@ from daemon.files.restore import Planner, turned_all
 from daemon.files.versions import Record, Version, VersionFile
 from daemon.subagents.shared_history import SharedHistory
 from tests.support.drivers.waiting import until
-from tools.base import CommandWatch, FileChange, VersionKeeper
+from tools.tool import CommandWatch, FileChange, VersionKeeper
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 

@@ -15,7 +15,7 @@ from daemon.files.history import SessionHistory
 from daemon.files.restore import ConflictError, Planner
 from daemon.files.versions import Action
 from tests.support.examples import examples
-from tools.base import FileChange
+from tools.tool import FileChange
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 ENDS = st.sampled_from(["\n", "\r\n", "\r"])

@@ -16,8 +16,8 @@ from daemon.store.replay import replayed
 from tests.support.drivers.core import Bench, daemon, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Hold
-from tools.base import ToolError
 from tools.read import MAX_IMAGE_BYTES
+from tools.tool import ToolError
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 40
 PDF = b"%PDF-1.7\n..."

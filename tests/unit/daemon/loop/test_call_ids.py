@@ -6,8 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.model.messages import TextPart, ToolCallPart, Usage
-from daemon.provider.base import Complete, PartStop, ProviderEvent, TextDelta, ToolCallDelta, ToolCallStart
 from daemon.provider.call_ids import unique_call_ids
+from daemon.provider.model_calls import (
+    Complete,
+    PartStop,
+    ProviderEvent,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallStart,
+)
 
 
 def answer(ids: Sequence[str]) -> list[ProviderEvent]:

@@ -17,7 +17,7 @@ from daemon.loop.compacting import Compacted
 from daemon.loop.session import Session
 from daemon.model.events import ContextMarked, ModelRetry, Notice
 from daemon.model.messages import Message, TextPart, ToolCallPart, ToolResultPart, Usage
-from daemon.provider.base import ModelRequest, PromptMessage, Retry
+from daemon.provider.model_calls import ModelRequest, PromptMessage, Retry
 from tests.support.drivers.core import Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, End, Fail, Hold, Step

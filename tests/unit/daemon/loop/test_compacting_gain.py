@@ -14,7 +14,7 @@ from daemon.core import Daemon
 from daemon.loop.session import Session
 from daemon.model.events import Notice
 from daemon.model.messages import CompactionPart, Message, Usage
-from daemon.provider.base import ModelRequest, ProviderEvent
+from daemon.provider.model_calls import ModelRequest, ProviderEvent
 from tests.support.drivers.core import check_record
 from tests.support.fakes.models import Call, End, Fail, FakeModels, Step
 from tests.support.fakes.tool_context import FakeDiagnostics

@@ -15,7 +15,7 @@ from daemon.context.tokens import stored_calibration
 from daemon.model.events import Notice
 from daemon.model.permissions import Rule
 from daemon.model.traces import Budget, Carried, QueuedPrompt
-from daemon.store.base import StoreError, UnknownTraceError
+from daemon.store.trace_store import StoreError, UnknownTraceError
 from tests.support.drivers.core import daemon
 from tests.support.fakes.models import Call
 

@@ -15,8 +15,8 @@ from daemon.loop.session import Session
 from daemon.model.events import Notice
 from daemon.model.messages import Message, Usage
 from daemon.state.notes import CHOICE_AWAITED
-from daemon.store.base import StoreError
 from daemon.store.pruning import STAGING
+from daemon.store.trace_store import StoreError
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Hold

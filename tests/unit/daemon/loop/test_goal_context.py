@@ -10,7 +10,7 @@ from daemon.loop.planning import PersonPlan
 from daemon.loop.session import Session
 from daemon.model.events import ContextMarked
 from daemon.model.messages import NotePart, TextPart, ToolCallPart, ToolResultPart
-from daemon.provider.base import ModelRequest
+from daemon.provider.model_calls import ModelRequest
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon
 from tests.support.fakes.models import Call, Hold
 

@@ -12,7 +12,7 @@ from daemon.loop.namer import plain_line
 from daemon.loop.session import Session
 from daemon.model.events import Notice, SessionUpdated
 from daemon.model.traces import Budget, Trace
-from daemon.provider.base import ModelRequest, ProviderEvent
+from daemon.provider.model_calls import ModelRequest, ProviderEvent
 from daemon.steps.fold import StepFold
 from daemon.store.replay import read_state
 from tests.support.drivers.core import Bench, daemon, finish, prompted

@@ -16,7 +16,7 @@ from daemon.model.permissions import PermissionRequest, QuestionAnswer
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call
-from tools.base import ToolError
+from tools.tool import ToolError
 
 ASK = Call("question", {"questions": [{"question": "Which database?", "options": ["SQLite", "PostgreSQL"]}]})
 TWO = Call(

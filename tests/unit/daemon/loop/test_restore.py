@@ -173,7 +173,7 @@ async def test_a_binary_file_is_restored_only_when_unchanged_since(tmp_path: Pat
         (bench.workspace / "x.bin").write_bytes(b"\0\1\2\n\3")
         session = await worked(bench)
         path = bench.workspace / "x.bin"
-        from tools.base import FileChange
+        from tools.tool import FileChange
 
         versions = await session.files.history.keep([FileChange(path, b"\0\1\2\n\3", b"\0\7\n\3")], "call_x")
         path.write_bytes(b"\0\7\n\3")

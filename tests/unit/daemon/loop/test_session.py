@@ -35,7 +35,7 @@ from daemon.model.messages import (
     Usage,
 )
 from daemon.model.meters import Metered
-from daemon.provider.base import Complete, PartStop, Retry, TextDelta, ToolCallDelta, ToolCallStart
+from daemon.provider.model_calls import Complete, PartStop, Retry, TextDelta, ToolCallDelta, ToolCallStart
 from tests.support.drivers.core import ALLOW_ALL, Bench, check_pairs, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, End, Fail, Hold, Think

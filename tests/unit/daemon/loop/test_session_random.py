@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from daemon.model.permissions import Reply
-from daemon.provider.base import Retry, TextDelta, ToolCallDelta, ToolCallStart
+from daemon.provider.model_calls import Retry, TextDelta, ToolCallDelta, ToolCallStart
 from tests.support.drivers.core import Bench, check_pairs, daemon, prompted
 from tests.support.fakes.models import Call, End, Fail, Item, Step, Think
 

@@ -13,7 +13,7 @@ from daemon.loop.session import Session
 from daemon.model.events import Event, GoalUpdated, Notice
 from daemon.model.messages import NotePart, ToolResultPart
 from daemon.plan.text import todo_text
-from daemon.provider.base import ModelRequest
+from daemon.provider.model_calls import ModelRequest
 from daemon.steps.fold import StepFold
 from daemon.steps.history import to_history_string as history_of_messages
 from daemon.steps.texts import to_history_string, to_todo_string

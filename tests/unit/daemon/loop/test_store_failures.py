@@ -10,7 +10,7 @@ import pytest
 
 from daemon.loop.session import Session
 from daemon.model.events import MessageAdded, Notice, PermissionAsked, PermissionReplied, TurnEnded
-from daemon.store.base import StoreError
+from daemon.store.trace_store import StoreError
 from tests.support.drivers.core import ALLOW_ALL, Bench, check_pairs, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Hold

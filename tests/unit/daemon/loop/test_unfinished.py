@@ -10,7 +10,7 @@ from daemon.loop import unfinished
 from daemon.loop.unfinished import UnfinishedText
 from daemon.model.events import Delta, MessageDiscarded, MessagePartAdded
 from daemon.model.messages import TextPart
-from daemon.store.base import StoreError
+from daemon.store.trace_store import StoreError
 from tests.support.drivers.waiting import until
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

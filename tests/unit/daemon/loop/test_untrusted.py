@@ -12,7 +12,7 @@ from daemon.model.events import Notice
 from daemon.model.messages import TextPart, ToolCallPart, ToolResultPart
 from daemon.model.permissions import Trust
 from daemon.provider import anthropic_wire, openai_wire
-from daemon.provider.base import ModelRequest, PromptMessage
+from daemon.provider.model_calls import ModelRequest, PromptMessage
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon
 from tests.support.fakes.models import Call
 

@@ -14,8 +14,8 @@ from tests.support.drivers.core import daemon
 from tests.support.drivers.waiting import until
 from tests.support.fakes.hooks import is_alive
 from tests.support.fakes.models import Call
-from tools.base import PermissionDeniedError, ToolResult
 from tools.files.regular_files import make_folder
+from tools.tool import PermissionDeniedError, ToolResult
 
 DONE = ToolResult("done")
 

@@ -9,7 +9,7 @@ import pytest
 
 from daemon.loop.written_calls import CODE, asks_for_one, gave_up, nudge, written_call
 from daemon.model.events import Notice
-from daemon.provider.base import ToolSpec
+from daemon.provider.model_calls import ToolSpec
 from tests.support.drivers.core import daemon
 from tests.support.fakes.models import Call
 

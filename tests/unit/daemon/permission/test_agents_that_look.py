@@ -9,9 +9,9 @@ import pytest
 
 from daemon.model.permissions import Action, Mode, Rule
 from daemon.permission.rules import SHIPPED, RuleSet, reason_words
-from tools.base import PermissionAsk
 from tools.shell.place import real_place
 from tools.shell.question import question
+from tools.tool import PermissionAsk
 
 ALL = (Rule(permission="*", pattern="*", action="allow", source="user"),)
 NAMED = (Rule(permission="bash", pattern="make*", action="allow", source="user"),)

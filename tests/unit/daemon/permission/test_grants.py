@@ -17,7 +17,7 @@ from daemon.model.permissions import Grant, Rule, Scope
 from daemon.permission import grants as module
 from daemon.permission.grants import GrantsNotStoredError, GrantStore
 from daemon.permission.rules import RuleSet
-from daemon.store.base import StoreError
+from daemon.store.trace_store import StoreError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LOG = Grant(permission="bash", pattern="git log *")

@@ -7,7 +7,7 @@ import pytest
 from daemon.model.permissions import Action, Rule
 from daemon.permission.rules import SHIPPED, RuleSet
 from tools.access import Access
-from tools.base import PermissionAsk
+from tools.tool import PermissionAsk
 
 
 def rule(permission: str, pattern: str, action: Action) -> Rule:

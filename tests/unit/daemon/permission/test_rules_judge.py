@@ -23,7 +23,7 @@ from daemon.permission.rules import (
 )
 from daemon.permission.rules_file import MAX_PATTERN, MAX_RULES
 from tools.access import Access
-from tools.base import PermissionAsk
+from tools.tool import PermissionAsk
 
 STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 

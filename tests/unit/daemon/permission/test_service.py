@@ -12,7 +12,7 @@ from daemon.model.permissions import FileAnswer, Grant, Rule
 from daemon.permission.service import CallInfo, CallPermission, PermissionService, Waited
 from tests.support.drivers.waiting import until
 from tests.support.fakes.asker import NOW, FakeAsker, Inbox
-from tools.base import FileChange, PermissionAsk, PermissionDeniedError, ToolError
+from tools.tool import FileChange, PermissionAsk, PermissionDeniedError, ToolError
 from tools.writing.proposal import propose
 
 

@@ -11,10 +11,10 @@ from daemon.model.permissions import Grant, Rule, Scope
 from daemon.permission.answers import LONGEST_PATTERN, MOST_GRANTS
 from daemon.permission.grants import GrantsNotStoredError, GrantStore
 from daemon.permission.service import CallInfo
-from daemon.store.base import StoreError
+from daemon.store.trace_store import StoreError
 from tests.support.fakes.asker import NOW, FakeAsker, Inbox
 from tools.access import Access
-from tools.base import PermissionDeniedError, ToolError
+from tools.tool import PermissionDeniedError, ToolError
 
 
 def grant(pattern: str, permission: str = "edit") -> Grant:

@@ -8,7 +8,7 @@ from daemon.model.goals import Goal
 from daemon.plan.port import SessionPlan
 from daemon.plan.text import plan_to_prompt
 from daemon.plan.tree import Added, Change, PlanError, PlanTree, Updated
-from tools.base import PermissionDeniedError, ToolError
+from tools.tool import PermissionDeniedError, ToolError
 
 
 class Recorder:

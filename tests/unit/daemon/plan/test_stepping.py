@@ -11,7 +11,7 @@ from daemon.plan.port import SessionPlan
 from daemon.plan.stepping import StepCall
 from daemon.plan.text import plan_to_prompt, progress_lines, todo_text
 from daemon.plan.tree import Change, PlanError, PlanTree
-from tools.base import ToolError
+from tools.tool import ToolError
 
 
 class Work:

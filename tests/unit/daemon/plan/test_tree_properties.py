@@ -17,7 +17,7 @@ from daemon.plan.port import SessionPlan
 from daemon.plan.text import MAX_PLAN, plan_to_prompt, progress_lines, progress_text
 from daemon.plan.tree import Change, Moved, PlanError, PlanTree, Removed, Updated, extended_preview
 from tests.support.examples import examples
-from tools.base import ToolError
+from tools.tool import ToolError
 
 ENDED = ("completed", "abandoned")
 

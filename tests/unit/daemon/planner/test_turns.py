@@ -18,7 +18,7 @@ from daemon.model.traces import PromptPlanner
 from daemon.planner.core import MAX_REPLANS
 from daemon.planner.driver import OTHER_MODE, REPLAN, replan
 from daemon.provider import anthropic_wire, openai_wire
-from daemon.provider.base import ModelRequest
+from daemon.provider.model_calls import ModelRequest
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.model_messages import check_anthropic, check_openai

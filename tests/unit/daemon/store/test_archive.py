@@ -16,9 +16,9 @@ from daemon.files.versions import VersionFile
 from daemon.model.traces import FORMAT
 from daemon.store.archive import MANIFEST, export_trace
 from daemon.store.archive_import import import_trace
-from daemon.store.base import StoreError, UnknownTraceError
 from daemon.store.files import FileTraceStore
 from daemon.store.replay import read_state
+from daemon.store.trace_store import StoreError, UnknownTraceError
 from tests.support.scenarios.stored_traces import ID, all_files, keep_version, write_children, write_trace
 from tools.files.regular_files import sha256
 

@@ -22,8 +22,8 @@ from daemon.model.traces import FORMAT
 from daemon.store import archive_import
 from daemon.store.archive import MANIFEST, export_trace
 from daemon.store.archive_import import ArchiveError, import_trace
-from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
+from daemon.store.trace_store import StoreError
 from tests.support.examples import examples, in_full
 from tests.support.scenarios.stored_traces import ID, write_children, write_trace
 from tools.files.regular_files import sha256

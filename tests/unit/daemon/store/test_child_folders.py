@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from daemon.model.goals import GoalTree
-from daemon.store.base import StoreError, UnknownTraceError
 from daemon.store.files import FileTraceStore
+from daemon.store.trace_store import StoreError, UnknownTraceError
 from tests.support.scenarios.stores import ID as MAIN
 from tests.support.scenarios.stores import branch_trace, trace
 

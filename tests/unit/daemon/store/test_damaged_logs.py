@@ -14,11 +14,11 @@ from daemon.model.encoding import json_bytes
 from daemon.model.events import TurnStarted
 from daemon.model.messages import TextPart
 from daemon.store import event_log
-from daemon.store.base import StoreError
 from daemon.store.event_log import MAX_ID
 from daemon.store.files import FileTraceStore
 from daemon.store.rebuild import rebuild
 from daemon.store.replay import read_state, replayed
+from daemon.store.trace_store import StoreError
 from tests.support.examples import examples
 from tests.support.scenarios import stores
 from tests.support.scenarios.stored_traces import ID, all_files, write_trace

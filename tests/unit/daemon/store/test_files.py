@@ -16,9 +16,9 @@ from daemon.model.goals import GoalTree
 from daemon.model.messages import Message, TextPart
 from daemon.model.traces import FORMAT, Trace
 from daemon.store import event_log, files
-from daemon.store.base import NewerFormatError, StoreError, UnknownTraceError
 from daemon.store.event_log import LogReader
 from daemon.store.files import FileTraceStore
+from daemon.store.trace_store import NewerFormatError, StoreError, UnknownTraceError
 from tests.support.examples import examples
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)

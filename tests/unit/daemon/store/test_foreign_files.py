@@ -10,8 +10,8 @@ from unittest import mock
 import pytest
 
 from daemon.model.encoding import json_bytes
-from daemon.store.base import StoreError, UnknownTraceError
 from daemon.store.files import FileTraceStore
+from daemon.store.trace_store import StoreError, UnknownTraceError
 from tests.support.scenarios.stores import ID, NOW, added, branch_trace, created, message, started, trace
 from tools.files import regular_files
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from daemon.store.base import UnknownTraceError
 from daemon.store.files import FileTraceStore
 from daemon.store.rebuild import Rebuilt, rebuild
 from daemon.store.replay import read_state
+from daemon.store.trace_store import UnknownTraceError
 from tests.support.examples import examples
 from tests.support.scenarios.stored_traces import ID, all_files, tell_of_branch, write_children, write_trace
 

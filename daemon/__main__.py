@@ -194,7 +194,7 @@ async def _open_api(core: Daemon, api: ApiDoor, args: argparse.Namespace, stoppi
 
     from daemon.api.address import ApiError
 
-    if args.http is None and core.config().settings.api_port is None:
+    if args.http is None and core.config().settings.daemon.api_port is None:
         return ""
     try:
         found = await api.open(args.http)
@@ -269,8 +269,8 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     bridge = Bridge(product_version(), models.choose, warm)
     trusted = TrustedFolders(user_folder).trust(workspace) == "trusted"
     settings = load_config(workspace, user_folder / "config.json", trusted=trusted).settings
-    set_language(settings.language)
-    wanted = settings.diagnostics
+    set_language(settings.daemon.language)
+    wanted = settings.languages.diagnostics
 
     def trusts() -> bool:
         return bridge.trusts(core.trust() == "trusted")
@@ -285,7 +285,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     seen_by_editors = EditorSource(
         bridge.peers if wanted else EditorPeers(),
         servers.read,
-        timing=EditorTiming(answer_s=settings.diagnostics_timeout_s),
+        timing=EditorTiming(answer_s=settings.languages.diagnostics_timeout_s),
         path_of=path_of,
     )
     diagnostics = DiagnosticsService(workspace, [seen_by_editors, servers])

@@ -266,7 +266,7 @@ class Daemon:
             trace_id=new_trace_id(now),
             workspace=str(self.workspace),
             agent=agent,
-            model=model or (None if agent in settings.models else profile.model) or None,
+            model=model or (None if agent in settings.model.models else profile.model) or None,
             mode=mode,
             created_at=now,
             updated_at=now,
@@ -390,7 +390,7 @@ class Daemon:
     async def wait_until_idle(self, poll_s: float = 1.0) -> None:
         """Return when nobody has been here and nothing has run for ``idle_timeout_s``."""
         while True:
-            timeout = self.config().settings.idle_timeout_s
+            timeout = self.config().settings.daemon.idle_timeout_s
             if self.clients > 0 or self.running:
                 self._quiet_since = time.monotonic()
             elif timeout and time.monotonic() - self._quiet_since >= timeout:
@@ -448,7 +448,7 @@ class Daemon:
 
     def dump(self, session: Session) -> None:
         """Write the step tree of a session while it works, if its settings say so."""
-        if not session.config.settings.debug_trace or session.parent is not None:
+        if not session.config.settings.traces.debug_trace or session.parent is not None:
             return
         if self._dumps is None:
             from daemon.steps.live import LiveDumps

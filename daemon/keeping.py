@@ -50,8 +50,8 @@ def limits_of(config: Config) -> PruneLimits:
     unread = (*config.blocking, *(problem for problem in config.problems if _LIMIT.search(problem)))
     if unread:
         return PruneLimits(unread=unread)
-    settings = config.settings
-    return PruneLimits(settings.trace_keep_days, settings.trace_max_mb, settings.trace_keep)
+    traces = config.settings.traces
+    return PruneLimits(traces.trace_keep_days, traces.trace_max_mb, traces.trace_keep)
 
 
 class InUseError(StoreError):

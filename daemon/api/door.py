@@ -60,7 +60,7 @@ class ApiDoor:
 
         if port is not None:
             return await serve(self._core, port)
-        wanted = self._core.config().settings.api_port or 0
+        wanted = self._core.config().settings.daemon.api_port or 0
         try:
             return await serve(self._core, wanted)
         except PortTakenError as error:

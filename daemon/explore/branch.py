@@ -328,7 +328,7 @@ class Branch:
                 agreed = await self._host.test_command(self._task)
                 test = CheckRun(command="", detail=agreed.why_not)
                 if (command := agreed.command) is not None:
-                    limit = self._task.settings.test_timeout_s
+                    limit = self._task.settings.commands.test_timeout_s
                     test = await run_test(
                         command, copy, around.services, limit, session=child, approved=agreed.approved
                     )

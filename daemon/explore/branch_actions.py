@@ -82,7 +82,7 @@ async def select_for_person(session: Session, choice: Sequence[str], by: str = "
         call_id,
         "explore",
         goal_id=session.state.plan.current_id,
-        timeout_s=session.config.settings.permission_timeout_s,
+        timeout_s=session.config.settings.approval.permission_timeout_s,
         alone=True,
         review=True,
     )

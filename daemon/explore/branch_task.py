@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from daemon.agents.loader import AgentProfile
-    from daemon.config import Settings
     from daemon.copies.base import Base, BranchChange
     from daemon.explore.inheriting import Inherited
+    from daemon.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

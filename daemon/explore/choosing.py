@@ -56,7 +56,7 @@ async def awaited_choice(session: Session, explore_start_id: str) -> str:
     Empty when the model is to choose by the settings. Nobody answering in time means that nothing is chosen.
     """
     settings = session.config.settings
-    if settings.explore_choice != "person" or session.foreign:
+    if settings.agents.explore_choice != "person" or session.foreign:
         return ""
     if session.state.children.chosen(explore_start_id):
         return ""  # while the branches were at work; what is said of them has it
@@ -79,14 +79,14 @@ async def awaited_choice(session: Session, explore_start_id: str) -> str:
             CHOICE_AWAITED,
             about=explore_start_id,
         )
-        async with asyncio.timeout(settings.permission_timeout_s):
+        async with asyncio.timeout(settings.approval.permission_timeout_s):
             told = await waiting.answer
         outcome = told.split("\n", 1)[0]
         return told
     except TimeoutError:
         outcome = t(
             "Nobody chose within {permission_timeout_s:g} s.",
-            permission_timeout_s=settings.permission_timeout_s,
+            permission_timeout_s=settings.approval.permission_timeout_s,
         )
         return (
             f"{outcome} The choice is the person's, so nothing was merged: do not select a branch yourself. Go on "
@@ -133,7 +133,7 @@ def refuse_model(session: Session, explore_start_ids: Iterable[str]) -> None:
     """Raises ToolError when the model may not choose among the branches of one of these explorations."""
     children = session.state.children
     theirs = [start_id for start_id in explore_start_ids if start_id in children.persons_choice]
-    if session.config.settings.explore_choice != "person" or not theirs:
+    if session.config.settings.agents.explore_choice != "person" or not theirs:
         return
     if all(start_id in children.choices for start_id in theirs):
         made = [choice.summary for start_id in theirs for choice in children.chosen(start_id)]

@@ -139,7 +139,7 @@ class RunningExploration:
         if open_copies is None:
             raise ToolError("Nothing can be explored in branches here: try one way after the other.")
         try:
-            copies = await open_copies(self._session.config.settings.branch_links)
+            copies = await open_copies(self._session.config.settings.agents.branch_links)
             return copies, await copies.base()
         except CopyError as error:
             raise ToolError(f"The workspace cannot be copied for branches. {error}") from error
@@ -185,7 +185,7 @@ class RunningExploration:
 
     async def _work(self, tasks: Sequence[BranchTask]) -> bool:
         """Returns when all branches have ended; True when we were canceled. Raises StoreError."""
-        limit = self._session.config.settings.max_parallel
+        limit = self._session.config.settings.agents.max_parallel
         self._test = asyncio.create_task(agree_on_test(self._session, self._call_id))
         self._working = {
             task.branch_id: asyncio.create_task(self._branch(task, limit), name=f"branch {task.session_id}")

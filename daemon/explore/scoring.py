@@ -135,7 +135,7 @@ async def _compared(
     asked = [path for path, _ in wanted.values()]
     # In a copy no editor says anything, so none may be heard about the base, either: it would have other opinions.
     base_eyes = services.own_servers or services.diagnostics
-    least = child.config.settings.diagnostics_severity
+    least = child.config.settings.languages.diagnostics_severity
     async with services.comparing.place(_LOOKED_AT_ONCE):
         after, before = await asyncio.gather(
             _patiently(child.services.diagnostics, list(now.values()), least),

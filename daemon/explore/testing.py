@@ -53,7 +53,7 @@ async def agree_on_test(session: Session, call_id: str) -> Agreed:
     if session.trust != "trusted":
         return Agreed(None, t("this folder is not trusted"))
     services = session.services
-    command = session.config.settings.test_command
+    command = session.config.settings.commands.test_command
     if command == "":
         return Agreed(None, t("test_command is set to nothing"))
     if command is None:
@@ -66,7 +66,7 @@ async def agree_on_test(session: Session, call_id: str) -> Agreed:
         call_id,
         "explore",
         goal_id=session.state.plan.current_id,
-        timeout_s=session.config.settings.permission_timeout_s,
+        timeout_s=session.config.settings.approval.permission_timeout_s,
         alone=True,
     )
     try:
@@ -104,7 +104,7 @@ async def run_test(
     What the tests leave behind in the copy is no change of the branch: take its changes before. A cancellation stops
     the command and all that it started.
     """
-    limit = min(AT_ONCE, services.config().settings.max_parallel)
+    limit = min(AT_ONCE, services.config().settings.agents.max_parallel)
     async with services.testing.place(limit):
         return await _run(command, copy, services, timeout_s, session=session, approved=approved)
 
@@ -115,7 +115,7 @@ async def _question(session: Session, command: str) -> PermissionAsk:
     from tools.shell.question import question
 
     workspace = session.services.workspace
-    policy = policy_for(session.config.settings.sandbox)
+    policy = policy_for(session.config.settings.commands.sandbox)
     contained = policy.kind != "off" and await asyncio.to_thread(_works_in, session.services)
     ask = await asyncio.to_thread(lambda: question(command, real_place(workspace)))
     outside = any(access.permission == "edit" and access.target.startswith("/") for access in ask.accesses)

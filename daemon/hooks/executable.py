@@ -21,7 +21,7 @@ from tools.text.truncate import head, one_line
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from daemon.config import Hook
+    from daemon.settings import Hook
 
 _DENIES = 2
 _MAX_ERRORS = 4_000

@@ -101,7 +101,7 @@ class HookRunner:
         await self._service.learn()
         self._ready = True
         problems = list(self._service.found.problems)
-        for name in self._session.config.settings.hooks:
+        for name in self._session.config.settings.commands.hooks:
             if name not in NAMES:
                 problems.append(unknown(name, t("the configuration")))
         for problem in problems:
@@ -112,7 +112,7 @@ class HookRunner:
         if not self._has(name):
             return False
         services = self._service
-        return name in services.found.entries or bool(self._session.config.settings.hooks.get(name))
+        return name in services.found.entries or bool(self._session.config.settings.commands.hooks.get(name))
 
     def _has(self, name: HookName) -> bool:
         """Whether this session has such moments at all."""
@@ -131,7 +131,7 @@ class HookRunner:
         services = self._service
         hooks: list[Asked] = [services.callable(entry) for entry in services.functions(name)]
         trusted = session.trust == "trusted"
-        for hook in session.config.settings.hooks.get(name, ()):
+        for hook in session.config.settings.commands.hooks.get(name, ()):
             hooks.append(Executable(hook, session.services.workspace, trusted, session.services.stands_for))
         return [hook for hook in hooks if tool is None or concerns(hook.tools, tool)]
 

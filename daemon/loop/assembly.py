@@ -85,7 +85,7 @@ class Assembly:
         services, policy = self._services, self._policy
         environment = Environment.of(services.workspace, services.now().date())
         return prompt_layers(
-            policy.agent.prompt_for(policy.client.config.settings.plan_front),
+            policy.agent.prompt_for(policy.client.config.settings.plan.plan_front),
             policy.model,
             environment,
             services.user_folder,
@@ -101,10 +101,10 @@ class Assembly:
             self._policy.agent.name,
             config.base_rules,
             config.workspace_rules,
-            config.settings.test_command,
+            config.settings.commands.test_command,
         )
         if self._project is None or self._project[0] != drawn_for:
-            command = config.settings.test_command
+            command = config.settings.commands.test_command
             command = find_test_command(root) if command is None else command
             self._project = (
                 drawn_for,
@@ -118,14 +118,16 @@ class Assembly:
         policy = self._policy
         settings, agent = policy.client.config.settings, policy.agent
         info = model_info(policy.model)
-        window = self._services.models.window(policy.model, policy.client.env, settings.context_window)
-        name, limit = agent.context, settings.compact_at_tokens or agent.compact_at
+        window = self._services.models.window(
+            policy.model, policy.client.env, settings.context.context_window
+        )
+        name, limit = agent.context, settings.context.compact_at_tokens or agent.compact_at
         found = profile_for(
             name,
             window,
-            max_tokens=settings.max_tokens,
+            max_tokens=settings.model.max_tokens,
             compact_at=limit,
-            keep_steps=settings.keep_steps or agent.keep_steps,
+            keep_steps=settings.context.keep_steps or agent.keep_steps,
         )
         if limit is None and name not in ("init", "execute") and info.long_from is not None:
             cheap = int(info.long_from * _LONG_PRICE_MARGIN)
@@ -154,11 +156,11 @@ class Assembly:
     def plan(self) -> str:
         """The plan for the model; empty when there is none, or when the model reads it on demand."""
         plan = self._state.plan
-        if self._policy.client.config.settings.plan_placement == "on_demand" or not plan.goals:
+        if self._policy.client.config.settings.plan.plan_placement == "on_demand" or not plan.goals:
             return ""
         now = (plan.revision, plan.mission)
         if self._plan is None or self._plan[0] != now:
-            edits = self._policy.client.config.settings.plan_front == "goal"
+            edits = self._policy.client.config.settings.plan.plan_front == "goal"
             self._plan = (now, plan_to_prompt(plan, ids=edits))
         return self._plan[1]
 
@@ -169,7 +171,7 @@ class Assembly:
         settings = self._policy.client.config.settings
         system = system_blocks(self.layers)
         plan = self.plan()
-        if plan and settings.plan_placement == "system":
+        if plan and settings.plan.plan_placement == "system":
             system.append(SystemBlock(plan))
             plan = ""
         window = window or self.window()
@@ -182,14 +184,14 @@ class Assembly:
             tail=self._tail(plan) if tail else "",
             max_tokens=self._answer(window),
             window=self.profile.window,
-            thinking_tokens=settings.thinking_tokens,
+            thinking_tokens=settings.model.thinking_tokens,
             position=self._state.position,
             env={**self._policy.client.env, **self._who()},
         )
 
     def _answer(self, window: Window) -> int:
         """Tokens to ask for: what the settings say, the model can, and the window has left beside this request."""
-        info, wanted = model_info(self._policy.model), self._policy.client.config.settings.max_tokens
+        info, wanted = model_info(self._policy.model), self._policy.client.config.settings.model.max_tokens
         if info is not UNKNOWN:
             wanted = min(wanted, info.max_output)
         takes = self.profile.window
@@ -256,7 +258,7 @@ class Assembly:
             cost=trace.total_cost,
             cost_known=self._services.models.cost(self._policy.model, Usage()) is not None,
             budget=budget,
-            warning_usd=self._policy.client.config.settings.budget_warning_usd
+            warning_usd=self._policy.client.config.settings.budget.budget_warning_usd
             if budget.session_usd is None
             else 0.0,
             without_goal=subtracted(trace.usage, for_goals),

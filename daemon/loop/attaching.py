@@ -105,7 +105,7 @@ def _models(session: Session, text: str) -> tuple[str, ...]:
     to = mentioned(session, text)
     if to is None:
         return (session.model,)
-    models = session.config.settings.models
+    models = session.config.settings.model.models
     if to.agent.serves:
         return tuple(dict.fromkeys((session.model, to.agent.model_by(models) or session.model)))
     return (session.state.trace.model or models.get(to.agent.name) or session.policy.client.default_model,)

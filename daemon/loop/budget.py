@@ -106,7 +106,7 @@ class Budget:
         """Return the session's own limits, or those of the settings."""
         if self._record.state.budget is not None:
             return self._record.state.budget
-        settings = self._policy.client.config.settings
+        settings = self._policy.client.config.settings.budget
         return Limits(
             session_usd=settings.budget_usd,
             session_tokens=settings.budget_tokens,
@@ -143,7 +143,7 @@ class Budget:
         main = self._main
         _, cost = spent(main._record)
         before, main._cost_seen = main._cost_seen, cost
-        every = main._policy.client.config.settings.budget_warning_usd
+        every = main._policy.client.config.settings.budget.budget_warning_usd
         if (
             every
             and main.in_force().session_usd is None
@@ -169,7 +169,7 @@ class Budget:
         self._run = None
         if not self._policy.client.unattended or self._main is not self:
             return
-        settings = self._policy.client.config.settings
+        settings = self._policy.client.config.settings.budget
         self._run = RunLimits(
             steps=settings.unattended_steps,
             usd=settings.unattended_usd,
@@ -236,7 +236,7 @@ class Budget:
                     "the run stops here, and everything is kept."
                 ),
             )
-            timeout_s = self._policy.client.config.settings.permission_timeout_s
+            timeout_s = self._policy.client.config.settings.approval.permission_timeout_s
             info = CallInfo("", "budget", reached.goal_id, timeout_s=timeout_s)
             asker = AskerByRules(record.session_id, self._rules, record.asked, self._replied)
             permission = CallPermission(self._services.permissions, asker, info)

@@ -163,7 +163,9 @@ class Compactor:
         if reason == "overflow":
             target = min(target, int(before * _OVERFLOW_TO))
         prompt = summary_prompt(self._policy.agent.context, instructions=instructions)
-        by_steps = self._policy.client.config.settings.plan_front == "step" and bool(self._state.plan.goals)
+        by_steps = self._policy.client.config.settings.plan.plan_front == "step" and bool(
+            self._state.plan.goals
+        )
         aim = _Aim(profile, reason, prompt, before, target, by_steps)
         promised = self._best_cut(aim, _PLACEHOLDER)
         if promised is None or not (promised.after <= before * _WORTH_IT or self._wished(reason, promised)):
@@ -252,7 +254,7 @@ class Compactor:
 
     def _most(self, profile: ContextProfile) -> int:
         """What a request may have so that the answer fits in too."""
-        return room(profile.window, self._policy.client.config.settings.max_tokens)
+        return room(profile.window, self._policy.client.config.settings.model.max_tokens)
 
     def _told(self, profile: ContextProfile) -> bool:
         """The person knows that compactions free too little with these settings."""
@@ -387,7 +389,7 @@ class Compactor:
             start,
             limit,
             words_tokens=words_limit,
-            with_plan=self._policy.client.config.settings.plan_placement == "on_demand",
+            with_plan=self._policy.client.config.settings.plan.plan_placement == "on_demand",
             history=self._history(start) if aim.with_history else None,
         )
         # Rules outlive the results they came with, so these must be read as well.

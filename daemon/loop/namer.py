@@ -141,7 +141,7 @@ class Namer:
         return any(message.role == "assistant" for message in self._state.messages)
 
     def _ask(self, kind: _Kind, text: str) -> None:
-        model = self._policy.client.config.settings.models.get(AGENT, "")
+        model = self._policy.client.config.settings.model.models.get(AGENT, "")
         if not model or self._policy.parent is not None or self._budget.is_spent():
             return
         self._asking.start(self._write(kind, model, text), name=f"{kind} {self._record.session_id}")

@@ -35,13 +35,13 @@ def depth(policy: Policy) -> int:
 
 def belongs(policy: Policy, name: str) -> bool:
     """Whether a tool is the session's agent's at all, and makes sense where the session stands."""
-    if name in (GOAL, STEP) and name != policy.client.config.settings.plan_front:
+    if name in (GOAL, STEP) and name != policy.client.config.settings.plan.plan_front:
         return False
     # Whoever has a plan keeps it by either.
     if not policy.agent.has_tool(GOAL if name == STEP else name):
         return False
     if name == TASK:
-        return depth(policy) < policy.client.config.settings.max_depth
+        return depth(policy) < policy.client.config.settings.agents.max_depth
     if name == EXPLORE and _is_subagent(policy):
         return False  # also who was handed the work over: only a main line has branches
     return name not in _NOT_FOR_SUBAGENTS or depth(policy) == 0
@@ -59,7 +59,7 @@ def offered(policy: Policy, tools: Mapping[str, Tool[Any]]) -> list[Tool[Any]]:
 
 def not_there(policy: Policy, name: str, offered: Sequence[str]) -> str:
     """What the model is told when it calls a tool that it has not. ``offered``: those that it has."""
-    front = policy.client.config.settings.plan_front
+    front = policy.client.config.settings.plan.plan_front
     if name in (GOAL, STEP) and front in offered:
         # It used the other one before the person changed the setting, or knows it from elsewhere.
         return f"There is no tool named {name!r} here: the plan is kept by {front}."

@@ -105,12 +105,12 @@ class Policy:
         """The model that answers: the session's own, else the one that the settings give its agent, or the default."""
         client = self.client
         own = self.record.state.trace.model
-        return own or client.config.settings.models.get(self.agent.name) or client.default_model
+        return own or client.config.settings.model.models.get(self.agent.name) or client.default_model
 
     @property
     def mode(self) -> Mode:
         """What may pass unasked."""
-        mode = self.record.main.state.trace.mode or self.client.config.settings.mode
+        mode = self.record.main.state.trace.mode or self.client.config.settings.approval.mode
         return mode_in_force(mode, self.client.trust)
 
     @property

@@ -158,7 +158,7 @@ class Session:
             services.diagnostics,
             services.workspace,
             lambda name: kind_of(name, tool.permission) if (tool := services.tools.get(name)) else "other",
-            lambda: self.config.settings.diagnostics_severity,
+            lambda: self.config.settings.languages.diagnostics_severity,
             lambda path: reading(
                 path, services.workspace, lambda name: self.rules.decide("read", name).action
             ),

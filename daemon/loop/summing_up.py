@@ -126,7 +126,7 @@ class SummingUp:
         policy = self._policy
         found = () if policy.agents is None else policy.agents.agents
         other = next((one for one in found if one.name == COMPACTION), None)
-        model = "" if other is None else other.model_by(policy.client.config.settings.models)
+        model = "" if other is None else other.model_by(policy.client.config.settings.model.models)
         if other is None or model in ("", policy.model):
             return "", ""
         self._model = model

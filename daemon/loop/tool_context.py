@@ -25,7 +25,7 @@ def call_permission(session: Session, call: ToolCallPart) -> CallPermission:
         call.id,
         call.name,
         goal_id=goal_of_step(call.id) or session.state.plan.current_id,
-        timeout_s=session.config.settings.permission_timeout_s,
+        timeout_s=session.config.settings.approval.permission_timeout_s,
     )
     return CallPermission(session.services.permissions, session, info)
 
@@ -61,7 +61,7 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
 def sandbox_policy(session: Session) -> SandboxPolicy:
     """Where commands of the session run."""
     settings = session.config.settings
-    policy = settings.sandbox_policy()
+    policy = settings.commands.sandbox_policy()
     if policy.kind == "off":
         return policy
     looks = session.mode == "plan" or session.policy.looks
@@ -69,7 +69,7 @@ def sandbox_policy(session: Session) -> SandboxPolicy:
         policy,
         kind="read-only" if looks else policy.kind,
         writable=tuple(
-            Path(os.path.realpath(Path(folder).expanduser())) for folder in settings.sandbox_writable
+            Path(os.path.realpath(Path(folder).expanduser())) for folder in settings.commands.sandbox_writable
         ),
         hidden=(session.services.user_folder, Path.home() / ".goalwright"),
         readable=session.services.readable,

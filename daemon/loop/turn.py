@@ -476,7 +476,7 @@ class Turn:
             self._state.plan,
             self._driver.record,
             lambda goal: self._revert(goal, permission),
-            front=self._session.config.settings.plan_front,
+            front=self._session.config.settings.plan.plan_front,
             seen=self._seen,
         )
         context = tool_context(self._session, call, permission, plan)

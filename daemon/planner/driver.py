@@ -81,7 +81,7 @@ class PlanDriver:
         self._tree = session.state.plan
         self._wanted: PromptPlanner | None = planner
         self._course = Course(
-            self._mode(planner), session.config.settings.allow_replan, parallel=can_share(session)
+            self._mode(planner), session.config.settings.plan.allow_replan, parallel=can_share(session)
         )
         self._failures = Failures(len(session.state.messages))
         self._given_up: set[str] = set()
@@ -92,7 +92,7 @@ class PlanDriver:
 
     def _mode(self, planner: PromptPlanner | None) -> PromptPlanner:
         session = self._session
-        mode = planner or session.config.settings.planner
+        mode = planner or session.config.settings.plan.planner
         # A child works on one step of somebody's plan already; and who only plans must not go on to do the steps.
         plans_only = any(
             rule.permission in ("*", "edit") and rule.pattern == "*" and rule.action == "deny"
@@ -181,7 +181,7 @@ class PlanDriver:
         goal = self._tree.goals.get(work.goal_id or "")
         if goal is not None and self._tree.current_id != goal.id:
             self._record(self._tree.plan_focus(goal))
-        if text := work_text(work, self._tree, self._session.config.settings.plan_front):
+        if text := work_text(work, self._tree, self._session.config.settings.plan.plan_front):
             self._turn.tell(text)
 
     async def _ran_together(self, work: Work) -> Happening:

@@ -70,7 +70,7 @@ class SessionHandOver:
         tree = session.state.plan
         if _first_open(tree) is None:
             raise ToolError(
-                f"{_NO_GOALS} Write the plan with the {session.config.settings.plan_front} tool first, "
+                f"{_NO_GOALS} Write the plan with the {session.config.settings.plan.plan_front} tool first, "
                 "then hand it over."
             )
         planning = session.mode == "plan"
@@ -148,7 +148,7 @@ async def _go_on_as(
     updates: dict[str, object] = {}
     if lifts_mode:
         # The session's own mode goes; where the settings say plan, too, the person's yes stands over them.
-        updates["mode"] = "ask" if session.config.settings.mode == "plan" else None
+        updates["mode"] = "ask" if session.config.settings.approval.mode == "plan" else None
     profile = await asyncio.to_thread(session.services.agents.find, name, session.trust)
     now = session.services.now()
     become(session, profile, updates)

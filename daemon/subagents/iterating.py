@@ -126,7 +126,7 @@ async def iterate(session: Session, permission: CallPermission, report: str) -> 
             t(
                 "Hand over to the execute agent (iteration {number} of at most {max_iterations})?",
                 number=number,
-                max_iterations=settings.max_iterations,
+                max_iterations=settings.agents.max_iterations,
             ),
             detail=cut_text(report, _DETAIL),
         )
@@ -137,20 +137,20 @@ async def iterate(session: Session, permission: CallPermission, report: str) -> 
             t(
                 "This is iteration {number} of at most {max_iterations}.",
                 number=number,
-                max_iterations=settings.max_iterations,
+                max_iterations=settings.agents.max_iterations,
             )
         ]
-        if settings.success_target is not None:
+        if settings.agents.success_target is not None:
             facts.append(
                 t(
                     "Success criterion: a success rate of {success_target:g} or more.",
-                    success_target=settings.success_target,
+                    success_target=settings.agents.success_target,
                 )
             )
         giving = replace(giving_of(session.state, report=report), facts=facts, earlier=earlier)
         text = handover_text(giving, EXECUTE)
         if session.parent is None:
-            async with session.services.parallel.place(settings.max_parallel):
+            async with session.services.parallel.place(settings.agents.max_parallel):
                 done, child, detail = await _carried_out(
                     session, permission.call.tool_call_id, number, report, text
                 )
@@ -187,7 +187,7 @@ async def _carried_out(
             session,
             meta.id,
             profile,
-            model=profile.model_by(session.config.settings.models),
+            model=profile.model_by(session.config.settings.model.models),
             description=f"{EXECUTE} {number}: {state.trace.title}",
         )
     except BaseException:
@@ -277,10 +277,10 @@ def _refusal(session: Session) -> str:
                 f"The person stopped iteration {meta.iteration}. Say how far it came and ask what is wanted; another "
                 "iteration begins when the person asks for one."
             )
-    if len(_iterations(session)) >= settings.max_iterations:
+    if len(_iterations(session)) >= settings.agents.max_iterations:
         return (
-            f"All {settings.max_iterations} iterations of this session are used (setting max_iterations). Tell the "
-            "person what was reached, and what still fails."
+            f"All {settings.agents.max_iterations} iterations of this session are used (setting max_iterations). "
+            "Tell the person what was reached, and what still fails."
         )
     return ""
 
@@ -297,7 +297,7 @@ def _calls_since_prompt(messages: Sequence[Message]) -> set[str]:
 
 
 def _reached(session: Session, meta: SubagentMeta) -> bool:
-    target = session.config.settings.success_target
+    target = session.config.settings.agents.success_target
     return target is not None and meta.success_rate is not None and meta.success_rate >= target
 
 
@@ -310,7 +310,10 @@ def _share(meta: SubagentMeta) -> str:
 
 
 def _told(session: Session, meta: SubagentMeta, child: Session, detail: str) -> WorkOutcome:
-    facts = [f"Iteration: {meta.iteration} of at most {session.config.settings.max_iterations}.", _rate(meta)]
+    facts = [
+        f"Iteration: {meta.iteration} of at most {session.config.settings.agents.max_iterations}.",
+        _rate(meta),
+    ]
     stopped = "" if meta.stop_reason is None else _STOPS.get(meta.stop_reason, "")
     if stopped:
         facts.append(f"{stopped}: what follows is how far it came. {detail}".strip())
@@ -336,7 +339,7 @@ def _next(session: Session, meta: SubagentMeta) -> str:
     """What is to be done now, in words."""
     if refusal := _refusal(session):
         return refusal
-    target = session.config.settings.success_target
+    target = session.config.settings.agents.success_target
     if target is None:
         return "No success target is set: judge by the person's words whether another iteration is worth it."
     return (

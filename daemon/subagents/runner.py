@@ -56,7 +56,7 @@ class SessionSubagents:
     async def run(self, agent: str, prompt: str) -> WorkOutcome:
         """See Subagents."""
         session = self.session
-        limit = session.config.settings.max_depth
+        limit = session.config.settings.agents.max_depth
         if depth(session.policy) >= limit:
             raise ToolError("Sub-agents are not started from here (setting max_depth): do the task yourself.")
         if session.foreign:
@@ -71,7 +71,7 @@ class SessionSubagents:
             # Who works for another one waits for nobody: that one waits for him, and holds a place.
             if session.parent is None:
                 await stack.enter_async_context(
-                    session.services.parallel.place(session.config.settings.max_parallel)
+                    session.services.parallel.place(session.config.settings.agents.max_parallel)
                 )
             return await self._work(profile, prompt)
 
@@ -108,7 +108,7 @@ class SessionSubagents:
                 session,
                 meta.id,
                 profile,
-                model=profile.model_by(session.config.settings.models),
+                model=profile.model_by(session.config.settings.model.models),
                 description=task_words(session.record, self.call_id, prompt, _TITLE),
             )
         except StoreError as error:

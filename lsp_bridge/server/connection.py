@@ -324,8 +324,8 @@ class ClientServer:
         settings = self._requests.context.client_config().settings
         if "language" in self._client.settings:
             # One language for the whole daemon: that of the editor that came last.
-            set_language(settings.language)
-        self._bridge.client_came(env, settings.model)
+            set_language(settings.daemon.language)
+        self._bridge.client_came(env, settings.model.model)
 
     def _attach(self) -> None:
         """The daemon may ask this client what its extensions say."""

@@ -143,7 +143,7 @@ def visible() -> Iterator[tuple[str, int, str]]:
     yield from (("vscode-extension/package.nls.json", 0, text) for text in nls.values())
     schema = (ROOT / "vscode-extension/schemas/config.schema.json").read_text("utf-8")
     found = re.findall(r'"description": ("(?:[^"\\]|\\.)*")', schema)
-    yield from (("daemon/config.py", 0, json.loads(text)) for text in found)
+    yield from (("daemon/settings.py", 0, json.loads(text)) for text in found)
 
 
 def phrases() -> list[tuple[re.Pattern[str], str]]:

@@ -1,7 +1,8 @@
-"""Writes ``schemas/config.schema.json`` from ``daemon.config.Settings``; ``--check`` only says whether it is fresh."""
+"""Writes ``schemas/config.schema.json`` from ``daemon/settings.py``; ``--check`` only says whether it is fresh."""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -9,12 +10,14 @@ ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "vscode-extension" / "schemas" / "config.schema.json"
 sys.path.insert(0, str(ROOT))
 
-from daemon.config import settings_schema  # noqa: E402
+from daemon.settings import settings_schema  # noqa: E402
 
 
 def main() -> int:
     """Write, or with ``--check`` compare. Returns the exit code."""
-    fresh = settings_schema()
+    schema = settings_schema()
+    schema["properties"]["$schema"] = {"type": "string"}
+    fresh = json.dumps(schema, indent=2) + "\n"
     if TARGET.exists() and TARGET.read_text("utf-8") == fresh:
         return 0
     if "--check" in sys.argv[1:]:

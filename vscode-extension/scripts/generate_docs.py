@@ -1,6 +1,6 @@
 """Write ``docs/configuration.md`` and ``docs/trace-api.md``; ``--check`` only says whether they are fresh.
 
-The first comes from ``daemon.config.Settings`` and the sections of VS Code's settings, the second from the OpenAPI
+The first comes from ``daemon.settings`` and the sections of VS Code's settings, the second from the OpenAPI
 document of the trace API.
 """
 
@@ -18,7 +18,7 @@ from generate_settings import ELSEWHERE, EXTENSION, GROUPS, resolved, setting_na
 
 from daemon.api.app import make_app  # noqa: E402
 from daemon.api.security import RequiredAccess  # noqa: E402
-from daemon.config import Settings  # noqa: E402
+from daemon.settings import settings_schema  # noqa: E402
 
 if TYPE_CHECKING:
     from daemon.api.reader import TraceReader
@@ -65,7 +65,7 @@ def limits(schema: dict[str, Any]) -> str:
 
 def configuration() -> str:
     """Return ``docs/configuration.md``."""
-    schema = Settings.model_json_schema()
+    schema = settings_schema()
     english: dict[str, str] = json.loads((EXTENSION / "package.nls.json").read_text("utf-8"))
     properties = {key: resolved(value, schema) for key, value in schema["properties"].items()}
     sections = {english[f"settings.{group}"]: keys for group, keys in GROUPS.items()}

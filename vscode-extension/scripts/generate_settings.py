@@ -1,4 +1,4 @@
-"""Write the settings of VS Code from ``daemon.config.Settings``; ``--check`` only says whether they are fresh.
+"""Write the settings of VS Code from ``daemon/settings.py``; ``--check`` only says whether they are fresh.
 
 Writes ``contributes.configuration`` of ``package.json``, the English descriptions in ``package.nls.json`` and the table
 by which the extension hands the settings to the daemon (``src/daemon/settings.gen.ts``). A setting that is already
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXTENSION = ROOT / "vscode-extension"
 sys.path.insert(0, str(ROOT))
 
-from daemon.config import Settings  # noqa: E402
+from daemon.settings import settings_schema  # noqa: E402
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "model": ("model", "models", "thinking_tokens", "max_tokens"),
@@ -135,7 +135,7 @@ def table(properties: dict[str, Any]) -> str:
     switches = [key for key in keys if properties[key].get("type") == "boolean"]
     names = "\n".join(f"  {setting_name(key)}: {json.dumps(key)}," for key in keys)
     return (
-        "// Made by scripts/generate_settings.py from daemon/config.py; do not edit.\n\n"
+        "// Made by scripts/generate_settings.py from daemon/settings.py; do not edit.\n\n"
         "/** Settings of VS Code, and their names in config.json. */\n"
         f"export const SETTINGS: Readonly<Record<string, string>> = {{\n{names}\n}};\n\n"
         "/** Of these, the ones that are on or off. */\n"
@@ -145,7 +145,7 @@ def table(properties: dict[str, Any]) -> str:
 
 def files() -> dict[Path, str]:
     """Return what each file should hold."""
-    schema = Settings.model_json_schema()
+    schema = settings_schema()
     properties = {key: resolved(value, schema) for key, value in schema["properties"].items()}
     grouped = {key for group in GROUPS.values() for key in group}
     if missing := sorted(properties.keys() - grouped - ELSEWHERE.keys()):

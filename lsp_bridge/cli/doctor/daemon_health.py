@@ -82,7 +82,9 @@ def _settings(config: Config) -> list[Check]:
 
 def _environment(config: Config) -> list[Check]:
     names = [
-        name for name in kept_back(os.environ, config.settings.environment) if not is_provider_variable(name)
+        name
+        for name in kept_back(os.environ, config.settings.commands.environment)
+        if not is_provider_variable(name)
     ]
     if not names:
         return []
@@ -136,7 +138,7 @@ async def _daemon(workspace: Path, launcher: Launcher) -> Check:
 def _model(config: Config, environment: Mapping[str, str]) -> Check:
     # Never a value: what is printed here ends up in bug reports.
     names = sorted(name for name, value in provider_env(environment).items() if value)
-    chosen = config.settings.model
+    chosen = config.settings.model.model
     keys = ", ".join(names)
     if chosen is None and not names:
         text = t(
@@ -175,7 +177,7 @@ def _ripgrep(workspace: Path) -> Check:
 
 
 def _sandbox(workspace: Path, config: Config) -> Check:
-    wanted = config.settings.sandbox != "off"
+    wanted = config.settings.commands.sandbox != "off"
     try:
         program = available(workspace)
     except UnavailableError as error:
@@ -185,7 +187,7 @@ def _sandbox(workspace: Path, config: Config) -> Check:
             state,
             f"{error}" if wanted else t("{error}; it is off in the settings", error=error),
         )
-    mode = config.settings.sandbox if wanted else t("possible; it is off in the settings")
+    mode = config.settings.commands.sandbox if wanted else t("possible; it is off in the settings")
     return Check(noted("Sandbox"), "ok", f"{mode} ({program})")
 
 

@@ -47,7 +47,7 @@ async def examination(
         workspace, config, launcher, _with_keys(env), trusted=trusted, home=home or Path.home()
     )
     languages, examined, cut = await examine(
-        workspace, choice, env, diagnostics=config.settings.diagnostics, own_bin=own_bin
+        workspace, choice, env, diagnostics=config.settings.languages.diagnostics, own_bin=own_bin
     )
     if start:
         languages = _with_trials(languages, await _trials(examined, workspace, env, trusted=trusted))

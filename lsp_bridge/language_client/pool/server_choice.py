@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lsp_bridge.language_client.server.fresh_answers import Timing
 
 if TYPE_CHECKING:
-    from daemon.config import Settings
+    from daemon.settings import Settings
     from lsp_bridge.language_client.specs.server_spec import ServerSpec
     from tools.language import Severity
 
@@ -66,10 +66,10 @@ def choice_of(settings: Settings, *, trusted: bool) -> ServerChoice:
     from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
     from lsp_bridge.language_client.specs.settings import configured
 
-    specs, problems = configured(DEFAULT_SPECS, settings.language_servers)
+    specs, problems = configured(DEFAULT_SPECS, settings.languages.language_servers)
     return ServerChoice(
-        specs=specs if settings.diagnostics else (),
-        timing=Timing.within(settings.diagnostics_timeout_s),
+        specs=specs if settings.languages.diagnostics else (),
+        timing=Timing.within(settings.languages.diagnostics_timeout_s),
         # All are kept: the diagnostics tool shows milder ones. What changes report is the session's choice.
         least_severity="hint",
         trusted=trusted,
@@ -80,4 +80,4 @@ def choice_of(settings: Settings, *, trusted: bool) -> ServerChoice:
 def _alike(one: Settings, other: Settings) -> bool:
     """Whether two readings of the settings say the same of language servers."""
     names = ("language_servers", "diagnostics", "diagnostics_timeout_s")
-    return all(getattr(one, name) == getattr(other, name) for name in names)
+    return all(getattr(one.languages, name) == getattr(other.languages, name) for name in names)

@@ -19,7 +19,7 @@ from lsp_bridge.language_client.specs.server_spec import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from daemon.config import LanguageServerSetting
+    from daemon.settings import LanguageServerSetting
 
 SETTING = "language_servers"
 

@@ -132,7 +132,7 @@ class BranchRequests:
     async def agents(self, params: p.AgentListParams) -> p.AgentListResult:
         """List the agents there are, and files that should be some and are not."""
         found = await asyncio.to_thread(self._core.found_agents, self._context.client_trust())
-        models = self._context.client_config().settings.models
+        models = self._context.client_config().settings.model.models
         return p.AgentListResult(
             agents=tuple(_agent(agent, models) for agent in found.agents if agent.name != COMPACTION),
             problems=tuple(filter(None, (*found.problems, found.unread))),

@@ -104,7 +104,7 @@ class PermissionRequests:
         grants = self._core.grants.all()
         if params.session_id is None:
             config, trust = self._context.client_config(), self._context.client_trust()
-            mode, agent = mode_in_force(config.settings.mode, trust), ()
+            mode, agent = mode_in_force(config.settings.approval.mode, trust), ()
         else:
             session = await self._context.at_hand(params.session_id)
             config, trust, mode = session.config, session.trust, session.mode
@@ -151,7 +151,7 @@ class PermissionRequests:
         session = None if params.session_id is None else await self._context.at_hand(params.session_id)
         config = self._context.client_config() if session is None else session.config
         rules = self._context.client_rules() if session is None else session.rules
-        policy = config.settings.sandbox_policy()
+        policy = config.settings.commands.sandbox_policy()
         ask = await asyncio.to_thread(
             asked_about, params.permission, params.target, self._core.workspace, policy
         )

@@ -78,7 +78,7 @@ class RequestContext:
             trusted=config.trusted,
             granted=granted,
             granted_here=granted_here,
-            mode=mode_in_force(config.settings.mode, trust),
+            mode=mode_in_force(config.settings.approval.mode, trust),
             trust=trust,
             root=self.core.workspace.as_posix(),
         )
@@ -106,7 +106,7 @@ class RequestContext:
 
     async def choice(self) -> ModelChoice:
         """The model of this client."""
-        return await self.choose(self.provider_env(), self.client_config().settings.model)
+        return await self.choose(self.provider_env(), self.client_config().settings.model.model)
 
     # -- taking hold of a session --
 
@@ -158,7 +158,7 @@ class RequestContext:
 
     def model_of(self, trace: Trace, choice: ModelChoice) -> str:
         """Return the model of a session under this client's settings, as ``Session.model`` would."""
-        return trace.model or self.client_config().settings.models.get(trace.agent) or choice.model
+        return trace.model or self.client_config().settings.model.models.get(trace.agent) or choice.model
 
     def _described(
         self, trace: Trace, status: SessionStatus, choice: ModelChoice, foreign: bool
@@ -171,6 +171,6 @@ class RequestContext:
             model=model,
             demo=model.startswith("demo/"),
             foreign=foreign,
-            mode=mode_in_force(trace.mode or self.client_config().settings.mode, trust),
+            mode=mode_in_force(trace.mode or self.client_config().settings.approval.mode, trust),
             trust=trust,
         )

@@ -48,7 +48,7 @@ class SessionRequests:
         config, trust = self._context.client_config(), self._context.client_trust()
         notices = [core.workspace_problem(), core.storage_notice, self._context.api.notice]
         notices += [*config.blocking, *config.problems]
-        policy = config.settings.sandbox_policy()
+        policy = config.settings.commands.sandbox_policy()
         sandbox, no_sandbox = await asyncio.to_thread(sandbox_words, policy, core.workspace)
         notices += [*core.grants.problems(), mode_notice(config, trust), no_sandbox]
         return p.DaemonStatus(

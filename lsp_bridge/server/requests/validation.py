@@ -51,7 +51,7 @@ def check_mode(mode: Mode, trust: Trust) -> None:
 
 def mode_notice(config: Config, trust: Trust) -> str:
     """Why the mode of the settings is not the one in force."""
-    if config.settings.mode != "auto" or trust == "trusted":
+    if config.settings.approval.mode != "auto" or trust == "trusted":
         return ""
     return t("The mode auto {needs_trust}", needs_trust=t(_NEEDS_TRUST))
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from daemon.config import Settings
 from daemon.model.permissions import Action, Mode, Rule, RuleSource, Trust
 from daemon.permission.rules import SHIPPED, UNMATCHED, RuleSet, reason_words
+from daemon.settings import CommandSettings
 from tools.access import Access
 from tools.sandbox.policy import policy_for
 from tools.shell.question import CommandPlace, question
@@ -146,7 +146,7 @@ def _ask(fields: Mapping[str, Any], workspace: str, home: str) -> PermissionAsk:
 def _sandbox(fields: Mapping[str, Any]) -> tuple[bool, bool]:
     """Whether the command would run in a sandbox, and whether that answers general questions."""
     setting = fields.get("sandbox", "workspace-write" if _flag(fields, "sandboxed") else "off")
-    if setting not in (settings := get_args(Settings.model_fields["sandbox"].annotation)):
+    if setting not in (settings := get_args(CommandSettings.model_fields["sandbox"].annotation)):
         raise NotUnderstoodError(f"sandbox is one of {', '.join(settings)}")
     policy = policy_for(setting)
     return policy.kind != "off", policy.lifts

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from daemon.config import WORKSPACE_FILE, Config, Settings, load_config, settings_schema
+from daemon.config import WORKSPACE_FILE, Config, load_config
 from daemon.permission.rules import SHIPPED, RuleSet
+from daemon.settings import SETTINGS, Settings, settings_schema
 
 
 def decide(config: Config, permission: str, target: str = "x") -> str:
@@ -49,7 +50,7 @@ def test_the_users_settings_and_rules_are_taken(user_file: Path, workspace: Path
     )
     config = load_config(workspace, user_file)
     assert config.problems == ()
-    assert config.settings == Settings(model="ollama/qwen3", max_tokens=1000)
+    assert config.settings == Settings().changed({"model": "ollama/qwen3", "max_tokens": 1000})
     assert decide(config, "edit") == "allow"
     assert decide(config, "bash", "rm -rf x") == "deny"
 
@@ -68,7 +69,7 @@ def test_an_unreadable_file_is_named_and_costs_nothing_else(
     config = load_config(workspace, user_file)
     assert len(config.blocking) == 1
     assert ("user.json" if which == "user" else "config.json") in config.blocking[0]
-    assert config.settings.max_tokens == (16_000 if which == "user" else 1000)
+    assert config.settings.model.max_tokens == (16_000 if which == "user" else 1000)
 
 
 def test_a_file_that_is_not_utf_8_is_named(user_file: Path, workspace: Path) -> None:
@@ -78,7 +79,7 @@ def test_a_file_that_is_not_utf_8_is_named(user_file: Path, workspace: Path) -> 
 
 def test_a_byte_order_mark_is_no_problem(user_file: Path, workspace: Path) -> None:
     user_file.write_bytes(b"\xef\xbb\xbf" + b'{"max_tokens": 1000}')
-    assert load_config(workspace, user_file).settings.max_tokens == 1000
+    assert load_config(workspace, user_file).settings.model.max_tokens == 1000
 
 
 def test_a_folder_or_a_device_in_place_of_the_file_is_named(user_file: Path, workspace: Path) -> None:
@@ -119,7 +120,7 @@ def test_a_wrong_value_is_reported_and_left_out(
     assert "user.json" in found[0]
     assert word in found[0]
     assert bool(config.blocking) == (key == "permission")
-    assert config.settings == Settings(idle_timeout_s=5)
+    assert config.settings == Settings().changed({"idle_timeout_s": 5})
     assert config.base_rules == SHIPPED
 
 
@@ -127,7 +128,7 @@ def test_a_setting_whose_name_begins_like_the_rules_is_a_setting(user_file: Path
     user_file.write_text('{"permission_timeout_s": 30}')
     config = load_config(workspace, user_file)
     assert config.blocking == ()
-    assert config.settings.permission_timeout_s == 30
+    assert config.settings.approval.permission_timeout_s == 30
 
 
 def test_a_wrong_rule_does_not_take_the_others_with_it(user_file: Path, workspace: Path) -> None:
@@ -167,8 +168,8 @@ def test_a_client_may_loosen_what_the_files_say_but_not_the_workspace() -> None:
     base = Config()
     config = base.overlaid({"permission": {"edit": "allow"}, "max_tokens": 500}, "editor", "VS Code")
     assert decide(config, "edit") == "allow"
-    assert config.settings.max_tokens == 500
-    assert base.settings.max_tokens == 16_000
+    assert config.settings.model.max_tokens == 500
+    assert base.settings.model.max_tokens == 16_000
 
 
 def test_what_a_client_sends_wrongly_names_the_client() -> None:
@@ -180,13 +181,12 @@ def test_what_a_client_sends_wrongly_names_the_client() -> None:
 def test_later_layers_win_and_keep_what_they_do_not_name() -> None:
     config = Config().overlaid({"max_tokens": 500, "model": "a/b"}, "user", "file")
     config = config.overlaid({"model": "c/d"}, "editor", "VS Code")
-    assert config.settings.model == "c/d"
-    assert config.settings.max_tokens == 500
+    assert config.settings.model.model == "c/d"
+    assert config.settings.model.max_tokens == 500
 
 
 def test_the_schema_knows_every_setting() -> None:
-    schema = json.loads(settings_schema())
-    assert set(schema["properties"]) == {*Settings.model_fields, "$schema"}
+    assert set(settings_schema()["properties"]) == SETTINGS
 
 
 # -- the workspace's file, trusted and not --
@@ -225,9 +225,13 @@ def test_the_file_of_a_trusted_folder_counts_in_full(user_file: Path, workspace:
     assert config.trusted
     assert config.problems == ()
     settings = config.settings
-    assert (settings.mode, settings.model, settings.max_tokens) == ("accept-edits", "ollama/qwen3", 1000)
-    assert settings.sandbox == "workspace-write"
-    assert [hook.command for hook in settings.hooks["session.start"]] == [("./hook",)]
+    assert (settings.approval.mode, settings.model.model, settings.model.max_tokens) == (
+        "accept-edits",
+        "ollama/qwen3",
+        1000,
+    )
+    assert settings.commands.sandbox == "workspace-write"
+    assert [hook.command for hook in settings.commands.hooks["session.start"]] == [("./hook",)]
     assert in_force(config, "edit", "a.py") == "allow"
     assert in_force(config, "bash", "rm x") == "deny"
 
@@ -239,10 +243,10 @@ def test_hooks_of_every_layer_are_told(user_file: Path, workspace: Path) -> None
     write(user_file, hooks("guard"))
     write(workspace / WORKSPACE_FILE, hooks("theirs"))
     trusted = load_config(workspace, user_file, trusted=True).overlaid(hooks("editors"), "editor", "VS Code")
-    found = [hook.command[0] for hook in trusted.settings.hooks["tool.execute.before"]]
+    found = [hook.command[0] for hook in trusted.settings.commands.hooks["tool.execute.before"]]
     assert found == ["guard", "theirs", "editors"]
     untrusted = load_config(workspace, user_file)
-    assert [hook.command[0] for hook in untrusted.settings.hooks["tool.execute.before"]] == ["guard"]
+    assert [hook.command[0] for hook in untrusted.settings.commands.hooks["tool.execute.before"]] == ["guard"]
 
 
 @pytest.mark.parametrize(
@@ -266,7 +270,7 @@ def test_the_mode_of_a_folder_that_is_not_trusted_counts_where_it_is_stricter(
     write(user_file, {"mode": users})
     write(workspace / WORKSPACE_FILE, {"mode": theirs})
     config = load_config(workspace, user_file)
-    assert config.settings.mode == mode
+    assert config.settings.approval.mode == mode
     assert bool(config.problems) == told
 
 
@@ -290,14 +294,14 @@ def test_rules_that_cannot_be_read_stop_everything_trusted_or_not(
 def test_a_wrong_setting_of_a_trusted_folder_is_named_and_left_out(user_file: Path, workspace: Path) -> None:
     write(workspace / WORKSPACE_FILE, {"hooks": {"session.start": "rm -rf /"}, "max_tokens": 1000})
     config = load_config(workspace, user_file, trusted=True)
-    assert config.settings == Settings(max_tokens=1000)
+    assert config.settings == Settings().changed({"max_tokens": 1000})
     assert config.problems[0].startswith(".goalwright/config.json: hooks")
 
 
 def test_language_servers_of_every_layer_hold_name_by_name(user_file: Path, workspace: Path) -> None:
     write(user_file, {"language_servers": {"ruff": {"enabled": False}, "ty": {"settings": {"a": 1}}}})
     write(workspace / WORKSPACE_FILE, {"language_servers": {"ty": {"command": ["my-ty"]}}})
-    servers = load_config(workspace, user_file, trusted=True).settings.language_servers
+    servers = load_config(workspace, user_file, trusted=True).settings.languages.language_servers
     assert (servers["ruff"].enabled, servers["ty"].command, servers["ty"].settings) == (
         False,
         ("my-ty",),
@@ -308,7 +312,7 @@ def test_language_servers_of_every_layer_hold_name_by_name(user_file: Path, work
 def test_an_untrusted_folder_names_no_language_server(user_file: Path, workspace: Path) -> None:
     write(workspace / WORKSPACE_FILE, {"language_servers": {"evil": {"command": ["./evil"]}}})
     config = load_config(workspace, user_file)
-    assert config.settings.language_servers == {}
+    assert config.settings.languages.language_servers == {}
     assert any("language_servers ignored" in problem for problem in config.problems)
 
 
@@ -317,7 +321,7 @@ def test_a_wrong_language_server_is_named_and_takes_no_other_with_it(
 ) -> None:
     write(user_file, {"language_servers": {"ruff": {"enable": False}, "ty": {"enabled": False}, "zls": 3}})
     config = load_config(workspace, user_file)
-    assert [*config.settings.language_servers] == ["ty"]
+    assert [*config.settings.languages.language_servers] == ["ty"]
     assert [problem.partition(": ")[2] for problem in config.problems] == [
         "language_servers: ruff: enable: is not a setting",
         "language_servers: zls: input should be a valid dictionary or instance of languageserversetting",
@@ -328,16 +332,16 @@ def test_the_language_is_the_users_own_and_an_unknown_one_is_refused_with_the_li
     user_file: Path, workspace: Path
 ) -> None:
     write(user_file, {"language": "zh-CN"})
-    assert load_config(workspace, user_file).settings.language == "zh-CN"
+    assert load_config(workspace, user_file).settings.daemon.language == "zh-CN"
     write(workspace / WORKSPACE_FILE, {"language": "en"})
     config = load_config(workspace, user_file, trusted=True)
-    assert config.settings.language == "zh-CN"
+    assert config.settings.daemon.language == "zh-CN"
     (problem,) = config.problems
     assert problem.endswith("language: counts only in your own file, ~/.goalwright/config.json")
     (workspace / WORKSPACE_FILE).unlink()
     write(user_file, {"language": "fr"})
     config = load_config(workspace, user_file)
-    assert config.settings.language == "en"
+    assert config.settings.daemon.language == "en"
     assert config.problems == (
         f"{user_file}: language: 'fr' is not a language of Goalwright. Choose one of: en, zh-CN.",
     )

@@ -95,11 +95,11 @@ async def test_a_folder_where_nothing_can_be_stored_still_works_and_says_so(tmp_
 
 async def test_a_new_session_sees_the_configuration_of_now(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
-        assert bench.core.config().settings.max_tokens == 16_000
+        assert bench.core.config().settings.model.max_tokens == 16_000
         (tmp_path / "home").mkdir(exist_ok=True)
         (tmp_path / "home" / "config.json").write_text('{"max_tokens": 1000}')
-        assert bench.core.config().settings.max_tokens == 16_000
-        assert bench.core.reload_config().settings.max_tokens == 1000
+        assert bench.core.config().settings.model.max_tokens == 16_000
+        assert bench.core.reload_config().settings.model.max_tokens == 1000
 
 
 async def test_the_daemon_stops_when_nobody_was_there_for_long_enough(tmp_path: Path) -> None:

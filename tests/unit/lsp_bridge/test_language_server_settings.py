@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from daemon.config import LanguageServerSetting, Settings
+from daemon.settings import LanguageServerSetting, Settings
 from lsp_bridge.language_client.pool.server_choice import SettingsChooser, choice_of
 from lsp_bridge.language_client.specs import ServerSpec, Setup, SetupContext
 from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
@@ -107,19 +107,19 @@ def test_the_settings_of_the_moment_are_one_value_until_they_change() -> None:
     told: list[str] = []
     choose = SettingsChooser(lambda: now["settings"], lambda: now["trusted"], told=told.extend)
     first = choose()
-    now["settings"] = Settings(max_tokens=1000)
+    now["settings"] = Settings().changed({"max_tokens": 1000})
     assert choose() is first
     now["trusted"] = True
     trusted = choose()
     assert trusted.trusted and trusted.specs == first.specs
-    now["settings"] = Settings(diagnostics_timeout_s=0.5, diagnostics_severity="warning")
+    now["settings"] = Settings().changed({"diagnostics_timeout_s": 0.5, "diagnostics_severity": "warning"})
     changed = choose()
     assert changed.timing.answer_s == 0.5
-    now["settings"] = Settings(language_servers=wanted(nonsense={}))
+    now["settings"] = Settings().changed({"language_servers": wanted(nonsense={})})
     assert choose().problems == tuple(told) != ()
     choose()
     assert len(told) == 1
 
 
 def test_without_diagnostics_there_are_no_servers() -> None:
-    assert choice_of(Settings(diagnostics=False), trusted=True).specs == ()
+    assert choice_of(Settings().changed({"diagnostics": False}), trusted=True).specs == ()

@@ -324,7 +324,7 @@ async def test_a_workspace_that_loosens_does_nothing_until_it_is_trusted() -> No
         assert made(door, "a.py", "b.py") == [True, True]
         session = door.bench.core.live(me.session_id)
         assert session is not None
-        assert session.config.settings.max_tokens == 999
+        assert session.config.settings.model.max_tokens == 999
         door.bench.core.trusted.remove(door.bench.workspace)
         assert (await me.explained("edit", "c.py"))["action"] == "ask"
 

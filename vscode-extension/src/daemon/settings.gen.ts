@@ -1,4 +1,4 @@
-// Made by scripts/generate_settings.py from daemon/config.py; do not edit.
+// Made by scripts/generate_settings.py from daemon/settings.py; do not edit.
 
 /** Settings of VS Code, and their names in config.json. */
 export const SETTINGS: Readonly<Record<string, string>> = {

@@ -95,11 +95,11 @@ def test_a_name_that_is_no_model_is_left_out_alone_and_layers_are_merged() -> No
     config = Config().overlaid(
         {"models": {"plan": "opus", "init": "a/b", "build": "c/d"}}, "user", "config.json"
     )
-    assert config.settings.models == {"init": "a/b", "build": "c/d"}
+    assert config.settings.model.models == {"init": "a/b", "build": "c/d"}
     assert config.problems == (
         "config.json: models: plan: 'opus' is not a model. Write provider/model, for example "
         "anthropic/claude-sonnet-5-5.",
     )
     config = config.overlaid({"models": {"init": "e/f", "plan": ""}}, "editor", "VS Code")
-    assert config.settings.models == {"init": "e/f", "build": "c/d"}
+    assert config.settings.model.models == {"init": "e/f", "build": "c/d"}
     assert len(config.problems) == 1

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from daemon.agents.loader import load_agent
-from daemon.config import Settings
 from daemon.copies.base import Base, BranchChange
 from daemon.explore.branch_task import BranchOutcome, BranchTask
 from daemon.explore.inheriting import Inherited, conversation, moved, places_moved, rewriter
 from daemon.model.events import BranchMessageAdded
 from daemon.model.messages import NotePart, TextPart, ToolCallPart, ToolResultPart
 from daemon.model.traces import BranchTrace
+from daemon.settings import Settings
 from daemon.store.replay import read_state
 from tests.support.fakes.models import Call, Think
 from tests.support.scenarios.branches import explore, exploring, ran, scripts

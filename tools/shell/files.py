@@ -30,7 +30,7 @@ from tools.shell.words import Word, names
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tools.shell.syntax import Simple
+    from tools.shell.command_line import Simple
 
 STDIN = re.compile(r"-|(?:.*/)?dev/(?:stdin|fd(?:/.*)?)|(?:.*/)?proc/.*")
 

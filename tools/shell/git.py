@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from tools.shell.syntax import Simple
+    from tools.shell.command_line import Simple
 
 _MAGIC = re.compile(r":(?:\(([^)]*)\)|([/!^]*):?)(.*)", re.DOTALL)
 _WILD = re.compile(r"[*?\[]")

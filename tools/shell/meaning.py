@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tools.localization import noted, t
 from tools.shell import environment, files, git, harm
+from tools.shell.command_line import Simple
 from tools.shell.files import Call
 from tools.shell.options import (
     UNKNOWN,
@@ -27,7 +28,6 @@ from tools.shell.options import (
     rows,
     uses,
 )
-from tools.shell.syntax import Simple
 from tools.shell.words import Word, names
 
 if TYPE_CHECKING:

@@ -8,35 +8,27 @@ nodes that are understood only blanks may stand, and each word is read once more
 
 from __future__ import annotations
 
-import posixpath
 import re
-import time
 from collections import Counter
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import TYPE_CHECKING
 
 from tools.localization import t
+from tools.shell.command_line import Folders, ParsedLine, Redirection, Simple, Ways, join, moved, shown_word
 from tools.shell.environment import DECLARES, assigned_by_shell, changes_shell, decides
-from tools.shell.words import DOCUMENT, Pieces, UnclearError, Word, WordReader, is_number, names
+from tools.shell.nodes import LINES, PLACES, STATEMENTS, NodeReader, parsed
+from tools.shell.redirections import Redirections
+from tools.shell.words import UnclearError, Word, is_number, names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from tree_sitter import Language, Node, Tree
-
-__all__ = ["ParsedLine", "Redirection", "Simple", "Word", "parse"]
+    from tree_sitter import Node
 
 MAX_LENGTH = 64 * 1024
 """Bytes. Nobody reads a longer line before saying yes."""
 MAX_COMMANDS = 5000
-MAX_DEPTH = 40
-MAX_FOLDERS = 4
 MAX_LIST = 2000
-LONGEST_PARSE_S = 1.0
-"""Seconds of processor time. The longest ordinary lines take a tenth."""
-_CHUNK = 16 * 1024
 
 # To bash these are letters of a word; to much else they are blanks or nothing, or they turn round what is shown.
 _CONTROL = re.compile(
@@ -44,47 +36,6 @@ _CONTROL = re.compile(
 )
 # Possessive, and words only from where they begin: a long word is looked at once, not once from each of its letters.
 _DEEP = re.compile(r"(?:(?:[({`!]|\[\[|\$\(|\$\{|<<\w*+|if|while|\{|\"|1\+|(?<!\w)\w++:-)[ \t]*+){300}")
-
-
-@dataclass(frozen=True, slots=True)
-class Redirection:
-    """``> out.txt`` writes, ``< in.txt`` reads, ``<>`` both; here-documents and ``2>&1`` are none."""
-
-    operator: str
-    """Without the number of the file descriptor: ``>``, ``>>``, ``>|``, ``&>``, ``&>>``, ``>&``, ``<``, ``<>``."""
-    target: Word
-    reads: bool
-    writes: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Simple:
-    """One simple command, wherever it stands: in a list, a pipe, a loop, a ``$(…)``.
-
-    One that may run in several folders (``cd x; make``: also where the line starts, when ``cd`` fails) comes several
-    times, once for each.
-    """
-
-    words: tuple[Word, ...]
-    """Name and arguments; empty when it only assigns or redirects (also the redirections of a loop or group)."""
-    assignments: tuple[tuple[str, Word], ...] = ()
-    redirections: tuple[Redirection, ...] = ()
-    text: str = ""
-    """As rules match it: words joined by one blank, without redirections. Assignments stand before the name. A word
-    whose value is known and plain stands without quotes (``'rm' "-rf" x``: ``rm -rf x``), any other as in the line."""
-    folder: str | None = "."
-    """Where it runs: relative to the folder the line starts in, or absolute (``~``: home); None when a ``cd`` before
-    it is not known."""
-    stdin: Word | None = None
-    """Text of its here-document or here-string."""
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedLine:
-    """``commands`` in the order of the text; ``unclear``: why they cannot be told, in words."""
-
-    commands: tuple[Simple, ...]
-    unclear: str = ""
 
 
 def parse(line: str, variables: Mapping[str, str] | None = None) -> ParsedLine:
@@ -106,7 +57,7 @@ def parse(line: str, variables: Mapping[str, str] | None = None) -> ParsedLine:
     operators = line.count("&&") + line.count("|") - line.count("||")
     if operators > MAX_LIST or _DEEP.search(line):
         return ParsedLine((), t("it is nested too deeply"))
-    tree = _tree(raw)
+    tree = parsed(raw)
     if tree is None:
         return ParsedLine((), t("it takes too long to read"))
     walk = _Walk(raw.decode("latin-1"))
@@ -123,73 +74,38 @@ def parse(line: str, variables: Mapping[str, str] | None = None) -> ParsedLine:
     return ParsedLine(commands, walk.doubts[0] if walk.doubts else "")
 
 
-Folders = tuple[str, ...] | None
-"""Where the shell may be; None: anywhere. Empty: it is never reached."""
-Ways = tuple[Folders, Folders]
-"""Where a command leads when it works, and when it fails."""
-
-_BLANK = re.compile(r"(?:[ \t]|\\\n)*")
-_LINES = re.compile(r"(?:[ \t\n]|\\\n)*")
-_LISTS = names(
-    "program list pipeline compound_statement subshell do_group if_statement elif_clause else_clause "
-    "while_statement for_statement case_statement case_item command_substitution process_substitution array "
-    "heredoc_redirect"
-)
-"""Nodes in which ends of lines may stand between the parts."""
-_STATEMENTS = names(
-    "list pipeline command compound_statement subshell if_statement while_statement for_statement "
-    "case_statement redirected_statement negated_command test_command declaration_command unset_command "
-    "variable_assignment variable_assignments function_definition c_style_for_statement"
-)
 _PARTS = names("do_group elif_clause else_clause case_item")
 _BRANCHES = _PARTS | names("if_statement case_statement while_statement for_statement")
 """Nodes of which not every part runs."""
-_PLACES = frozenset(["command_substitution", "process_substitution", "expansion", "arithmetic_expansion"])
 _RESERVED = names(
     "! case coproc do done elif else esac fi for function if in select then until while { } [[ ]]"
 )
 _TEST_SIGNS = (names("[ ] ! = == !="), names("[[ ]] && || ( ) < > ! = == != =~"))
-_PLAIN_TEXT = re.compile(r"[^\s'\"\\$`*?\[\]{}~#&|;<>()!^]+\Z")
-_NO_FILES = frozenset(("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"))
-_DELIMITER = re.compile(r"(['\"]?)([A-Za-z_][\w.-]*)\1\Z", re.ASCII)
 _MENTIONED = re.compile(r"(?<![$\w])(?<!\$\{)[A-Za-z_]\w*", re.ASCII)
 _LITERAL = re.compile(r"(?<![$\w])([A-Za-z_]\w*)=([\w./:@%+,-]+)(?=\s|\Z)", re.ASCII)
 # They may change a variable without its name in the line.
 _HIDES = re.compile(r"\b(?:eval|source|function)\b|\(\)|\$\{!|(?:^|[\s;&|])\.\s")
 
 
-def _join(first: Folders, second: Folders) -> Folders:
-    if first is None or second is None:
-        return None
-    both = tuple(dict.fromkeys((*first, *second)))
-    return both if len(both) <= MAX_FOLDERS else None
-
-
 @dataclass(slots=True)
-class _Walk(WordReader):
+class _Walk(NodeReader):
     """One line. ``commands`` grow while it is read, each with where it begins; what was found is never lost."""
 
     commands: dict[tuple[int, Simple], None] = field(default_factory=dict[tuple[int, Simple], None])
-    doubts: list[str] = field(default_factory=list[str])
     folders: Folders = (".",)
     arrays: set[str] = field(default_factory=set[str])
     declared: set[str] = field(default_factory=set[str])
     tails: dict[int, _Tail] = field(default_factory=dict[int, "_Tail"])
     """By the node that they belong to."""
-    depth: int = 0
     _hides: bool | None = None
     _mentions: Counter[str] = field(default_factory=Counter[str])
-
-    def doubt(self, reason: str) -> None:
-        """The line is unclear, but reading goes on: rules that deny what follows still bind."""
-        self.doubts.append(reason)
 
     def line(self, root: Node) -> None:
         if root.has_error:
             self.doubt(t("the grammar does not understand it"))
         self._collect(root)
         start, end = root.start_byte, root.end_byte
-        if _LINES.fullmatch(self.text, 0, start) is None or _LINES.fullmatch(self.text, end) is None:
+        if LINES.fullmatch(self.text, 0, start) is None or LINES.fullmatch(self.text, end) is None:
             self.doubt(t("the grammar leaves out a part of it"))
         if root.type == "program":
             self.parts(root)
@@ -209,10 +125,10 @@ class _Walk(WordReader):
                     break
         while waiting:
             for child in waiting.pop().children:
-                if child.child_count or child.type in _PLACES:
-                    if child.type in _PLACES:
+                if child.child_count or child.type in PLACES:
+                    if child.type in PLACES:
                         # In double quotes the grammar's ``$(`` takes the blanks before it with it.
-                        match = _LINES.match(self.text, child.start_byte)
+                        match = LINES.match(self.text, child.start_byte)
                         self.places[match.end() if match else child.start_byte] = child
                     waiting.append(child)
         for name in [*self.variables] if "unset" in self.text else ():
@@ -229,28 +145,12 @@ class _Walk(WordReader):
         if self._hides is None:
             self._mentions = Counter(_MENTIONED.findall(self.text))
             self._hides = _HIDES.search(self.text) is not None
-        for name, value in _LITERAL.findall(self._source(node)):
+        for name, value in _LITERAL.findall(self.source(node)):
             once = self._mentions[name] == 1 and not self._hides and not assigned_by_shell(name)
             if once and (follows[:1] != "&" or follows[:2] == "&&"):
                 self.variables[name] = (node.end_byte, value)
 
-    def _source(self, node: Node) -> str:
-        return self.text[node.start_byte : node.end_byte]
-
     # Lists and compound commands
-
-    def inside(self, node: Node) -> Iterator[Node]:
-        """The parts of a node but comments; only blanks may stand between them."""
-        between = _LINES if node.type in _LISTS else _BLANK
-        at = -1
-        for child in node.children:
-            if at >= 0 and between.fullmatch(self.text, at, child.start_byte) is None:
-                self.doubt(t("the grammar leaves out a part of it"))
-            at = child.end_byte
-            if child.type == "comment":
-                self._comment(child)
-            else:
-                yield child
 
     def parts(self, node: Node) -> Ways:
         """The commands in a node, one after the other, and the words between them."""
@@ -267,40 +167,25 @@ class _Walk(WordReader):
             elif child.type == "select":
                 self.doubt(t("{value} in it", value=child.type))
             elif child.type == "variable_name":
-                if changes_shell(self._source(child)):
-                    self.doubt(t("it changes {node}", node=self._source(child)))
+                if changes_shell(self.source(child)):
+                    self.doubt(t("it changes {node}", node=self.source(child)))
             elif child.is_named or child.is_error:
-                if last is not None and last.type in _STATEMENTS and "\n" not in self.between(last, child):
+                if last is not None and last.type in STATEMENTS and "\n" not in self.between(last, child):
                     self.doubt(t("the grammar and bash may read it differently"))
                 ways = self.statement(child)
                 if child.next_sibling is not None and child.next_sibling.type == "&":
                     ways = (before, ())
-                self.folders = _join(*ways) or (None if None in ways else ())
+                self.folders = join(*ways) or (None if None in ways else ())
             if branches:
-                self.folders = _join(before, self.folders)
+                self.folders = join(before, self.folders)
             last = child
         return (self.folders, self.folders) if branches else ways
 
-    def between(self, one: Node, other: Node) -> str:
-        return self.text[one.end_byte : other.start_byte]
-
-    def _comment(self, node: Node) -> None:
-        start, end = node.start_byte, node.end_byte
-        before = self.text[start - 1 : start]
-        ends = end == len(self.text) or self.text[end] == "\n"
-        if not ends or "\n" in self.text[start:end] or before not in ("", *" \t\n;&|()"):
-            self.doubt(t("a comment that bash may read differently"))
-
-    @contextmanager
-    def _deeper(self) -> Generator[None]:
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise UnclearError(t("it is nested too deeply"))
-        yield
-        self.depth -= 1
+    def understood(self, node: Node) -> bool:
+        return node.type in _KINDS
 
     def statement(self, node: Node) -> Ways:
-        with self._deeper():
+        with self.deeper():
             read = _KINDS.get(node.type)
             if read is not None and not node.is_missing:
                 tail = self.tails.pop(node.id, None)
@@ -313,21 +198,12 @@ class _Walk(WordReader):
             self.anything(node)
             return None, None
 
-    def anything(self, node: Node) -> None:
-        """All commands somewhere in a node that is not understood."""
-        for child in node.children:
-            if child.type in _KINDS:
-                self.statement(child)
-            elif child.child_count:
-                with self._deeper():
-                    self.anything(child)
-
     def nested(self, node: Node) -> None:
         """The commands of a substitution: a shell of their own."""
-        if "<<" in self._source(node) and node.named_child_count > 1:
+        if "<<" in self.source(node) and node.named_child_count > 1:
             # Bash writes the commands of ``$(…)`` anew before it runs them, and loses separators after such ones.
             self.doubt(t("a here-document beside other commands in a substitution"))
-        with self._deeper():
+        with self.deeper():
             self.isolated(node)
 
     def isolated(self, node: Node) -> Ways:
@@ -367,7 +243,7 @@ class _Walk(WordReader):
         yes, no = ways
         self.folders = yes if operator == "&&" else no
         other = self.statement(node)
-        return (other[0], _join(no, other[1])) if operator == "&&" else (_join(yes, other[0]), other[1])
+        return (other[0], join(no, other[1])) if operator == "&&" else (join(yes, other[0]), other[1])
 
     def _chained(self, ways: Ways, operator: str, node: Node) -> Ways:
         """``|| b && c`` after a command: bash takes ``b`` first, the grammar what it makes a list of."""
@@ -394,7 +270,7 @@ class _Walk(WordReader):
                 self.doubt(str(error))
                 self.anything(node)
             return self.folders, self.folders
-        if self._source(node)[:1] == "{" and self._source(node)[1:2] not in " \t\n":
+        if self.source(node)[:1] == "{" and self.source(node)[1:2] not in " \t\n":
             self.doubt(t("a group that is not understood"))
         return self.parts(node)
 
@@ -408,27 +284,10 @@ class _Walk(WordReader):
 
     # Words, assignments, redirections
 
-    def value(self, node: Node) -> Word:
-        """The word of a node; one that cannot be read is not known, and the line is unclear."""
-        after_it = self.text[node.end_byte : node.end_byte + 1]
-        sure = after_it in ("", *" \t\n;&|()<>`") and (node.is_named or not node.is_missing)
-        return self.read(node, node.start_byte, node.end_byte, sure=sure)
-
-    def read(self, node: Node, start: int, end: int, *, sure: bool = True) -> Word:
-        try:
-            if not sure:
-                raise UnclearError(t("the grammar and bash may read it differently"))
-            return self.word(start, end)
-        except UnclearError as error:
-            self.doubt(str(error))
-            self.anything(node)
-            source = self.real(start, end)
-            return Word(source, known=False, source=source)
-
     def assignment(self, node: Node) -> tuple[str, Word]:
         """``NAME=value``, also of an array."""
         first, *_, last = node.children
-        name, sign = self._source(first), node.children[1]
+        name, sign = self.source(first), node.children[1]
         value = Word("")
         if re.fullmatch(r"[A-Za-z_]\w*(?:\[[0-9]+\])?", name, re.ASCII) is None:
             self.doubt(t("an assignment or an array's index that is not understood"))
@@ -438,7 +297,7 @@ class _Walk(WordReader):
             words = [self.value(child) for child in self.inside(last) if child.is_named]
             if any(word.source.startswith("[") for word in words):
                 self.doubt(t("an array's index that is not understood"))
-            value = Word(self._source(last), known=False, source=self.real(last.start_byte, last.end_byte))
+            value = Word(self.source(last), known=False, source=self.real(last.start_byte, last.end_byte))
         elif last is not sign:
             value = self.value(last)
         elif self.text[node.end_byte : node.end_byte + 1] not in ("", *" \t\n;&|)`"):
@@ -457,7 +316,7 @@ class _Walk(WordReader):
             if changes_shell(name):
                 self.doubt(t("it changes {name}", name=name))
         self.emit(node.start_byte, [], pairs, [*map(self._shown_assignment, nodes)], [])
-        failed = any(mark in self._source(node) for mark in ("$(", "`"))
+        failed = any(mark in self.source(node) for mark in ("$(", "`"))
         return self.folders, self.folders if failed else ()
 
     def _shown_assignment(self, node: Node) -> str:
@@ -483,12 +342,12 @@ class _Walk(WordReader):
         return self._following(tail.follow, ways)
 
     def _tailed(self, node: Node, read: Callable[[_Walk, Node], Ways] | None, tail: _Tail) -> Ways:
-        start, found = self.folders, _Redirections()
+        start, found = self.folders, Redirections(self)
         if read is _Walk.command:
             ways = self.command(node, tail.redirections, found)
         else:
             for child in tail.redirections:
-                self.redirect(child, found)
+                found.add(child)
             if found.words:
                 self.doubt(t("words after a redirection"))
             if found.files:
@@ -496,7 +355,7 @@ class _Walk(WordReader):
                 self.emit(tail.redirections[0].start_byte, [], [], [], found.files)
             ways = (start, start) if read is None else read(self, node)
             if found.files:
-                ways = ways[0], _join(ways[1], start)
+                ways = ways[0], join(ways[1], start)
         follow = found.follow
         if follow and follow[0].type == "pipeline":
             ways = self._piped(start, [child for child in self.inside(follow[0]) if child.is_named])
@@ -506,123 +365,13 @@ class _Walk(WordReader):
         tail.follow = follow
         return ways
 
-    def redirect(self, node: Node, found: _Redirections) -> None:
-        children = node.children if [*self.inside(node)] else []
-        descriptor = ""
-        if children and children[0].type == "file_descriptor":
-            descriptor = self._source(children.pop(0))
-            if (
-                self.text[node.start_byte - 1 : node.start_byte] not in ("", *" \t\n;&|()")
-                or not descriptor.isdigit()
-            ):
-                self.doubt(t("a redirection that is not understood"))
-        elif re.search(
-            r"(?:^|[ \t;&|(])(?:[0-9]+|\{\w+\})\Z", self.text[max(0, node.start_byte - 40) : node.start_byte]
-        ):
-            self.doubt(t("a redirection that is not understood"))
-        operator = children.pop(0).type if children else ""
-        if node.type == "heredoc_redirect":
-            self._document(node, children, found)
-        elif node.type == "herestring_redirect" and len(children) == 1:
-            found.stdin = self.value(children[0])
-        elif node.type != "file_redirect" or operator not in _OPERATORS or not children:
-            self.doubt(t("a redirection that is not understood"))
-            self.anything(node)
-        else:
-            self._file(operator, descriptor, children[0], found)
-            # What follows is arguments: the grammar takes them for more files.
-            found.words += [self.value(child) for child in children[1:]]
-
-    def _file(self, operator: str, descriptor: str, node: Node, found: _Redirections) -> None:
-        target = self.value(node)
-        if (
-            operator in (">&", "<&", "<&-", ">&-")
-            and re.fullmatch(r"[0-9]+-?|-|", target.text)
-            and target.known
-        ):
-            return
-        if operator.startswith("<&") or (operator == ">&" and descriptor not in ("", "1")):
-            self.doubt(t("a redirection that is not understood"))
-            return
-        if node.type == "process_substitution" or (
-            target.known and target.text in _NO_FILES and not target.glob
-        ):
-            return
-        found.files.append(Redirection(operator, target, operator in ("<", "<>"), operator != "<"))
-
-    def _document(self, node: Node, children: list[Node], found: _Redirections) -> None:
-        kinds = {child.type: child for child in children}
-        start, end, body = kinds.get("heredoc_start"), kinds.get("heredoc_end"), kinds.get("heredoc_body")
-        given = _DELIMITER.match(self._source(start)) if start is not None else None
-        if (
-            start is None
-            or end is None
-            or given is None
-            or (
-                self.text.count("<<", start.end_byte, end.start_byte)
-                and ("<<" in self.text[start.end_byte : self.text.find("\n", start.end_byte)])
-            )
-        ):
-            self.doubt(t("a here-document that is not understood"))
-            self.anything(node)
-            return
-        tabs = self._source(node).startswith("<<-") or node.children[0].type == "<<-"
-        found.stdin = self._document_text(start, end, body, given, tabs=tabs)
-        last = self.text.find("\n", start.end_byte)
-        for child in children:
-            if child in (start, end, body) or child.type == "comment":
-                continue
-            if child.end_byte > last:
-                self.doubt(t("a here-document that is not understood"))
-            if child.type == "file_redirect":
-                self.redirect(child, found)
-            elif child.type == "herestring_redirect" or child.is_error:
-                self.doubt(t("a here-document that is not understood"))
-                self.anything(child)
-            else:
-                found.follow.append(child)
-
-    def _document_text(
-        self, start: Node, end: Node, body: Node | None, given: re.Match[str], *, tabs: bool
-    ) -> Word:
-        """The text of a here-document; where it ends is looked up by bash's own rule."""
-        text, delimiter = self.text, given[2]
-        first = at = text.find("\n", start.end_byte) + 1
-        while True:
-            close = text.find("\n", at)
-            line = text[at : close if close >= 0 else len(text)]
-            if (line.lstrip("\t") if tabs else line) == delimiter:
-                break
-            if close < 0 or (not given[1] and line.endswith("\\")):
-                raise UnclearError(t("a here-document that is not understood"))
-            at = close + 1
-        if at + len(line) != end.end_byte or first == 0:
-            self.doubt(t("a here-document that is not understood"))
-        known, value = True, text[first:at]
-        if not given[1]:
-            pieces = Pieces()
-            try:
-                self.quoted(first, at, pieces, DOCUMENT, "")
-            except UnclearError as error:
-                self.doubt(str(error))
-                if body is not None:
-                    self.anything(body)
-            known, value = pieces.known, "".join(pieces.value)
-        elif body is not None and body.child_count and any(child.type in _PLACES for child in body.children):
-            self.doubt(t("a here-document that is not understood"))
-        source = self.real(first, at)
-        value = value.encode("latin-1").decode("utf-8", "surrogateescape")
-        if tabs:
-            value = re.sub(r"^\t+", "", value, flags=re.MULTILINE)
-        return Word(value if known else source, known=known, source=source)
-
     def _following(self, follow: Sequence[Node], ways: Ways) -> Ways:
         """``cat <<E && ls``: the grammar hangs the rest of the line below the here-document."""
         operator = ""
         for child in follow:
             if child.type in ("&&", "||"):
                 operator = child.type
-            elif operator and child.type in _STATEMENTS:
+            elif operator and child.type in STATEMENTS:
                 ways = self._chained(ways, operator, child)
             else:
                 self.doubt(t("a here-document that is not understood"))
@@ -631,9 +380,9 @@ class _Walk(WordReader):
 
     # Simple commands
 
-    def command(self, node: Node, rest: Sequence[Node] = (), found: _Redirections | None = None) -> Ways:
+    def command(self, node: Node, rest: Sequence[Node] = (), found: Redirections | None = None) -> Ways:
         """A simple command; ``rest``: redirections after it, which are put into ``found``."""
-        found = found or _Redirections()
+        found = found or Redirections(self)
         words: list[Word] = []
         given: list[Node] = []
         last: Node | None = None
@@ -645,13 +394,13 @@ class _Walk(WordReader):
             if child.type == "variable_assignment" and node.type == "command":
                 given.append(child)
             elif child.type.endswith("_redirect"):
-                self.redirect(child, found)
+                found.add(child)
             elif child.start_byte < child.end_byte:
                 words.append(self.value(child))
         if flat:
             words = self.test(node)
         for child in rest:
-            self.redirect(child, found)
+            found.add(child)
         words += found.words
         pairs = [self.assignment(each) for each in given]
         if words and words[0].text == words[0].source == "time":
@@ -660,19 +409,13 @@ class _Walk(WordReader):
         if words and words[0].text == "test":
             self._test_words(words, double=False)
         shown = [self._shown_assignment(each) for each in given]
-        shown += [_shown(word, first=n == 0) for n, word in enumerate(words)]
+        shown += [shown_word(word, first=n == 0) for n, word in enumerate(words)]
         self.emit(node.start_byte, words, pairs, shown, found.files, found.stdin)
         ways = self.effect(words, pairs, found) if words else (self.folders, self.folders)
         if found.follow and not rest:
             self.doubt(t("a here-document that is not understood"))
         self.folders = ways[0]
         return ways
-
-    def apart(self, one: Node, other: Node) -> bool:
-        """Whether bash sees two words here as well."""
-        gap = self.text[one.end_byte : other.start_byte]
-        blank = _BLANK.fullmatch(gap) is not None
-        return blank and (gap.replace("\\\n", "") != "" or "redirect" in one.type or "redirect" in other.type)
 
     def _timed(self, words: list[Word]) -> list[Word]:
         rest = words[2 if len(words) > 1 and words[1].source == "-p" else 1 :]
@@ -702,7 +445,7 @@ class _Walk(WordReader):
                 waiting += reversed(leaf.children)
                 continue
             at = spans[-1][2] if spans else leaf.start_byte
-            if _LINES.fullmatch(self.text, at, leaf.start_byte) is None:
+            if LINES.fullmatch(self.text, at, leaf.start_byte) is None:
                 self.doubt(t("a test that is not understood"))
             glued = spans and at == leaf.start_byte
             first, start, _ = spans.pop() if glued else (leaf, leaf.start_byte, 0)
@@ -754,7 +497,7 @@ class _Walk(WordReader):
             simple = Simple(tuple(words), tuple(pairs), tuple(files), " ".join(shown), folder, stdin)
             self.commands.setdefault((start, simple))
 
-    def effect(self, words: list[Word], pairs: list[tuple[str, Word]], found: _Redirections) -> Ways:
+    def effect(self, words: list[Word], pairs: list[tuple[str, Word]], found: Redirections) -> Ways:
         """What a command does to the shell: where it leads, and whether words mean the same after it."""
         here = self.folders
         name, args = words[0].text, words[1:]
@@ -768,7 +511,7 @@ class _Walk(WordReader):
                 re.split(r"\+?=", word.text)[0] for word in args if "=" in word.text and not word.known
             )
         if name in ("cd", "pushd") and not pairs:
-            return _moved(here, args if name == "cd" else args or [Word("", known=False)]), here
+            return moved(here, args if name == "cd" else args or [Word("", known=False)]), here
         if name in ("popd", "eval", "cd", "pushd"):
             return None, None
         if name == "exec" and not args and found.files:
@@ -781,38 +524,6 @@ class _Walk(WordReader):
         if name == "exit" and ends and not ("((" in self.text and "\n" in self.text):
             return (), ()
         return ((), here) if name == "false" else (here, () if name in ("true", ":") else here)
-
-
-def _moved(here: Folders, args: Sequence[Word]) -> Folders:
-    if len(args) > 1 or (args and (not args[0].known or args[0].glob or args[0].text[:1] in ("-", "+"))):
-        return None
-    target = args[0].text if args else "~"
-    if not target:
-        return None
-    if target.startswith("/") or not args or args[0].tilde:
-        return (posixpath.normpath(target),)
-    return None if here is None else tuple(dict.fromkeys(_below(folder, target) for folder in here))
-
-
-def _below(folder: str, target: str) -> str:
-    joined = posixpath.normpath(posixpath.join(folder, target))
-    if folder.startswith("~") and not joined.startswith("~"):
-        # "~/.." would become "." by its text alone.
-        return posixpath.join(folder, target)
-    # A folder of that name is not home.
-    return f"./{joined}" if joined.startswith("~") and not folder.startswith("~") else joined
-
-
-def _shown(word: Word, *, first: bool) -> str:
-    """A word in the text that rules match. Quotes that change nothing go, so that a rule cannot be evaded by them."""
-    if word.tilde or word.glob or not word.known:
-        return word.source
-    if word.text and _PLAIN_TEXT.match(word.text) and not (first and "=" in word.text):
-        return word.text
-    if "$" in word.source and "'" not in word.source:
-        # A variable whose value is known: the value says what happens.
-        return word.source if "'" in word.text else f"'{word.text}'"
-    return word.source
 
 
 @dataclass(slots=True)
@@ -840,16 +551,6 @@ def _joins(node: Node) -> set[str]:
     return {child.type for child in node.children if not child.is_named} | _joins(node.children[0])
 
 
-@dataclass(slots=True)
-class _Redirections:
-    files: list[Redirection] = field(default_factory=list[Redirection])
-    words: list[Word] = field(default_factory=list[Word])
-    stdin: Word | None = None
-    follow: list[Node] = field(default_factory=list["Node"])
-    """The parts behind a here-document in its line."""
-
-
-_OPERATORS = names("> >> >| &> &>> >& < <> <& <&- >&-")
 _KINDS: dict[str, Callable[[_Walk, Node], Ways]] = {
     "list": _Walk.list,
     "pipeline": _Walk.pipeline,
@@ -868,32 +569,3 @@ _KINDS: dict[str, Callable[[_Walk, Node], Ways]] = {
     "variable_assignment": _Walk.assignments,
     "variable_assignments": _Walk.assignments,
 }
-
-
-def _tree(raw: bytes) -> Tree | None:
-    """Parse a line; None where that takes more than LONGEST_PARSE_S.
-
-    The grammar recovers from errors in quadratic time: 64 KB of ``a@a@`` would take half a minute.
-    """
-    from tree_sitter import Parser
-
-    ends = time.thread_time() + LONGEST_PARSE_S
-    # A parser of its own: the callbacks let other threads run, which may parse, too. Only a source that is a function
-    # is read with callbacks.
-    parser = Parser(_language())
-    try:
-        return parser.parse(
-            lambda at, _: raw[at : at + _CHUNK],
-            progress_callback=lambda _at, _failed: time.thread_time() > ends,
-        )
-    except ValueError:  # interrupted
-        return None
-
-
-@cache
-def _language() -> Language:
-    # Imported here: it takes 20 ms, and many sessions run no command.
-    import tree_sitter_bash
-    from tree_sitter import Language
-
-    return Language(tree_sitter_bash.language())

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tools.shell.syntax import MAX_LENGTH, ParsedLine, Simple, parse
+from tools.shell.command_line import ParsedLine, Simple
+from tools.shell.syntax import MAX_LENGTH, parse
 
 KNOWN = {"HOME": "/home/u", "PWD": "/w"}
 

@@ -28,14 +28,8 @@ export function target(href: string): Target {
   }
   if (/^\/[a-z]:\//i.test(path)) path = path.slice(1);
   if (!path || path.includes("\0")) return { kind: "none" };
-  const line = position?.[1] ?? position?.[3];
-  const column = position?.[2] ?? position?.[4];
-  return {
-    kind: "file",
-    path,
-    line: line === undefined ? undefined : Number(line),
-    column: column === undefined ? undefined : Number(column),
-  };
+  const number = (digits: string | undefined): number | undefined => (digits === undefined ? undefined : Number(digits));
+  return { kind: "file", path, line: number(position?.[1] ?? position?.[3]), column: number(position?.[2] ?? position?.[4]) };
 }
 
 export interface ShellCommand {

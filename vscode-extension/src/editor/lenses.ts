@@ -39,15 +39,16 @@ export function undecided(files: readonly FileDiff[], choice: Choice, decided: D
   );
 }
 
+function hunkTitle(command: string, title: string, accepted: boolean | undefined): string | undefined {
+  if (accepted === undefined) return title;
+  if (accepted) return command === REJECT_HUNK ? t("Accepted (reject instead)") : undefined;
+  return command === ACCEPT_HUNK ? t("Rejected (accept instead)") : undefined;
+}
+
 /** The title of a lens after what was decided, or undefined when it is not to be shown. */
 export function lensTitle(command: string, title: string, target: Target, files: readonly FileDiff[], choice: Choice, decided: Decided): string | undefined {
   const { path, hunk } = target;
-  if (path !== undefined && hunk !== undefined) {
-    const accepted = decision(choice, decided, path, hunk);
-    if (accepted === undefined) return title;
-    if (accepted) return command === REJECT_HUNK ? t("Accepted (reject instead)") : undefined;
-    return command === ACCEPT_HUNK ? t("Rejected (accept instead)") : undefined;
-  }
+  if (path !== undefined && hunk !== undefined) return hunkTitle(command, title, decision(choice, decided, path, hunk));
   if (command !== ACCEPT_CHANGES && command !== REJECT_CHANGES) return title;
   const about = path === undefined ? files : files.filter((file) => file.path === path);
   const left = undecided(about, choice, decided).length;

@@ -18,13 +18,10 @@ export function turnChanges(items: readonly Item[], changes: Readonly<Record<str
     if (message.role === "user" && !message.content.some((part) => part.type === "compaction")) {
       return files.size > 0 ? { messageId: message.messageId, files: [...files.values()] } : undefined;
     }
-    for (const part of message.content) {
-      const change = part.type === "tool_call" ? changes[part.id] : undefined;
-      if (change?.state !== "applied") continue;
-      for (const { path, added, removed } of change.files) {
-        const known = files.get(path);
-        files.set(path, { path, added: added + (known?.added ?? 0), removed: removed + (known?.removed ?? 0) });
-      }
+    const applied = message.content.map((part) => (part.type === "tool_call" ? changes[part.id] : undefined)).filter((change) => change?.state === "applied");
+    for (const { path, added, removed } of applied.flatMap((change) => change?.files ?? [])) {
+      const known = files.get(path);
+      files.set(path, { path, added: added + (known?.added ?? 0), removed: removed + (known?.removed ?? 0) });
     }
   }
   return undefined;

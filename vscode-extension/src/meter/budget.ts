@@ -30,16 +30,24 @@ export function choices(meter: Meter | null, tree: GoalTree): BudgetChoice[] {
   return KINDS.map(({ key, label }) => {
     const limit = meter?.budget[key] ?? null;
     const spent = key.startsWith("session") ? meter : goal?.meter;
-    const used = spent ? (isMoney(key) ? money(spent.cost) : tokensWord(total(spent.usage))) : "";
+    const used = spent ? amountOf(key, spent.cost, total(spent.usage)) : "";
     const who = key.startsWith("session") ? t("Used so far") : name;
     return {
       key,
       label,
-      description: limit === null ? t("no limit") : isMoney(key) ? limitOf(limit) : tokensWord(limit),
-      value: limit === null ? "" : isMoney(key) ? limitOf(limit) : short(limit),
+      ...limitWords(key, limit),
       detail: used && who ? t("{0}: {1}", who, used) : "",
     };
   });
+}
+
+function amountOf(key: keyof Budget, cost: number, tokens: number): string {
+  return isMoney(key) ? money(cost) : tokensWord(tokens);
+}
+
+function limitWords(key: keyof Budget, limit: number | null): { description: string; value: string } {
+  if (limit === null) return { description: t("no limit"), value: "" };
+  return isMoney(key) ? { description: limitOf(limit), value: limitOf(limit) } : { description: tokensWord(limit), value: short(limit) };
 }
 
 export function isMoney(key: keyof Budget): boolean {

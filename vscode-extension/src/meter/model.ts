@@ -164,15 +164,16 @@ export function details(meter: Meter, tree: GoalTree): { label: string; words: s
     rows.push({ label: t("Without a goal"), words: [spentWords({ usage: meter.withoutGoal, cost: meter.withoutGoalCost })] });
   }
   const goal = currentGoal(meter, tree);
-  if (goal) {
-    const held = goal.meter?.contextTokens ?? 0;
-    const spent = goal.meter ? spentWords(goal.meter) : "";
-    rows.push({
-      label: goal.number ? t("Goal {0}", goal.number) : t("Goal"),
-      words: [spent || t("nothing yet"), ...(held > 0 ? [t("{0} of the context", short(held))] : [])],
-    });
-  }
-  return rows;
+  return goal ? [...rows, goalDetails(goal)] : rows;
+}
+
+function goalDetails({ number, meter }: NonNullable<ReturnType<typeof currentGoal>>): { label: string; words: string[] } {
+  const held = meter?.contextTokens ?? 0;
+  const spent = meter ? spentWords(meter) : "";
+  return {
+    label: number ? t("Goal {0}", number) : t("Goal"),
+    words: [spent || t("nothing yet"), ...(held > 0 ? [t("{0} of the context", short(held))] : [])],
+  };
 }
 
 /** The question of a run that has used its budget, not of a tool that wants to do something. */

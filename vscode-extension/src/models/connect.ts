@@ -20,17 +20,8 @@ const START: Readonly<Record<string, { how: string; page: string }>> = {
 /** Asks for what a provider needs until it takes it. Undefined when the user gave up. */
 export async function connectionOf(provider: ModelProvider, list: Listing): Promise<Entered | undefined> {
   if (!provider.keyVariable) return running(provider, list);
-  let env: Record<string, string> = {};
-  if (provider.urlVariable) {
-    const url = await vscode.window.showInputBox({
-      title: t("Connect to an OpenAI-compatible server (1/2)"),
-      prompt: t("The address of its API, for example http://localhost:8000/v1"),
-      ignoreFocusOut: true,
-      validateInput: addressProblem,
-    });
-    if (url === undefined) return undefined;
-    env = { [provider.urlVariable]: url.trim() };
-  }
+  const env = provider.urlVariable ? await askAddress(provider.urlVariable) : {};
+  if (env === undefined) return undefined;
   let problem = "";
   for (;;) {
     const key = await askKey(provider, problem);
@@ -41,13 +32,25 @@ export async function connectionOf(provider: ModelProvider, list: Listing): Prom
       () => list(entered),
     );
     if (!found) return undefined;
-    if (found.errorKind === "auth") problem = found.error;
-    else if (found.errorKind) {
-      const again = t("Retry");
-      if ((await vscode.window.showErrorMessage(found.error, again)) !== again) return undefined;
-      problem = found.error;
-    } else return { env: entered, provider: found };
+    if (!found.errorKind) return { env: entered, provider: found };
+    if (found.errorKind !== "auth" && !(await retries(found.error))) return undefined;
+    problem = found.error;
   }
+}
+
+async function retries(error: string): Promise<boolean> {
+  const again = t("Retry");
+  return (await vscode.window.showErrorMessage(error, again)) === again;
+}
+
+async function askAddress(variable: string): Promise<Record<string, string> | undefined> {
+  const url = await vscode.window.showInputBox({
+    title: t("Connect to an OpenAI-compatible server (1/2)"),
+    prompt: t("The address of its API, for example http://localhost:8000/v1"),
+    ignoreFocusOut: true,
+    validateInput: addressProblem,
+  });
+  return url === undefined ? undefined : { [variable]: url.trim() };
 }
 
 /** A server on this machine: it is there, or the user is told how to start it. */

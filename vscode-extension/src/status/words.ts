@@ -1,7 +1,7 @@
 import type { DaemonState } from "../daemon/daemon";
 import { requestTitle } from "../explore/words";
 import { modeWords } from "../permission/words";
-import type { ActiveSession } from "../protocol.gen";
+import type { ActiveSession, DaemonStatus } from "../protocol.gen";
 import type { SessionState } from "../session/state";
 import { t } from "../l10n";
 
@@ -53,30 +53,32 @@ function stateWords(daemon: DaemonState, session: SessionState | undefined, { ot
         return { icon: "cloud-download", state: t("not installed"), tooltip: daemon.problem.message, alarm: false };
       }
       return { icon: "warning", state: t("disconnected"), tooltip: daemon.problem.message, alarm: true };
-    case "connected": {
-      const { status } = daemon;
-      const demo = session?.session.demo ?? status.demo;
-      const model = session?.session.model ?? status.model;
-      const about = demo ? `${t("DEMO: a scripted model answers.")} ${status.modelNotice}` : t("Model: {0}", model);
-      const tooltip = status.sandbox ? `${about}\n${t("Commands: {0}", status.sandbox)}` : about;
-      if (session && session.pending.length > 0) {
-        return { icon: "bell-dot", state: needsWord(count), tooltip: [...session.pending.map(requestTitle), ...others.map(({ title }) => needsApproval(title))].join("\n"), alarm: true };
-      }
-      if (session && session.children.awaits.length > 0) {
-        return { icon: "bell-dot", state: needsWord(count), tooltip: t("Which branch should be used?"), alarm: true };
-      }
-      const [other] = others;
-      if (other) {
-        return { icon: "bell-dot", state: needsWord(count), tooltip: others.map(({ title }) => needsApproval(title)).join("\n"), alarm: true, other: other.sessionId };
-      }
-      if (session && session.session.status !== "idle") {
-        return { icon: "loading~spin", state: t("working"), tooltip, alarm: false };
-      }
-      return demo
-        ? { icon: "beaker", state: t("demo"), tooltip, alarm: false }
-        : { icon: "check", state: IDLE, tooltip, alarm: false };
-    }
+    case "connected":
+      return connectedWords(daemon.status, session, { others, count });
   }
+}
+
+function connectedWords(status: DaemonStatus, session: SessionState | undefined, { others, count }: Needs): StatusWords {
+  const demo = session?.session.demo ?? status.demo;
+  const model = session?.session.model ?? status.model;
+  const about = demo ? `${t("DEMO: a scripted model answers.")} ${status.modelNotice}` : t("Model: {0}", model);
+  const tooltip = status.sandbox ? `${about}\n${t("Commands: {0}", status.sandbox)}` : about;
+  if (session && session.pending.length > 0) {
+    return { icon: "bell-dot", state: needsWord(count), tooltip: [...session.pending.map(requestTitle), ...others.map(({ title }) => needsApproval(title))].join("\n"), alarm: true };
+  }
+  if (session && session.children.awaits.length > 0) {
+    return { icon: "bell-dot", state: needsWord(count), tooltip: t("Which branch should be used?"), alarm: true };
+  }
+  const [other] = others;
+  if (other) {
+    return { icon: "bell-dot", state: needsWord(count), tooltip: others.map(({ title }) => needsApproval(title)).join("\n"), alarm: true, other: other.sessionId };
+  }
+  if (session && session.session.status !== "idle") {
+    return { icon: "loading~spin", state: t("working"), tooltip, alarm: false };
+  }
+  return demo
+    ? { icon: "beaker", state: t("demo"), tooltip, alarm: false }
+    : { icon: "check", state: IDLE, tooltip, alarm: false };
 }
 
 function needsWord(count: number): string {

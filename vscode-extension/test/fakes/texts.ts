@@ -58,6 +58,18 @@ function* strings(code: string): Generator<[number, string]> {
   }
 }
 
+/** Where the `}` of a `${…}` ends. */
+function endOfPlace(code: string, from: number): number {
+  let at = from;
+  for (let depth = 1; depth > 0; at++) {
+    if (code[at] === "{") depth++;
+    else if (code[at] === "}") depth--;
+    else if (code[at] === "`") at = template(code, at + 1).end - 1;
+    else if (code[at] === '"') at += (/^"(?:[^"\\]|\\.)*"/.exec(code.slice(at))?.[0].length ?? 1) - 1;
+  }
+  return at;
+}
+
 function template(code: string, start: number): { text: string; end: number; inner: [number, string][] } {
   const inner: [number, string][] = [];
   let text = "";
@@ -68,13 +80,7 @@ function template(code: string, start: number): { text: string; end: number; inn
       at += 2;
     } else if (code.startsWith("${", at)) {
       const from = at + 2;
-      at = from;
-      for (let depth = 1; depth > 0; at++) {
-        if (code[at] === "{") depth++;
-        else if (code[at] === "}") depth--;
-        else if (code[at] === "`") at = template(code, at + 1).end - 1;
-        else if (code[at] === '"') at += (/^"(?:[^"\\]|\\.)*"/.exec(code.slice(at))?.[0].length ?? 1) - 1;
-      }
+      at = endOfPlace(code, from);
       text += `{${inner.length}}`;
       inner.push([from, code.slice(from, at - 1)]);
     } else text += code[at++];

@@ -83,22 +83,27 @@ test("abandoned goals one after the other stand below each other", () => {
   sound(dag);
 });
 
+function randomGoals(random: (below: number) => number): { goals: Goal[]; open: Set<string> } {
+  const goals: Goal[] = [];
+  const open = new Set<string>();
+  for (let at = 1; at <= 3 + random(25); at++) {
+    const parent = at > 1 && random(3) === 0 ? String(1 + random(at - 1)) : null;
+    const kind = random(8);
+    const fields: Partial<Goal> = { parent_id: parent, status: random(5) === 0 ? "abandoned" : "completed" };
+    if (kind === 0) Object.assign(fields, { type: "explore_start", branch_ids: [`A${"ABCDEFGHIJKLMNOPQRSTUVWXYZ"[at]}`, `B${"ABCDEFGHIJKLMNOPQRSTUVWXYZ"[at]}`] });
+    if (kind === 1 && at > 1) Object.assign(fields, { type: "explore_merge", explore_start_id: String(1 + random(at - 1)) });
+    goals.push(goal(String(at), fields));
+    if (random(2)) open.add(goalKey(String(at)));
+    open.add(forkKey(String(at)));
+  }
+  return { goals, open };
+}
+
 test("random plans are laid out without covering", () => {
   let seed = 7;
   const random = (below: number): number => (seed = (seed * 48271) % 2147483647) % below;
   for (let round = 0; round < 60; round++) {
-    const goals: Goal[] = [];
-    const open = new Set<string>();
-    for (let at = 1; at <= 3 + random(25); at++) {
-      const parent = at > 1 && random(3) === 0 ? String(1 + random(at - 1)) : null;
-      const kind = random(8);
-      const fields: Partial<Goal> = { parent_id: parent, status: random(5) === 0 ? "abandoned" : "completed" };
-      if (kind === 0) Object.assign(fields, { type: "explore_start", branch_ids: [`A${"ABCDEFGHIJKLMNOPQRSTUVWXYZ"[at]}`, `B${"ABCDEFGHIJKLMNOPQRSTUVWXYZ"[at]}`] });
-      if (kind === 1 && at > 1) Object.assign(fields, { type: "explore_merge", explore_start_id: String(1 + random(at - 1)) });
-      goals.push(goal(String(at), fields));
-      if (random(2)) open.add(goalKey(String(at)));
-      open.add(forkKey(String(at)));
-    }
+    const { goals, open } = randomGoals(random);
     const branches: Record<string, Branch> = {};
     for (const one of goals) for (const id of one.branch_ids ?? []) {
       branches[id] = branch(id, random(4));

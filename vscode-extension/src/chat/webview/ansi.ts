@@ -45,14 +45,20 @@ function styled(before: Style, codes: string): Style {
     if (code === 0) style = PLAIN;
     else if (MARKS[code]) style = { ...style, marks: [...new Set([...style.marks, MARKS[code]])] };
     else if (ENDS[code]) style = { ...style, marks: style.marks.filter((mark) => !ENDS[code]?.includes(mark)) };
-    else if (code === 39 || code === 49) style = { ...style, [code === 39 ? "fg" : "bg"]: undefined };
-    else if (code === 38 || code === 48) style = { ...style, [code === 38 ? "fg" : "bg"]: extended(rest) };
-    else if (code >= 30 && code <= 37) style = { ...style, fg: code - 30 };
-    else if (code >= 40 && code <= 47) style = { ...style, bg: code - 40 };
-    else if (code >= 90 && code <= 97) style = { ...style, fg: code - 82 };
-    else if (code >= 100 && code <= 107) style = { ...style, bg: code - 92 };
+    else style = { ...style, ...colored(code, rest) };
   }
   return style;
+}
+
+/** What a code says of colours: 30 to 37 and 90 to 97 are the text's, ten more the background's. */
+function colored(code: number, rest: number[]): Pick<Style, "fg"> | Pick<Style, "bg"> | undefined {
+  const behind = (code >= 40 && code <= 49) || (code >= 100 && code <= 107);
+  const base = behind ? code - 10 : code;
+  const set = (color: number | undefined): Pick<Style, "fg"> | Pick<Style, "bg"> => (behind ? { bg: color } : { fg: color });
+  if (base === 39) return set(undefined);
+  if (base === 38) return set(extended(rest));
+  if (base >= 30 && base <= 37) return set(base - 30);
+  return base >= 90 && base <= 97 ? set(base - 82) : undefined;
 }
 
 /** The theme's colour nearest to `5;n` or `2;r;g;b`, which are taken from `codes`. */

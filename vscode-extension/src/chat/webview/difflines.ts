@@ -11,43 +11,61 @@ export interface DiffLine {
   changed?: readonly [number, number];
 }
 
-const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)$/;
+/** The numbers of the next lines, and how many of the hunk are left. */
+interface Position {
+  oldLine: number;
+  newLine: number;
+  oldLeft: number;
+  newLeft: number;
+}
+
+const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*?)\r?$/;
 
 /** `heads`: each hunk begins with a line of its own (a `gap`), also where nothing is left out before it. */
 export function diffLines(diff: string, heads = false): DiffLine[] {
   const lines: DiffLine[] = [];
-  let [oldLine, newLine, oldLeft, newLeft] = [0, 0, 0, 0];
+  const at: Position = { oldLine: 0, newLine: 0, oldLeft: 0, newLeft: 0 };
   let hunks = 0;
-  const rows = diff.split("\n");
-  // The usual line ends of a file are no news, but where they differ they may be the change itself.
-  const content = rows.filter((row) => /^[-+ ](?!-- |\+\+ )/.test(row));
-  const usual = content.every((row) => row.endsWith("\r"));
-  for (const raw of rows) {
-    const bare = raw.endsWith("\r") ? raw.slice(0, -1) : raw;
-    const line = usual ? bare : raw;
-    const hunk = oldLeft <= 0 && newLeft <= 0 ? HUNK.exec(bare) : null;
+  for (const line of rowsOf(diff)) {
+    const between = at.oldLeft <= 0 && at.newLeft <= 0;
+    const hunk = between ? HUNK.exec(line) : null;
     if (hunk) {
-      [oldLine, newLine] = [Number(hunk[1]), Number(hunk[3])];
-      [oldLeft, newLeft] = [Number(hunk[2] ?? 1), Number(hunk[4] ?? 1)];
-      if (hunks++ > 0 || oldLine > 1 || heads) lines.push(plain("gap", hunks - 1, hunk[5] ?? ""));
+      begin(hunk, at);
+      if (hunks++ > 0 || at.oldLine > 1 || heads) lines.push(plain("gap", hunks - 1, hunk[5] ?? ""));
     } else if (line.startsWith("\\")) {
       lines.push(plain("note", hunks - 1, line.slice(1).trim()));
-    } else if (oldLeft <= 0 && newLeft <= 0) {
-      // Headers: the file's name stands above the diff.
-    } else if (line.startsWith("+")) {
-      lines.push({ kind: "add", hunk: hunks - 1, oldLine: undefined, newLine: newLine++, text: line.slice(1) });
-      newLeft--;
-    } else if (line.startsWith("-")) {
-      lines.push({ kind: "remove", hunk: hunks - 1, oldLine: oldLine++, newLine: undefined, text: line.slice(1) });
-      oldLeft--;
-    } else {
-      lines.push({ kind: "same", hunk: hunks - 1, oldLine: oldLine++, newLine: newLine++, text: line.slice(1) });
-      oldLeft--;
-      newLeft--;
+    } else if (!between) {
+      // Between hunks are headers: the file's name stands above the diff.
+      lines.push(content(line, hunks - 1, at));
     }
   }
   markChanges(lines);
   return lines;
+}
+
+/** The rows; the usual line ends of a file are no news, but where they differ they may be the change itself. */
+function rowsOf(diff: string): string[] {
+  const rows = diff.split("\n");
+  const usual = rows.filter((row) => /^[-+ ](?!-- |\+\+ )/.test(row)).every((row) => row.endsWith("\r"));
+  return usual ? rows.map((row) => row.replace(/\r$/, "")) : rows;
+}
+
+function begin(hunk: RegExpExecArray, at: Position): void {
+  [at.oldLine, at.newLine] = [Number(hunk[1]), Number(hunk[3])];
+  [at.oldLeft, at.newLeft] = [Number(hunk[2] ?? 1), Number(hunk[4] ?? 1)];
+}
+
+/** A line of a hunk; `at` is moved behind it. */
+function content(line: string, hunk: number, at: Position): DiffLine {
+  const text = line.slice(1);
+  if (line.startsWith("+")) {
+    at.newLeft--;
+    return { kind: "add", hunk, oldLine: undefined, newLine: at.newLine++, text };
+  }
+  at.oldLeft--;
+  if (line.startsWith("-")) return { kind: "remove", hunk, oldLine: at.oldLine++, newLine: undefined, text };
+  at.newLeft--;
+  return { kind: "same", hunk, oldLine: at.oldLine++, newLine: at.newLine++, text };
 }
 
 function plain(kind: "gap" | "note", hunk: number, text: string): DiffLine {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
 from daemon.loop.doom import Repeat
 from daemon.loop.together import HOW_FAR, NOT_BEGUN, TOGETHER, InOrder, edits, run_together, together
@@ -34,6 +34,7 @@ from daemon.provider.model_calls import (
     ToolCallDelta,
     ToolCallStart,
 )
+from daemon.provider.partial_answer import PartialAnswer
 from tools.access import suggestions
 from tools.localization import n, t
 from tools.text.truncate import cut_text
@@ -94,35 +95,13 @@ class StepOutcome:
     """The kind of ``ProviderError`` that ended it; empty: none."""
 
 
-@dataclass(slots=True)
-class _Growing:
-    """A part that is still coming in; pieces are joined only when somebody needs the whole."""
-
-    kind: Literal["text", "reasoning", "tool_call"]
-    pieces: list[str] = field(default_factory=list[str])
-    id: str = ""
-    name: str = ""
-
-    def part(self) -> Part:
-        text = "".join(self.pieces)
-        if self.kind == "tool_call":
-            return ToolCallPart(id=self.id, name=self.name, input=text, finished=False)
-        return TextPart(text=text) if self.kind == "text" else ReasoningPart(text=text)
-
-
-@dataclass(slots=True)
-class Received:
+class Received(PartialAnswer):
     """What has come of a message so far: for clients that join, and for the case that the rest never comes."""
 
-    message_id: str
-    _done: dict[int, Part] = field(default_factory=dict[int, Part])
-    _growing: dict[int, _Growing] = field(default_factory=dict[int, _Growing])
-    _halves: dict[int, str] = field(default_factory=dict[int, str])
-
-    def parts(self) -> tuple[Part, ...]:
-        """All parts in order, unfinished ones as far as they got."""
-        indexes = sorted({*self._done, *self._growing})
-        return tuple(self._done[i] if i in self._done else self._growing[i].part() for i in indexes)
+    def __init__(self, message_id: str) -> None:
+        super().__init__()
+        self.message_id = message_id
+        self._halves: dict[int, str] = {}
 
     def whole(self, event: TextDelta | ReasoningDelta) -> str:
         """Return the text to show for a delta, without half characters.
@@ -137,24 +116,9 @@ class Received:
         return whole_characters(text)
 
     def clear(self) -> None:
-        """The call is made again from the start."""
+        """Forget everything: the call is made again from the start."""
+        super().clear()
         self._halves.clear()
-        self._done.clear()
-        self._growing.clear()
-
-    def add(self, event: TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta | PartStop) -> None:
-        """Take one event in."""
-        if isinstance(event, PartStop):
-            self._growing.pop(event.index, None)
-            self._done[event.index] = event.part
-        elif isinstance(event, TextDelta):
-            self._growing.setdefault(event.index, _Growing("text")).pieces.append(event.text)
-        elif isinstance(event, ReasoningDelta):
-            self._growing.setdefault(event.index, _Growing("reasoning")).pieces.append(event.text)
-        elif isinstance(event, ToolCallStart):
-            self._growing[event.index] = _Growing("tool_call", id=event.id, name=event.name)
-        elif event.index in self._growing:
-            self._growing[event.index].pieces.append(event.json)
 
 
 async def run_step(host: StepHost, stream: AsyncIterator[ProviderEvent]) -> StepOutcome:

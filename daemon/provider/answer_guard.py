@@ -13,19 +13,18 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urljoin, urlsplit
 
-from daemon.model.messages import Part, ReasoningPart, StopReason, TextPart, ToolCallPart, Usage
+from daemon.model.messages import StopReason, Usage
 from daemon.provider.model_calls import (
     Complete,
     ModelRequest,
-    PartStop,
     ProviderError,
     ProviderEvent,
     ReasoningDelta,
     Retry,
     TextDelta,
     ToolCallDelta,
-    ToolCallStart,
 )
+from daemon.provider.partial_answer import PartialAnswer
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -219,15 +218,19 @@ async def cut_at_limit(
     The answer then ends with ``max_tokens``, as if the server had kept to them; so calls in it are not run.
     """
     most = max((request.max_tokens + request.thinking_tokens) * LETTERS_A_TOKEN, _LEAST_LETTERS)
-    answer = _Answer()
+    answer, letters = PartialAnswer(), 0
     async with aclosing(events):
         async for event in events:
-            if (
-                isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta)
-                and answer.letters + len(_piece(event)) > most
-            ):
-                break
-            answer.add(event)
+            if isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta):
+                more = len(event.json if isinstance(event, ToolCallDelta) else event.text)
+                if letters + more > most:
+                    break
+                letters += more
+            if isinstance(event, Retry):
+                answer.clear()
+                letters = 0
+            elif not isinstance(event, Complete):
+                answer.add(event)
             yield event
             if isinstance(event, Complete):
                 return
@@ -239,56 +242,7 @@ async def cut_at_limit(
     words = t(
         "The answer was cut off after {letters:,} characters: the server was asked for at most "
         "{max_tokens:,} tokens and sent far more.",
-        letters=answer.letters,
+        letters=letters,
         max_tokens=request.max_tokens,
     )
-    yield Complete(answer.parts(), stop, Usage(output=answer.letters // 4), request.model, words)
-
-
-def _piece(event: TextDelta | ReasoningDelta | ToolCallDelta) -> str:
-    return event.json if isinstance(event, ToolCallDelta) else event.text
-
-
-class _Answer:
-    """What has come of an answer."""
-
-    def __init__(self) -> None:
-        self.letters = 0
-        self._done: dict[int, Part] = {}
-        self._pieces: dict[int, list[str]] = {}
-        self._kinds: dict[int, TextDelta | ReasoningDelta | ToolCallStart] = {}
-
-    def add(self, event: ProviderEvent) -> None:
-        """Take one event in."""
-        if isinstance(event, Retry):
-            self.__init__()
-        elif isinstance(event, PartStop):
-            self._done[event.index] = event.part
-            self._pieces.pop(event.index, None)
-        elif isinstance(event, ToolCallStart):
-            self._kinds[event.index] = event
-            self._pieces[event.index] = []
-        elif not isinstance(event, Complete):
-            piece = _piece(event)
-            self.letters += len(piece)
-            self._pieces.setdefault(event.index, []).append(piece)
-            if not isinstance(event, ToolCallDelta):
-                self._kinds.setdefault(event.index, event)
-
-    def unfinished(self) -> list[PartStop]:
-        """The ends of the parts that have none, in order. They count as done then."""
-        ends: list[PartStop] = []
-        for index, pieces in sorted(self._pieces.items()):
-            kind, text = self._kinds.get(index), "".join(pieces)
-            if isinstance(kind, ToolCallStart):
-                part: Part = ToolCallPart(id=kind.id, name=kind.name, input=text, finished=False)
-            else:
-                part = TextPart(text=text) if isinstance(kind, TextDelta) else ReasoningPart(text=text)
-            self._done[index] = part
-            ends.append(PartStop(index, part))
-        self._pieces.clear()
-        return ends
-
-    def parts(self) -> tuple[Part, ...]:
-        """All parts in order."""
-        return tuple(self._done[index] for index in sorted(self._done))
+    yield Complete(answer.parts(), stop, Usage(output=letters // 4), request.model, words)

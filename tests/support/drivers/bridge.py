@@ -236,3 +236,15 @@ async def served(
     finally:
         if at is None:
             shutil.rmtree(folder)
+
+
+async def new_session(client: Raw, **params: Any) -> str:
+    """A new session that the client has loaded, as an editor does."""
+    result = await client.request("goalwright/session/new", params)
+    session_id: str = result["session"]["trace"]["traceId"]
+    await client.request("goalwright/session/load", {"sessionId": session_id})
+    return session_id
+
+
+def prompt(client: Raw, session_id: str, text: str = "go", **params: Any) -> int:
+    return client.ask("goalwright/session/prompt", {"sessionId": session_id, "text": text, **params})

@@ -16,7 +16,7 @@ from daemon.loop.closing import waits_for_answer
 from daemon.loop.queue import TurnResult
 from daemon.loop.session import Session
 from daemon.model.events import Delta, Event
-from daemon.model.messages import ToolResultPart
+from daemon.model.messages import Message, ToolResultPart
 from daemon.model.meters import Meter, Metered
 from daemon.model.permissions import PermissionRequest, Reply
 from daemon.state.session_state import SessionState
@@ -192,3 +192,11 @@ async def finish(turn: asyncio.Task[TurnResult], within_s: float = 30.0) -> Turn
 def prompted(session: Session, text: str, **options: Any) -> asyncio.Task[TurnResult]:
     """A prompt under way."""
     return asyncio.create_task(session.prompt(text, **options))
+
+
+def results(messages: list[Message]) -> list[ToolResultPart]:
+    return [result for m in messages if (result := m.tool_result()) is not None]
+
+
+def roles(messages: list[Message]) -> list[str]:
+    return [m.role for m in messages]

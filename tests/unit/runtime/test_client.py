@@ -15,12 +15,6 @@ from tests.support.drivers.waiting import until
 from tests.support.fakes.daemon_server import Connection, FakeDaemon, RefuseError
 
 
-@pytest.fixture
-async def fake(tmp_path: Path) -> AsyncGenerator[FakeDaemon]:
-    async with FakeDaemon(tmp_path, tmp_path / "home") as fake:
-        yield fake
-
-
 @contextlib.asynccontextmanager
 async def connected(fake: FakeDaemon) -> AsyncGenerator[Client]:
     client = await Client.connect(fake.address)

@@ -1,0 +1,340 @@
+"""What the terminal asks before something is done, and how scripts and people answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+from typing import Any
+
+import pytest
+
+from lsp_bridge.cli.console import Console
+from lsp_bridge.cli.run.approval import TtyReader
+from tests.support.drivers.terminal_run import (
+    ASKED,
+    Person,
+    TerminalRun,
+    answering,
+    edit_with_permission,
+)
+from tests.support.drivers.waiting import until
+from tests.support.fakes.daemon_server import Connection, RefuseError, Turn
+
+# -- permission ------------------------------------------------------------------------------------------------
+
+
+async def test_without_a_terminal_requests_are_refused_and_it_is_said_how_to_allow(
+    terminal: TerminalRun,
+) -> None:
+    terminal.fake.script = edit_with_permission
+    assert await terminal.run() == 3
+    assert terminal.fake.params("goalwright/permission/reply") == [{"requestId": "r1", "reply": "reject"}]
+    assert "no terminal to ask on: edit a.py" in terminal.told
+    assert "--yes" in terminal.told
+    assert '{"permission": {"edit": {"src/**": "allow"}}}' in terminal.told
+
+
+async def test_yes_allows_everything_once(terminal: TerminalRun) -> None:
+    async def script(turn: Turn) -> str:
+        for number in range(3):
+            assert (await turn.ask(f"r{number}"))["reply"] == "once"
+        return "end_turn"
+
+    terminal.fake.script = script
+    assert await terminal.run(yes=True) == 0
+    assert terminal.text.count("accepted (--yes): edit a.py") == 3
+
+
+BUDGET: dict[str, Any] = {
+    "permission": "budget",
+    "title": "This session has used $5.02 of $5.00. Go on?",
+    "targets": ["session"],
+    "suggestions": [{"permission": "budget", "pattern": "session"}],
+}
+
+
+async def over_budget(turn: Turn) -> str:
+    reply = await turn.ask(**BUDGET)
+    return "permission_denied" if reply["reply"] == "reject" else "end_turn"
+
+
+@pytest.mark.parametrize("yes", [True, False])
+async def test_a_limit_stops_a_script_even_with_yes_and_tells_what_to_do(
+    terminal: TerminalRun, yes: bool
+) -> None:
+    terminal.fake.script = over_budget
+    assert await terminal.run(yes=yes) == 5
+    said = terminal.text + terminal.told
+    assert "$5.02 of $5.00" in said
+    assert "goalwright budget" in said
+    assert "to allow everything" not in said
+
+
+def loop(command: str = "ls") -> dict[str, Any]:
+    return {
+        "permission": "doom_loop",
+        "title": "The agent seems stuck: it made the same bash call three times.",
+        "targets": ["bash"],
+        "detail": json.dumps({"command": command}),
+        "suggestions": [],
+    }
+
+
+async def test_a_repeated_call_is_refused_with_words_and_then_ends_the_run(terminal: TerminalRun) -> None:
+    replies: list[dict[str, Any]] = []
+
+    async def script(turn: Turn) -> str:
+        for at, command in enumerate(["ls", "pwd", "ls"]):
+            replies.append(await turn.ask(f"r{at}", **loop(command)))
+            if not replies[-1].get("feedback"):
+                return "permission_denied"
+        return "end_turn"
+
+    terminal.fake.script = script
+    assert await terminal.run(yes=True) == 5
+    assert [reply["reply"] for reply in replies] == ["reject"] * 3
+    assert "do something else" in replies[0]["feedback"]
+    assert "do something else" in replies[1]["feedback"]
+    assert not replies[2].get("feedback")
+    assert "the model repeats itself" in terminal.text
+
+
+async def test_a_model_that_finds_ever_new_loops_is_stopped(terminal: TerminalRun) -> None:
+    async def script(turn: Turn) -> str:
+        for at in range(50):
+            if not (await turn.ask(f"r{at}", **loop(str(at)))).get("feedback"):
+                return "permission_denied"
+        return "end_turn"
+
+    terminal.fake.script = script
+    assert await terminal.run(yes=True) == 5
+    assert len(terminal.fake.params("goalwright/permission/reply")) == 6
+
+
+async def test_a_repeated_call_ends_a_run_without_a_terminal(terminal: TerminalRun) -> None:
+    async def script(turn: Turn) -> str:
+        reply = await turn.ask(**loop())
+        return "end_turn" if reply.get("feedback") else "permission_denied"
+
+    terminal.fake.script = script
+    assert await terminal.run() == 5
+    assert "the model repeats itself" in terminal.told
+
+
+@pytest.mark.parametrize(
+    ("stop", "notice", "code"),
+    [
+        ("end_turn", None, 0),
+        ("end_turn", ("written_call", "info"), 0),
+        ("error", ("written_call", "error"), 4),
+        ("error", ("written_call", "warning"), 1),
+        ("error", None, 1),
+        ("permission_denied", ("run_limit", "warning"), 5),
+        ("permission_denied", None, 3),
+        ("max_tokens", None, 1),
+    ],
+)
+async def test_the_exit_code_tells_why_a_run_ended(
+    terminal: TerminalRun, stop: str, notice: tuple[str, str] | None, code: int
+) -> None:
+    async def script(turn: Turn) -> str:
+        if notice is not None:
+            turn.event("notice", code=notice[0], level=notice[1], text="What happened.")
+        return stop
+
+    terminal.fake.script = script
+    assert await terminal.run(json=True) == code
+    assert terminal.json_lines[-1]["exitCode"] == code
+    # What is said as the error at the end is not said twice.
+    terminal.err.truncate(0)
+    terminal.out.truncate(0)
+    assert await terminal.run() == code
+    assert ("What happened." in terminal.told) == (notice == ("written_call", "info"))
+
+
+@pytest.mark.parametrize(("chosen", "code"), [(None, 4), ("demo/demo", 0)])
+async def test_the_demo_is_no_success_unless_it_was_chosen(
+    terminal: TerminalRun, chosen: str | None, code: int
+) -> None:
+    terminal.fake.demo = True
+    assert await terminal.run(model=chosen) == code
+    assert ("nothing was done: no model is set up" in terminal.told) == (code == 4)
+
+
+async def test_limits_of_a_run_go_to_the_daemon_as_settings(terminal: TerminalRun) -> None:
+    await terminal.run(limits={"unattended_steps": 7})
+    options = terminal.fake.params("initialize")[0]["initializationOptions"]
+    assert options["settings"] == {"unattended_steps": 7}
+    assert options["unattended"] is True
+
+
+async def test_a_person_is_asked_whether_to_go_on_beyond_a_limit(terminal: TerminalRun) -> None:
+    terminal.fake.script = over_budget
+    assert await answering(Person(terminal), ("y\n", ASKED)) == 0
+    assert "Go on? [y]es, with the same amount again / [a]lways, without this limit / [n]o" in terminal.text
+
+
+async def test_script_never_answers_for_the_turn_of_another_client(terminal: TerminalRun) -> None:
+    await terminal.run()
+    terminal.fake.pending = [{"requestId": "other", "title": "rm -rf /", "permission": "bash"}]
+    assert await terminal.run(session="s1", yes=True) == 0
+    assert terminal.fake.params("goalwright/permission/reply") == []
+
+
+async def test_person_sees_the_diff_and_the_rule_and_accepts(terminal: TerminalRun) -> None:
+    terminal.fake.script = edit_with_permission
+    assert await answering(Person(terminal), ("y\n", ASKED)) == 0
+    assert "? edit a.py\n-old\n+new\n  asked because of the built-in rule edit: * → ask\n" in terminal.text
+    assert "Apply? [y]es once / [a]lways (src/**) / [n]o / [f]eedback: " in terminal.text
+    assert "Done: once" in terminal.text
+
+
+@pytest.mark.parametrize(
+    ("typed", "reply"),
+    [
+        ("YES\n", {"reply": "once"}),
+        (
+            "a w\n",
+            {
+                "reply": "always",
+                "grants": [{"permission": "edit", "pattern": "src/**"}],
+                "scope": "workspace",
+            },
+        ),
+        ("n\n", {"reply": "reject"}),
+        ("\x04", {"reply": "reject"}),
+        ("f use a set\n", {"reply": "reject", "feedback": "use a set"}),
+    ],
+)
+async def test_each_answer_has_its_reply(terminal: TerminalRun, typed: str, reply: dict[str, str]) -> None:
+    terminal.fake.script = edit_with_permission
+    await answering(Person(terminal), (typed, ASKED))
+    assert terminal.fake.params("goalwright/permission/reply") == [{"requestId": "r1", **reply}]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "where", "grants", "scope"),
+    [
+        ("\n", "\n", ["src/**"], "session"),
+        ("src/a.py\n", "e\n", ["src/a.py"], "user"),
+        ("  \n", "nowhere\n", ["src/**"], None),
+    ],
+)
+async def test_what_always_remembers_can_be_edited(
+    terminal: TerminalRun, pattern: str, where: str, grants: list[str], scope: str | None
+) -> None:
+    terminal.fake.script = edit_with_permission
+    answers = [("a\n", ASKED), (pattern, "edit: src/** ▸ "), (where, "(Enter: session): ")]
+    if scope is None:
+        answers.append(("w\n", "(Enter: session): "))
+    await answering(Person(terminal), *answers)
+    assert terminal.fake.params("goalwright/permission/reply") == [
+        {
+            "requestId": "r1",
+            "reply": "always",
+            "grants": [{"permission": "edit", "pattern": pattern} for pattern in grants],
+            "scope": scope or "workspace",
+        }
+    ]
+
+
+async def test_to_remember_nothing_is_to_be_asked_again(terminal: TerminalRun) -> None:
+    terminal.fake.script = edit_with_permission
+    await answering(Person(terminal), ("a\n", ASKED), ("-\n", "edit: src/** ▸ "), ("y\n", ASKED))
+    assert terminal.fake.params("goalwright/permission/reply") == [{"requestId": "r1", "reply": "once"}]
+
+
+async def test_feedback_is_asked_for_and_the_turn_goes_on(terminal: TerminalRun) -> None:
+    terminal.fake.script = edit_with_permission
+    code = await answering(
+        Person(terminal), ("what?\n", ASKED), ("f\n", ASKED), ("über 9\n", "What instead? ")
+    )
+    assert code == 0
+    assert "Done: über 9" in terminal.text
+
+
+async def test_what_was_typed_before_the_question_is_no_answer(terminal: TerminalRun) -> None:
+    person = Person(terminal)
+    person.type("y\ny\n")
+    terminal.fake.script = edit_with_permission
+    assert await answering(person, ("n\n", ASKED)) == 3
+
+
+async def test_question_disappears_when_another_client_answers(terminal: TerminalRun) -> None:
+    async def script(turn: Turn) -> str:
+        asking = asyncio.create_task(turn.ask())
+        await until(lambda: terminal.text.endswith(ASKED))
+        terminal.fake.requests_pending["r1"].set_result({"reply": "once", "by": "VS Code"})
+        await asking
+        turn.say("Done.")
+        return "end_turn"
+
+    terminal.fake.script = script
+    Person(terminal)
+    assert await terminal.run() == 0
+    assert "(answered by VS Code: once)" in terminal.text
+    assert terminal.fake.params("goalwright/permission/reply") == []
+
+
+async def test_answer_that_came_second_is_told(terminal: TerminalRun) -> None:
+    async def reply(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        terminal.fake.requests_pending["r1"].set_result({"reply": "reject", "by": "VS Code"})
+        return {"accepted": False, "by": "VS Code"}
+
+    terminal.fake.script = edit_with_permission
+    terminal.fake.handlers["goalwright/permission/reply"] = reply
+    assert await terminal.run(yes=True) == 3
+    assert "(already answered by VS Code)" in terminal.text
+
+
+async def test_answer_to_a_request_that_is_gone_ends_nothing(terminal: TerminalRun) -> None:
+    async def reply(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        terminal.fake.requests_pending["r1"].set_result({"reply": "once"})
+        raise RefuseError(-32012, "gone")
+
+    terminal.fake.script = edit_with_permission
+    terminal.fake.handlers["goalwright/permission/reply"] = reply
+    assert await terminal.run(yes=True) == 0
+    assert "the request is gone" in terminal.text
+
+
+async def test_person_may_answer_what_waits_in_a_loaded_session(terminal: TerminalRun) -> None:
+    await terminal.run()
+    loop = asyncio.get_running_loop()
+    terminal.fake.requests_pending["old"] = loop.create_future()
+    terminal.fake.pending = [{"requestId": "old", "title": "bash ls", "permission": "bash"}]
+
+    async def script(turn: Turn) -> str:
+        await asyncio.wait([terminal.fake.requests_pending["old"]])
+        return "end_turn"
+
+    terminal.fake.script = script
+    person = Person(terminal)
+    running = asyncio.create_task(terminal.run(session="s1"))
+    await person.answer("y\n")
+    assert await running == 0
+    assert "Apply? [y]es once / [n]o / [f]eedback: " in terminal.text  # no pattern was suggested
+
+
+async def test_with_json_the_person_is_asked_on_stderr(terminal: TerminalRun) -> None:
+    terminal.fake.script = edit_with_permission
+    master, slave = pty.openpty()
+    terminal.console = Console(out=terminal.out, err=terminal.err, tty=slave)
+    running = asyncio.create_task(terminal.run(json=True))
+    await until(lambda: terminal.told.endswith(ASKED))
+    os.write(master, b"y\n")
+    assert await running == 0
+    assert "+new" in terminal.told
+    assert terminal.json_lines[-1]["stopReason"] == "end_turn"
+
+
+async def test_terminal_that_is_gone_is_a_refusal(terminal: TerminalRun) -> None:
+    master, slave = pty.openpty()
+    reader = TtyReader(slave, lambda text: None)
+    asking = asyncio.create_task(reader.ask("?"))
+    await asyncio.sleep(0)
+    os.close(master)
+    assert await asking is None
+    os.close(slave)

@@ -17,13 +17,14 @@ from pydantic import ValidationError
 
 from daemon.permission.rules import SHIPPED, rules_from_config
 from daemon.settings import SETTINGS, LanguageServerSetting, Settings
+from daemon.trust import TrustedFolders
 from tools.files.regular_files import read_regular
 from tools.localization import DEFAULT, language, noted, t, unknown_language
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from daemon.model.permissions import Mode, Rule, RuleSource
+    from daemon.model.permissions import Mode, Rule, RuleSource, Trust
 
 WORKSPACE_FILE = Path(".goalwright") / "config.json"
 MAX_FILE = 1_000_000
@@ -104,6 +105,38 @@ class Config:
         if wanted is None or _MODES.index(wanted) >= _MODES.index(self.settings.approval.mode):
             return self.settings
         return self.settings.changed({"mode": wanted})
+
+
+class WorkspaceConfig:
+    """The configuration of one workspace, read once from the files, with the command line over them."""
+
+    def __init__(self, workspace: Path, state_folder: Path, command_line: Mapping[str, Any]) -> None:
+        self.trusted = TrustedFolders(state_folder)
+        self._workspace = workspace
+        self._user_file = state_folder / "config.json"
+        self._command_line = dict(command_line)
+        self._read: dict[bool, Config] = {}
+        """With the workspace's own file trusted or not."""
+
+    def trust(self) -> Trust:
+        """Return the trust of the workspace's folder where no client says it."""
+        return self.trusted.trust(self._workspace)
+
+    def read(self, trusted: bool | None = None) -> Config:
+        """Return the configuration.
+
+        ``trusted``: whether the workspace's own file counts in full; None: as the person's list of folders says.
+        """
+        if trusted is None:
+            trusted = self.trust() == "trusted"
+        if trusted not in self._read:
+            files = load_config(self._workspace, self._user_file, trusted=trusted)
+            self._read[trusted] = files.overlaid(self._command_line, "user", t("command line"))
+        return self._read[trusted]
+
+    def forget(self) -> None:
+        """Have the files read again: somebody may have changed them."""
+        self._read.clear()
 
 
 _USERS_OWN = ("environment", "language")

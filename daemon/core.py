@@ -8,16 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import random
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
 
 from daemon.agents.loader import AgentProfile, Agents, FoundAgents, UnknownAgentError
 from daemon.bus import Bus
-from daemon.config import Config, load_config
+from daemon.config import Config, WorkspaceConfig
 from daemon.explore.keeping import BranchCopies, OpenCopies, copies_of
 from daemon.features import features
 from daemon.files.command_changes import CommandWatches
@@ -25,12 +22,13 @@ from daemon.files.eyes import NoEyes, OpenEyes
 from daemon.files.watch import FileWatch
 from daemon.hooks.service import Hooks
 from daemon.keeping import Keeping, limits_of, new_trace_id
-from daemon.loop.services import Models, Services
+from daemon.loop.services import ChildServices, FolderServices, LanguageViews, Models, Services, WatchServices
 from daemon.loop.session import Session
 from daemon.loop.watchdog import UNBOUNDED, WorkspaceGuard, watched
 from daemon.model.branches import root_of
 from daemon.model.events import SessionCreated, SessionUpdated
 from daemon.model.traces import Trace
+from daemon.open_sessions import OpenSessions, Presence
 from daemon.permission.grants import GrantStore
 from daemon.permission.service import CallPermission, PermissionService
 from daemon.recovery import Recovery
@@ -40,7 +38,6 @@ from daemon.store.own import OwnSessions
 from daemon.store.place import open_store
 from daemon.store.replay import highest_sequence
 from daemon.store.trace_store import StoreError
-from daemon.trust import TrustedFolders
 from daemon.workspace_key import workspace_key
 from tools.language import Navigation, NoNavigation
 from tools.localization import t
@@ -59,9 +56,6 @@ if TYPE_CHECKING:
     from daemon.store.pruning import PruneLimits
 
 log = logging.getLogger(__name__)
-
-_LOOK_S = 0.5
-"""Between two looks whether the workspace is still there, while somebody works."""
 
 
 class Daemon:
@@ -85,38 +79,26 @@ class Daemon:
         """``copies``: makes the working copies of branches."""
         self.workspace = workspace.resolve()
         self.state_folder = state_folder
-        self.now = now
         self.bus = Bus()
-        self.trusted = TrustedFolders(state_folder)
+        self.configuration = WorkspaceConfig(self.workspace, state_folder, command_line or {})
         self.grants = GrantStore(
             state_folder / "grants.json", self._private("grants").with_suffix(".json"), now
         )
         self.permissions = PermissionService(now, self.grants)
-        self.diagnostics = diagnostics
-        self.started = time.monotonic()
-        self.clients = 0
-        self._command_line = dict(command_line or {})
-        self._configs: dict[bool, Config] = {}
-        """What the files say, with the workspace's own trusted or not."""
-        self._sessions: dict[str, Session] = {}
-        self._opening: dict[str, asyncio.Task[Session]] = {}
-        self._orders: WeakValueDictionary[str, Order] = WeakValueDictionary()
-        """How far the messages of each main session that is at hand, or a child of it, are numbered."""
+        self.presence = Presence()
+        self._at_hand = OpenSessions()
         self._watch = FileWatch(self._changed_outside)
         self._background = Background("work beside the sessions")
-        self._quiet_since = time.monotonic()
-        self._guard = WorkspaceGuard(self.workspace)
-        self._guarding: asyncio.Task[None] | None = None
+        self._guard = WorkspaceGuard(self.workspace, self._background)
         self.store, self.storage_notice = open_store(self.workspace, state_folder)
         self._recover_changes()
-        self._own = OwnSessions(state_folder, self.workspace)
         self.keeping = Keeping(
             self.store,
-            self._own,
+            OwnSessions(state_folder, self.workspace),
             now,
             limits=self._limits,
-            sessions=self._sessions,
-            opening=self._opening,
+            sessions=self._at_hand.live,
+            opening=self._at_hand.opening,
             bus=self.bus,
         )
         self._commands = CommandWatches(
@@ -124,44 +106,36 @@ class Daemon:
         )
         self.hooks = Hooks(self.workspace, state_folder)
         """The user's programs and functions that run at key moments of sessions."""
-        self._tools = BuiltinTools()
-        self._agents = Agents(self.workspace, state_folder)
-        self._branch_copies = BranchCopies(self.workspace, state_folder, copies)
+        branch_copies = BranchCopies(self.workspace, state_folder, copies)
         self._services = Services(
             workspace=self.workspace,
             store=self.store,
             bus=self.bus,
             permissions=self.permissions,
-            tools=self._tools,
+            tools=BuiltinTools(),
             run_tool=self._run_tool,
-            diagnostics=diagnostics,
             models=models,
             config=self.config,
             now=now,
             user_folder=state_folder,
             trace_folder=self.store.folder,
-            journal=self._journal(),
             editors=editors or NoEditors(),
-            on_read=self._watch.add,
             grants=self.grants.rules,
             trust=self.trust,
-            watch_command=self._commands.watch,
-            expect_command=self._commands.expect,
-            writes=self._commands.meanwhile,
-            navigation=navigation or NoNavigation(),
-            own_servers=own_servers,
-            open_eyes=open_eyes,
-            random=random.Random(),
-            agents=self._agents,
-            copies=self._branch_copies.open,
+            agents=Agents(self.workspace, state_folder),
+            folder=FolderServices(self._journal()),
+            languages=LanguageViews(diagnostics, navigation or NoNavigation(), own_servers, open_eyes),
+            watching=WatchServices(
+                self._watch.add, self._commands.watch, self._commands.expect, self._commands.meanwhile
+            ),
+            children=ChildServices(branch_copies.open),
         )
-        self._features = features(self.hooks, self._sessions)
-        self._branch_copies.recover(self._services)
+        branch_copies.recover(self._services)
         self._recovery = Recovery(
             self.store,
             self._services,
-            self._features,
-            self._branch_copies,
+            features(self.hooks, self._at_hand.live),
+            branch_copies,
             is_foreign=self.is_foreign,
             order=self._order,
             open_session=self.session,
@@ -190,30 +164,23 @@ class Daemon:
 
     def _guard_workspace(self) -> None:
         """Look after the workspace from now on, while somebody works."""
-        if self._guarding is None or self._guarding.done():
-            self._guarding = self._background.start(self._keep_guard())
+        self._guard.watch(lambda: bool(self.running), self._fail)
 
-    async def _keep_guard(self) -> None:
-        try:
-            while True:
-                await asyncio.sleep(_LOOK_S)
-                if not self.running:
-                    self._guard.end()
-                    continue
-                self._guard.begin()
-                if problem := self.workspace_problem():
-                    log.warning("%s", problem)
-                    for session in self.running:
-                        session.fail(problem)
-        finally:
-            self._guard.end()
+    def now(self) -> datetime:
+        """Return the time of the sessions' events."""
+        return self._services.now()
+
+    def _fail(self, problem: str) -> None:
+        log.warning("%s", problem)
+        for session in self.running:
+            session.fail(problem)
 
     def load_tools(self) -> None:
         """What the first turn needs, before it needs it. Blocks: call it in a thread."""
         import daemon.planner.driver  # pyright: ignore[reportUnusedImport]  # noqa: F401 - 12 ms that no turn waits for
 
-        self._tools.load()
-        self._agents.all(self.trust())
+        list(self._services.tools)  # imports them
+        self._services.agents.all(self.trust())
 
     def agents(self, trust: Trust | None = None) -> list[AgentProfile]:
         """All agents, shipped ones first; their files are read: call it in a thread. See ``found_agents``."""
@@ -221,27 +188,19 @@ class Daemon:
 
     def found_agents(self, trust: Trust | None = None) -> FoundAgents:
         """The same, with what is wrong with files. ``trust``: of the folder, as a client says it; None: as we know."""
-        return self._agents.all(trust or self.trust())
+        return self._services.agents.all(trust or self.trust())
 
     def trust(self) -> Trust:
         """Of the workspace's folder, where no client says it."""
-        return self.trusted.trust(self.workspace)
+        return self.configuration.trust()
 
     def config(self, trusted: bool | None = None) -> Config:
-        """The configuration, read once; ``reload_config`` reads it again.
-
-        ``trusted``: whether the workspace's own file counts in full; None: as the person's list of folders says.
-        """
-        if trusted is None:
-            trusted = self.trust() == "trusted"
-        if trusted not in self._configs:
-            files = load_config(self.workspace, self.state_folder / "config.json", trusted=trusted)
-            self._configs[trusted] = files.overlaid(self._command_line, "user", t("command line"))
-        return self._configs[trusted]
+        """See ``WorkspaceConfig.read``; ``reload_config`` reads the files again."""
+        return self.configuration.read(trusted)
 
     def reload_config(self) -> Config:
         """Read the configuration files again: a new session sees what the person just changed."""
-        self._configs.clear()
+        self.configuration.forget()
         return self.config()
 
     # -- sessions --
@@ -271,13 +230,13 @@ class Daemon:
             created_at=now,
             updated_at=now,
         )
-        self._own.add(trace.trace_id)
+        self.keeping.own.add(trace.trace_id)
         try:
             self.store.create(trace)
             self._guard_workspace()
-            session = Session(SessionState(trace), profile, self._services, self._features)
-            self._sessions[trace.trace_id] = session
-            self._orders[trace.trace_id] = session.state.order
+            session = Session(SessionState(trace), profile, self._services, self._recovery.features)
+            self._at_hand.live[trace.trace_id] = session
+            self._at_hand.orders[trace.trace_id] = session.state.order
             session.emit(SessionCreated(trace_id=trace.trace_id, time=now, trace=trace))
         except StoreError:
             self.keeping.never_began(trace.trace_id)
@@ -287,36 +246,29 @@ class Daemon:
 
     async def session(self, session_id: str) -> Session:
         """The live session, opened from the store when needed. Raises UnknownTraceError, StoreError."""
-        live = self._sessions.get(session_id)
+        live = self._at_hand.live.get(session_id)
         if live is not None:
             return live
-        # Two clients may ask at once: both get the same session.
-        opening = self._opening.get(session_id)
-        if opening is None:
-            self.keeping.refuse_held(session_id)
-            opening = asyncio.create_task(self._open(session_id))
-            self._opening[session_id] = opening
-            opening.add_done_callback(lambda _: self._opening.pop(session_id, None))
-        return await asyncio.shield(opening)
+        return await self._at_hand.opened(session_id, self._open, before=self.keeping.refuse_held)
 
     def live(self, session_id: str) -> Session | None:
         """The session when it is open."""
-        return self._sessions.get(session_id)
+        return self._at_hand.live.get(session_id)
 
     def cancel(self, session_id: str, *, hold_queue: bool = False) -> bool:
         """Stop what a session does, also a branch whose copy is being made. False when nothing runs.
 
         ``hold_queue``: see Session.cancel.
         """
-        live = self._sessions.get(session_id)
+        live = self._at_hand.live.get(session_id)
         if live is not None and live.cancel(hold_queue=hold_queue):
             return True
-        end = self._services.cancel_branch.get(session_id)
+        end = self._services.children.cancel_branch.get(session_id)
         return end is not None and end()
 
     def is_foreign(self, session_id: str) -> bool:
         """Whether a stored session came with the workspace instead of being begun here."""
-        return session_id not in self._own
+        return session_id not in self.keeping.own
 
     async def traces(self, *, limit: int, before: str | None = None) -> list[Trace]:
         """Stored sessions, newest first; open ones as they are now. Of those never begun only what clients look at."""
@@ -326,11 +278,14 @@ class Daemon:
             return trace.trace_id in looked_at or not never_begun(self.store, trace)
 
         stored = await asyncio.to_thread(self.store.traces, limit=limit, before=before, matches=listed)
-        return [self._sessions[t.trace_id].state.trace if t.trace_id in self._sessions else t for t in stored]
+        return [
+            self._at_hand.live[t.trace_id].state.trace if t.trace_id in self._at_hand.live else t
+            for t in stored
+        ]
 
     def used(self, session_id: str) -> None:
         """A session is the one that its user worked with last."""
-        self._own.use(root_of(session_id))
+        self.keeping.own.use(root_of(session_id))
 
     async def messages(self, session_id: str, *, before: int, limit: int) -> list[Message]:
         """Older messages of a session, oldest first."""
@@ -344,11 +299,11 @@ class Daemon:
 
     def buffer_changed(self, path: Path) -> None:
         """An editor's text of a file changed, or is no longer open: language servers are to see that text."""
-        self.diagnostics.buffer_changed(path)
+        self._services.languages.diagnostics.buffer_changed(path)
 
     def renamed(self, old: Path, new: Path) -> None:
         """The person renamed a file or folder in an editor: what the model has read of it, it still has."""
-        for session in self._sessions.values():
+        for session in self._at_hand.live.values():
             seen = session.state.seen_files
             for name in [name for name in seen if Path(name) == old or old in Path(name).parents]:
                 # The old name stays: what is replayed knows it too, and a hash of a file that is gone does no harm.
@@ -365,37 +320,20 @@ class Daemon:
     @property
     def open_sessions(self) -> list[Session]:
         """Main lines that are at hand, running or not."""
-        return [session for session in self._sessions.values() if session.parent is None]
+        return [session for session in self._at_hand.live.values() if session.parent is None]
 
     @property
     def running(self) -> list[Session]:
         """Sessions with a turn under way, branches and sub-agents among them."""
-        return [session for session in self._sessions.values() if session.running]
+        return [session for session in self._at_hand.live.values() if session.running]
 
     # -- life --
 
-    def client_attached(self) -> None:
-        """A client is there."""
-        self.clients += 1
-
-    def client_left(self) -> None:
-        """A client has gone; what runs goes on."""
-        self.clients -= 1
-        self._quiet_since = time.monotonic()
-
-    def asked(self) -> None:
-        """Somebody asked the API something: they are not gone yet."""
-        self._quiet_since = time.monotonic()
-
     async def wait_until_idle(self, poll_s: float = 1.0) -> None:
         """Return when nobody has been here and nothing has run for ``idle_timeout_s``."""
-        while True:
-            timeout = self.config().settings.daemon.idle_timeout_s
-            if self.clients > 0 or self.running:
-                self._quiet_since = time.monotonic()
-            elif timeout and time.monotonic() - self._quiet_since >= timeout:
-                return
-            await asyncio.sleep(min(poll_s, timeout) if timeout else poll_s)
+        await self.presence.until_quiet(
+            lambda: bool(self.running), lambda: self.config().settings.daemon.idle_timeout_s, poll_s
+        )
 
     def when_closing(self, step: Callable[[], Awaitable[None]]) -> None:
         """Have ``step`` done when the sessions are closed and stored, so that those who watch see how they ended."""
@@ -409,7 +347,7 @@ class Daemon:
             await self._dumps.close()
         for step in self._closing:
             await step()
-        await self._branch_copies.recovered()
+        await self._recovery.copies.recovered()
         await self.hooks.close()
         await self._watch.close()
         await self._commands.close()
@@ -420,9 +358,9 @@ class Daemon:
 
     def _beginning(self, name: str, trust: Trust) -> AgentProfile:
         """An agent to begin a session with. Raises UnknownAgentError."""
-        profile = self._agents.find(name, trust)
+        profile = self._services.agents.find(name, trust)
         if not profile.begins:
-            known = ", ".join(agent.name for agent in self._agents.all(trust).beginning())
+            known = ", ".join(agent.name for agent in self._services.agents.all(trust).beginning())
             raise UnknownAgentError(
                 t(
                     "The agent {name} only works for other agents; a session begins with: {known}.",
@@ -440,11 +378,12 @@ class Daemon:
 
     async def _order(self, trace_id: str) -> Order:
         """Return what numbers the messages of a main session and of all its children."""
-        known = self._orders.get(trace_id)
+        orders = self._at_hand.orders
+        known = orders.get(trace_id)
         if known is not None:
             return known
         order = Order(await asyncio.to_thread(highest_sequence, self.store, trace_id))
-        return self._orders.setdefault(trace_id, order)  # another one of them may have been opened meanwhile
+        return orders.setdefault(trace_id, order)  # another one of them may have been opened meanwhile
 
     def dump(self, session: Session) -> None:
         """Write the step tree of a session while it works, if its settings say so."""
@@ -474,7 +413,7 @@ class Daemon:
             self.storage_notice = f"{self.storage_notice} {change.text}".lstrip()
 
     def _changed_outside(self, path: Path) -> None:
-        self._background.start(self.diagnostics.changed(path))
+        self._background.start(self._services.languages.diagnostics.changed(path))
 
 
 def memory_mb() -> float | None:

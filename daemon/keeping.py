@@ -76,7 +76,7 @@ class Keeping:
         ``opening``: ids of those that will be in a moment.
         """
         self._store = store
-        self._own = own
+        self.own = own
         self._now = now
         self.limits = limits
         self._sessions = {} if sessions is None else sessions
@@ -99,7 +99,7 @@ class Keeping:
     def never_began(self, trace_id: str) -> None:
         """The disk refused in the middle: what there is of the session would be the newest one, and hold nothing."""
         self._sessions.pop(trace_id, None)
-        for undo in (self._store.delete, self._own.forget):
+        for undo in (self._store.delete, self.own.forget):
             with contextlib.suppress(StoreError):
                 undo(trace_id)
 
@@ -120,12 +120,12 @@ class Keeping:
         ``after``: the id that the page follows on; ``last``: there are no further pages.
         """
         above = "" if last or not listed else listed[-1]
-        own = self._own.all()
+        own = self.own.all()
         return await asyncio.to_thread(left_out, self._store, own, listed, above=above, below=after)
 
     async def last_used(self) -> tuple[str, Unreadable | None]:
         """The own session that was used last, and why it cannot be read when it cannot; empty when there is none."""
-        return await asyncio.to_thread(last_used, self._store, self._own.by_use())
+        return await asyncio.to_thread(last_used, self._store, self.own.by_use())
 
     async def rebuild(self, trace_id: str) -> Rebuilt:
         """Rebuild all files that are derived from a trace's log. Raises UnknownTraceError, InUseError, StoreError."""
@@ -154,7 +154,7 @@ class Keeping:
                         trace_id=trace_id,
                     )
                 )
-            self._own.forget(trace_id)
+            self.own.forget(trace_id)
 
         async with self._one:
             return await asyncio.to_thread(
@@ -170,7 +170,7 @@ class Keeping:
             # Sizes of what goes are told; where nothing can go, nothing is measured.
             now = self._now()
             stored = await asyncio.to_thread(
-                stored_traces, self._store, self._own.all(), now, sizes=limits.any
+                stored_traces, self._store, self.own.all(), now, sizes=limits.any
             )
             last, _ = await self.last_used()
             going = (
@@ -203,7 +203,7 @@ class Keeping:
             try:
                 async with self._one:
                     await asyncio.to_thread(remove_leftovers, self._store.root)
-                    own, now = self._own.all(), self._now()
+                    own, now = self.own.all(), self._now()
                     await asyncio.to_thread(remove_unfinished, self._store.root, own, now)
                 limits = self.limits()
                 if limits.any or limits.unread:
@@ -264,12 +264,12 @@ class Keeping:
             calibration=state.calibration,
         )
         async with self._one:
-            self._own.add(fork.trace_id)
+            self.own.add(fork.trace_id)
             try:
                 await asyncio.to_thread(_write_fork, self._store, fork, session.session_id, message)
             except StoreError:
                 with contextlib.suppress(StoreError):
-                    self._own.forget(fork.trace_id)
+                    self.own.forget(fork.trace_id)
                 raise
         return fork.trace_id
 
@@ -283,7 +283,7 @@ class Keeping:
     async def _delete(self, trace_id: str, *, watched: bool = True) -> None:
         async with self._hold(trace_id, watched=watched):
             await asyncio.to_thread(self._store.delete, trace_id)
-            self._own.forget(trace_id)
+            self.own.forget(trace_id)
 
     @contextlib.asynccontextmanager
     async def _hold(self, trace_id: str, *, watched: bool = True) -> AsyncGenerator[None]:

@@ -78,8 +78,8 @@ class Recovery:
         by this procedure, or gives the live one."""
         self._store = store
         self._services = services
-        self._features = features
-        self._copies = copies
+        self.features = features
+        self.copies = copies
         self._is_foreign = is_foreign
         self._order = order
         self._open_session = open_session
@@ -122,7 +122,7 @@ class Recovery:
 
         if not foreign:
             await self._settle_explorations(session, ended)
-        self._features.sessions[session_id] = session
+        self.features.sessions[session_id] = session
         if below and child is None:
             self._background.start(self._close_others(below))
         return session
@@ -134,7 +134,7 @@ class Recovery:
         services = self._services
         agent = await asyncio.to_thread(services.agents.find_or_stand_in, state.trace.agent, services.trust())
         state.share_order(await self._order(root_of(state.trace.trace_id)))
-        return Session(state, agent, services, self._features, foreign=foreign)
+        return Session(state, agent, services, self.features, foreign=foreign)
 
     async def _close_children(self, state: SessionState) -> dict[str, Trace]:
         """Bring the children to rest that are at work by the record of ``state``; return their own records, by id.
@@ -160,7 +160,7 @@ class Recovery:
 
     async def _close_child(self, session_id: str) -> Trace | None:
         """Return the record of a child when it is at rest."""
-        if (live := self._features.sessions.get(session_id)) is not None:
+        if (live := self.features.sessions.get(session_id)) is not None:
             # Somebody looks at it, or it works: it was opened by this daemon, and that closed it.
             return None if live.state.trace.running else live.state.trace
         try:
@@ -203,5 +203,5 @@ class Recovery:
         if explores or (isinstance(trace, BranchTrace) and trace.status == "exploring"):
             from daemon.explore.settling import settle_branches
 
-            await self._copies.recovered()
+            await self.copies.recovered()
             await settle_branches(session, ended)

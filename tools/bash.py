@@ -224,7 +224,7 @@ class BashTool(Tool[BashInput]):
             ask,
             contained=True,
             lifted=policy.lifts,
-            fenced=ctx.copy_of is not None or None,
+            fenced=ctx.branch.copy_of is not None or None,
             accesses=tuple(access for access in ask.accesses if access not in own),
         )
         approval = await ctx.permission.ask(inside)
@@ -240,9 +240,9 @@ class BashTool(Tool[BashInput]):
 
     async def _outright(self, ask: PermissionAsk, command: str, args: BashInput, ctx: ToolContext) -> _Ready:
         """Ask for the command without a sandbox, and return it ready to run. Raises PermissionDeniedError."""
-        if ctx.confinement.lacking:
-            ctx.tell_person(ctx.confinement.warning)
-        ask = replace(ask, fenced=ctx.confinement.fenced, suggestions=exact_suggestions(ask))
+        if ctx.branch.confinement.lacking:
+            ctx.tell_person(ctx.branch.confinement.warning)
+        ask = replace(ask, fenced=ctx.branch.confinement.fenced, suggestions=exact_suggestions(ask))
         approval = await ctx.permission.ask(ask)
         if approval.asked:
             await self._unchanged(ask, command, args, ctx)
@@ -286,18 +286,18 @@ def exact_suggestions(ask: PermissionAsk) -> tuple[Suggestion, ...]:
 
 
 def _shell(command: str, ctx: ToolContext) -> tuple[str, ...]:
-    argv = run.shell_argv(command, ctx.workspace, ctx.copy_of)
+    argv = run.shell_argv(command, ctx.workspace, ctx.branch.copy_of)
     if argv is None:
         raise ToolError("No shell found: neither bash nor sh is on PATH.")
     return argv
 
 
 def _environment(ctx: ToolContext) -> dict[str, str]:
-    return run.scrubbed_environment(os.environ) | dict(ctx.environment)
+    return run.scrubbed_environment(os.environ) | dict(ctx.branch.environment)
 
 
 def _as_approved(ask: PermissionAsk, command: str, ctx: ToolContext) -> _Ready:
-    return _Ready(ask, (*ctx.confinement.prefix, *_shell(command, ctx)), _environment(ctx), None)
+    return _Ready(ask, (*ctx.branch.confinement.prefix, *_shell(command, ctx)), _environment(ctx), None)
 
 
 def _has_network(ask: PermissionAsk, ctx: ToolContext) -> bool:
@@ -346,7 +346,7 @@ async def _own_places(ctx: ToolContext) -> tuple[str, ...] | None:
     from tools.sandbox.prepare import own_places
 
     try:
-        return await asyncio.to_thread(own_places, ctx.workspace, ctx.copy_of)
+        return await asyncio.to_thread(own_places, ctx.workspace, ctx.branch.copy_of)
     except UnavailableError as error:
         ctx.tell_person(no_sandbox(error))
         return None
@@ -508,7 +508,7 @@ def _result(
     lines.append(text or "(no output)")
     if note:
         lines.append(note)
-    elif sandbox is None and (hint := ctx.confinement.hint(text)):
+    elif sandbox is None and (hint := ctx.branch.confinement.hint(text)):
         lines.append(hint)
     if done.ready.own:
         lines.append(

@@ -384,6 +384,18 @@ class Plan(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class BranchCommands:
+    """What is different for commands in a branch's copy of the workspace; empty in the workspace itself."""
+
+    copy_of: Path | None = None
+    """The workspace."""
+    confinement: Confinement = field(default_factory=Confinement)
+    """What keeps the commands from it."""
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Variables on top of the daemon's."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolContext:
     """Everything a tool may use while it runs one call."""
 
@@ -414,12 +426,8 @@ class ToolContext:
     explorer: Explorer = field(default_factory=Alone)
     subagents: Subagents = field(default_factory=Alone)
     hand_over: HandOver = field(default_factory=Alone)
-    copy_of: Path | None = None
-    """The workspace itself, when this one is a branch's copy of it."""
-    confinement: Confinement = field(default_factory=Confinement)
-    """What keeps a branch's commands from it."""
-    environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Variables that commands get on top of the daemon's."""
+    branch: BranchCommands = field(default_factory=BranchCommands)
+    """When ``workspace`` is a branch's copy."""
     tell_person: Callable[[str], None] = lambda text: None
     """Something the person should know, e.g. that a setting has no effect here; told once a session."""
 

@@ -110,8 +110,14 @@ async def serve(core: Daemon, port: int) -> ApiServer:
     token = new_token()
     reader = reader_of(core)
     limits = ClientLimits()
-    watch = WatchServer(reader, core.bus, attached=core.client_attached, left=core.client_left, limits=limits)
-    app = make_app(reader, RequiredAccess(token, taken), watch=watch, asked=core.asked)
+    watch = WatchServer(
+        reader,
+        core.bus,
+        attached=core.presence.client_attached,
+        left=core.presence.client_left,
+        limits=limits,
+    )
+    app = make_app(reader, RequiredAccess(token, taken), watch=watch, asked=core.presence.asked)
     await asyncio.to_thread(warm_up, app)
     timed = IdleTimeout(app)
     config = uvicorn.Config(

@@ -329,9 +329,7 @@ class Branch:
                 test = CheckRun(command="", detail=agreed.why_not)
                 if (command := agreed.command) is not None:
                     limit = self._task.settings.commands.test_timeout_s
-                    test = await run_test(
-                        command, copy, around.services, limit, session=child, approved=agreed.approved
-                    )
+                    test = await run_test(command, copy, child, limit, approved=agreed.approved)
             score = await score_branch(child, copy, outcome.changes, test=test, duration_ms=worked)
         except Exception:  # the branch is done, and its score is only what is known about it
             log.exception("%s could not be scored", outcome.session_id)

@@ -135,7 +135,7 @@ class RunningExploration:
         return await self._told(unsaved)
 
     async def _opened(self) -> tuple[WorkingCopies, Base]:
-        open_copies = self._session.services.copies
+        open_copies = self._session.services.children.copies
         if open_copies is None:
             raise ToolError("Nothing can be explored in branches here: try one way after the other.")
         try:
@@ -168,7 +168,9 @@ class RunningExploration:
         for at, task in enumerate(tasks):
             tasks[at] = task = dataclasses.replace(task, explore_start_id=self._start_id)
             self._open[task.branch_id] = task
-            session.services.cancel_branch[task.session_id] = partial(self._cancel_one, task.branch_id)
+            session.services.children.cancel_branch[task.session_id] = partial(
+                self._cancel_one, task.branch_id
+            )
             branch = BranchMeta(
                 id=task.branch_id, explore_start_id=self._start_id, description=task.direction
             )
@@ -208,7 +210,7 @@ class RunningExploration:
 
     async def _branch(self, task: BranchTask, limit: int) -> None:
         async with contextlib.AsyncExitStack() as place:
-            await place.enter_async_context(self._session.services.parallel.place(limit))
+            await place.enter_async_context(self._session.services.children.parallel.place(limit))
             self._places[task.branch_id] = place
             assert self._copies is not None, "branches begin when the base is known"
             host = BranchHost(self._session, self._copies, self._test_command, self._keep, self._ended)
@@ -264,7 +266,7 @@ class RunningExploration:
 
     def _ended(self, task: BranchTask, outcome: BranchOutcome, child: Session | None) -> None:
         self._open.pop(task.branch_id, None)
-        self._session.services.cancel_branch.pop(task.session_id, None)
+        self._session.services.children.cancel_branch.pop(task.session_id, None)
         # Its own record first: what a kill between the two leaves out is taken from there.
         for session in (child, self._session):
             if session is None:

@@ -344,7 +344,7 @@ def _context(
         diagnostics=diagnostics,
         plan=_NoPlan(),
         scratch=services.trace_folder(session.session_id) / "output",
-        journal=services.journal,
+        journal=services.folder.journal,
     )
 
 

@@ -134,11 +134,11 @@ async def _compared(
         return None
     asked = [path for path, _ in wanted.values()]
     # In a copy no editor says anything, so none may be heard about the base, either: it would have other opinions.
-    base_eyes = services.own_servers or services.diagnostics
+    base_eyes = services.languages.own_servers or services.languages.diagnostics
     least = child.config.settings.languages.diagnostics_severity
-    async with services.comparing.place(_LOOKED_AT_ONCE):
+    async with services.children.comparing.place(_LOOKED_AT_ONCE):
         after, before = await asyncio.gather(
-            _patiently(child.services.diagnostics, list(now.values()), least),
+            _patiently(child.services.languages.diagnostics, list(now.values()), least),
             _patiently(base_eyes, asked, least),
         )
     if not after.servers or not (_known(after, list(now.values())) and _known(before, asked)):

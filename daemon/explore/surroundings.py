@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING
 from daemon.explore.rules import branch_rules, git_folders
 from daemon.files.command_changes import CommandWatches
 from daemon.files.watch import FileWatch
+from daemon.loop.services import FolderServices, WatchServices
 from daemon.model.permissions import Rule
 from tools.ports import NoEditors
 from tools.process.background import Background
 from tools.sandbox.confinement import Confinement, confine
+from tools.tool import BranchCommands
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Iterator
@@ -70,38 +72,35 @@ async def surroundings(
         linked = [Path(os.path.realpath(link)) for link in copy.links]
         # Objects of the repository are borrowed.
         readable = tuple(dict.fromkeys((*around, *linked, *git_folders(workspace))))
-        origins = [place for place in (workspace, services.stands_for) if place is not None]
+        origins = [place for place in (workspace, services.branch.copy_of) if place is not None]
         theirs = [folder, *origins, *linked, *(git for place in origins for git in git_folders(place))]
         # Commits are made in the copy's own git directory, beside it.
         own = [git for git in git_folders(root) if git.is_relative_to(folder)]
-        confinement = confine(root, services.stands_for or workspace, theirs, (root, *around, *own))
+        confinement = confine(root, services.branch.copy_of or workspace, theirs, (root, *around, *own))
         return rules, readable, confinement
 
     rules, readable, confinement = await asyncio.to_thread(look)
-    eyes = services.open_eyes(root)
+    eyes = services.languages.open_eyes(root)
     told = _Told(eyes)
     commands = CommandWatches(root, sentinels, private / "baseline", told, origin=workspace)
     watch = FileWatch(told)
     inside = dataclasses.replace(
         services,
         workspace=root,
-        # A branch of a branch would still be a copy of what the person has.
-        stands_for=services.stands_for or workspace,
-        rules=(*services.rules, *rules),
-        environment={**services.environment, **copy.environment},
-        readable=readable,
-        confinement=confinement,
+        branch=BranchCommands(
+            # A branch of a branch would still be a copy of what the person has.
+            services.branch.copy_of or workspace,
+            confinement,
+            {**services.branch.environment, **copy.environment},
+        ),
+        # What is written here when the daemon dies is thrown away with the copy, so nobody recovers it.
+        folder=FolderServices(private / "journal", (*services.folder.rules, *rules), readable),
         # No editor has files of a copy open.
         editors=NoEditors(),
-        diagnostics=eyes.diagnostics,
-        own_servers=None,
-        navigation=eyes.navigation,
-        watch_command=commands.watch,
-        expect_command=commands.expect,
-        writes=commands.meanwhile,
-        on_read=watch.add,
-        # What is written here when the daemon dies is thrown away with the copy, so nobody recovers it.
-        journal=private / "journal",
+        languages=dataclasses.replace(
+            services.languages, diagnostics=eyes.diagnostics, own_servers=None, navigation=eyes.navigation
+        ),
+        watching=WatchServices(watch.add, commands.watch, commands.expect, commands.meanwhile),
     )
     return BranchEnvironment(inside, eyes, commands, watch, told)
 

@@ -92,21 +92,20 @@ async def agree_on_test(session: Session, call_id: str) -> Agreed:
 async def run_test(
     command: str,
     copy: WorkingCopy,
-    services: Services,
+    session: Session,
     timeout_s: float,
     *,
-    session: Session | None = None,
     approved: bool = False,
 ) -> CheckRun:
-    """Run the test command in a branch's copy, as bash runs commands. ``services``: the branch's own, and ``session``:
-    itself, in whose sandbox the command runs.
+    """Run the test command in a branch's copy, as bash runs commands of the branch's ``session``.
 
-    What the tests leave behind in the copy is no change of the branch: take its changes before. A cancellation stops
-    the command and all that it started.
+    ``approved``: the user allowed it, so it needs no sandbox. What the tests leave behind in the copy is no change of
+    the branch: take its changes before. A cancellation stops the command and all that it started.
     """
+    services = session.services
     limit = min(AT_ONCE, services.config().settings.agents.max_parallel)
-    async with services.testing.place(limit):
-        return await _run(command, copy, services, timeout_s, session=session, approved=approved)
+    async with services.children.testing.place(limit):
+        return await _run(command, copy, session, timeout_s, approved=approved)
 
 
 async def _question(session: Session, command: str) -> PermissionAsk:
@@ -135,7 +134,7 @@ def _works_in(services: Services) -> bool:
     from tools.sandbox.prepare import available
 
     try:
-        available(services.workspace, services.stands_for)
+        available(services.workspace, services.branch.copy_of)
     except UnavailableError:
         return False
     return True
@@ -162,17 +161,16 @@ class _Tail:
 async def _run(
     command: str,
     copy: WorkingCopy,
-    services: Services,
+    session: Session,
     timeout_s: float,
     *,
-    session: Session | None,
     approved: bool,
 ) -> CheckRun:
-    root = copy.root
-    argv = programs.shell_argv(command, root, services.stands_for)
+    root, services = copy.root, session.services
+    argv = programs.shell_argv(command, root, services.branch.copy_of)
     if argv is None:
         return CheckRun(command=command, detail=t("no shell was found on PATH"))
-    env = programs.scrubbed_environment(os.environ) | dict(services.environment) | copy.environment
+    env = programs.scrubbed_environment(os.environ) | dict(services.branch.environment) | copy.environment
     began = time.monotonic()
     tail = _Tail()
     sandbox: Sandbox | None = None
@@ -181,7 +179,7 @@ async def _run(
         if sandbox is not None:
             argv, env = (*sandbox.prefix, *argv), sandbox.environment(env)
         else:
-            argv = (*services.confinement.prefix, *argv)
+            argv = (*services.branch.confinement.prefix, *argv)
         began = time.monotonic()
         ended = await programs.run(
             argv, cwd=root, env=env, on_output=tail.feed, timeout_s=timeout_s, merge_stderr=True
@@ -227,22 +225,19 @@ class _NotContainedError(Exception):
     """The command was allowed in a sandbox, and here it would run without."""
 
 
-async def _sandboxed(session: Session | None, root: Path) -> Sandbox | None:
+async def _sandboxed(session: Session, root: Path) -> Sandbox | None:
     """A sandbox for the copy; None where there is none on this machine, or none is wanted. Raises
     _NotContainedError."""
-    if session is None:
-        return None
-    services = session.services
     from daemon.loop.tool_context import sandbox_policy
     from daemon.permission.concealed import concealed
     from tools.sandbox.policy import UnavailableError
     from tools.sandbox.prepare import prepare
 
-    policy = sandbox_policy(session)
+    services, policy = session.services, sandbox_policy(session)
     if policy.kind == "off":
         return None
     scratch = services.trace_folder(session.session_id) / "output"
-    private = services.journal.with_name(f"{services.journal.name}-sandbox")
+    private = services.folder.journal.with_name(f"{services.folder.journal.name}-sandbox")
     decide = session.rules
 
     def make() -> Sandbox | None:

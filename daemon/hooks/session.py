@@ -132,7 +132,9 @@ class HookRunner:
         hooks: list[Asked] = [services.callable(entry) for entry in services.functions(name)]
         trusted = session.trust == "trusted"
         for hook in session.config.settings.commands.hooks.get(name, ()):
-            hooks.append(Executable(hook, session.services.workspace, trusted, session.services.stands_for))
+            hooks.append(
+                Executable(hook, session.services.workspace, trusted, session.services.branch.copy_of)
+            )
         return [hook for hook in hooks if tool is None or concerns(hook.tools, tool)]
 
     # -- moments that are waited for --

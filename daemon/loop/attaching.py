@@ -121,7 +121,9 @@ async def _read(session: Session, place: _Place, path: str) -> tuple[str, bytes]
         raise ToolError(t("{name} is not attached. {reason}", name=name, reason=denied.reason)) from denied
     editors = session.services.editors
     await editors.settle(target.path)
-    unsaved = SessionFiles(session.state.seen_files, editors, session.services.on_read).unsaved(target.path)
+    unsaved = SessionFiles(session.state.seen_files, editors, session.services.watching.on_read).unsaved(
+        target.path
+    )
     if unsaved is not None:
         return name, unsaved.encode("utf-8", "replace")
     try:

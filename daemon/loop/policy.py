@@ -166,14 +166,14 @@ class Policy:
                 insists=self.insists,
                 looks=self.looks,
                 bounds=self.bounds,
-                branch=services.rules,
+                branch=services.folder.rules,
                 trusted=config.trusted,
                 granted=granted,
                 granted_here=granted_here,
                 mode=mode,
                 trust=self.client.trust,
                 root=services.workspace.as_posix(),
-                stands_for="" if services.stands_for is None else services.stands_for.as_posix(),
+                stands_for="" if services.branch.copy_of is None else services.branch.copy_of.as_posix(),
             )
             self._rules = (made_of, rules)
         return self._rules[1]

@@ -260,7 +260,7 @@ class Restorer:
         folders = [folder for change in changes for folder in change.folders()]
         await asyncio.to_thread(remove_empty, folders, gone)
         if writes:
-            changed = self._services.diagnostics.changed
+            changed = self._services.languages.diagnostics.changed
             told = [asyncio.ensure_future(changed(change.path)) for change in writes]
             await asyncio.wait(told, timeout=_TELL_S)
 
@@ -323,7 +323,7 @@ class Restorer:
     async def _write(self, plan: Sequence[FileChange], keeper: StepKeeper) -> None:
         services = self._services
         writing = StepWriting(
-            services.workspace, keeper.action, UnseenFiles(services.editors), keeper, services.journal
+            services.workspace, keeper.action, UnseenFiles(services.editors), keeper, services.folder.journal
         )
         try:
             await write_approved(plan, writing)

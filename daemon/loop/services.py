@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from daemon.agents.loader import Agents
 from daemon.files.eyes import NoEyes, OpenEyes
 from daemon.loop.parallel import Parallel
 from tools.language import Navigation, NoNavigation
-from tools.sandbox.confinement import Confinement
+from tools.tool import BranchCommands
 
 if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from daemon.agents.loader import Agents
     from daemon.bus import Bus
     from daemon.config import Config
     from daemon.copies.base import WorkingCopies
@@ -52,63 +51,87 @@ class Models(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
-    """Shared by all sessions of a daemon."""
+class FolderServices:
+    """What belongs to the folder that a session works in."""
 
-    workspace: Path
-    store: TraceStore
-    bus: Bus
-    permissions: PermissionService
-    tools: Mapping[str, Tool[Any]]
-    run_tool: Callable[..., Awaitable[Any]]
-    diagnostics: Diagnostics
-    models: Models
-    config: Callable[[], Config]
-    now: Callable[[], datetime]
-    user_folder: Path
-    trace_folder: Callable[[str], Path]
-    """Where a session keeps file versions and full outputs, by session id."""
     journal: Path
     """See tools.tool.ToolContext."""
-    editors: Editors
-    """What is open in editors."""
+    rules: tuple[Rule, ...] = ()
+    """What holds in a branch whatever its agent: see ``daemon.explore.rules``."""
+    readable: tuple[Path, ...] = ()
+    """Folders outside of the session's that commands in a sandbox must see, and cannot write."""
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageViews:
+    """What language servers and editors say of the session's folder."""
+
+    diagnostics: Diagnostics
+    navigation: Navigation = field(default_factory=NoNavigation)
+    """Where things are defined and used."""
+    own_servers: Diagnostics | None = None
+    """What our own language servers say, whatever editors are attached; None: ``diagnostics`` are no others'."""
+    open_eyes: OpenEyes = NoEyes
+    """Diagnostics and navigation for another folder, see ``daemon.explore``."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchServices:
+    """Who looks after the files of the session's folder."""
+
     on_read: Callable[[Path], None]
-    grants: Callable[[], tuple[tuple[Rule, ...], tuple[Rule, ...]]] = lambda: ((), ())
-    """What the person granted everywhere, and in this workspace."""
-    trust: Callable[[], Trust] = lambda: "unknown"
-    """Of the workspace, when no client says it."""
     watch_command: WatchCommand | None = None
     """See tools.tool.FileHistory; None: what commands change is not looked at."""
     expect_command: Callable[[], None] = lambda: None
     """A command is going to run, once it is allowed."""
     writes: Meanwhile | None = None
     """Hears of what we write: what a command that runs meanwhile changes is something else."""
-    navigation: Navigation = field(default_factory=NoNavigation)
-    """Where things are defined and used."""
-    random: random.Random = field(default_factory=random.Random)
-    own_servers: Diagnostics | None = None
-    """What our own language servers say, whatever editors are attached; None: ``diagnostics`` are no others'."""
-    open_eyes: OpenEyes = NoEyes
-    """Diagnostics and navigation for another folder, see ``daemon.explore``."""
-    stands_for: Path | None = None
-    """In a branch: the workspace, of which ``workspace`` is a copy. Rules that name its files mean the copy's."""
-    rules: tuple[Rule, ...] = ()
-    """What holds in a branch whatever its agent: see ``daemon.explore.rules``."""
-    environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Variables that commands need on top."""
-    readable: tuple[Path, ...] = ()
-    """Folders outside of ``workspace`` that commands in a sandbox must see, and cannot write."""
-    confinement: Confinement = field(default_factory=Confinement)
-    """In a branch: what keeps its commands from the workspace."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildServices:
+    """What branches and sub-agents are made with."""
+
     copies: Callable[[Sequence[str]], Awaitable[WorkingCopies]] | None = None
     """Working copies for branches, in which these ignored folders are links. What a crash left is gone by then."""
-    agents: Agents = field(default_factory=Agents)
-    """Who there is to begin with, and to give tasks to."""
     cancel_branch: dict[str, Callable[[], bool]] = field(default_factory=dict[str, Callable[[], bool]])
     """Ends one branch, by session id: from its announcement on, when it has no session yet, until it has ended."""
-    parallel: Parallel = field(default_factory=lambda: Parallel())
+    parallel: Parallel = field(default_factory=Parallel)
     """How many children work at the same time."""
-    testing: Parallel = field(default_factory=lambda: Parallel())
+    testing: Parallel = field(default_factory=Parallel)
     """How many branches are tested at the same time."""
-    comparing: Parallel = field(default_factory=lambda: Parallel())
+    comparing: Parallel = field(default_factory=Parallel)
     """How many are looked at by language servers: all at once would need more of them than there may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Shared by all sessions of a daemon, but for what belongs to a branch's folder."""
+
+    workspace: Path
+    """The folder that the session works in: in a branch, the copy."""
+    store: TraceStore
+    bus: Bus
+    permissions: PermissionService
+    tools: Mapping[str, Tool[Any]]
+    run_tool: Callable[..., Awaitable[Any]]
+    models: Models
+    config: Callable[[], Config]
+    now: Callable[[], datetime]
+    user_folder: Path
+    trace_folder: Callable[[str], Path]
+    """Where a session keeps file versions and full outputs, by session id."""
+    editors: Editors
+    """What is open in editors."""
+    grants: Callable[[], tuple[tuple[Rule, ...], tuple[Rule, ...]]]
+    """What the person granted everywhere, and in this workspace."""
+    trust: Callable[[], Trust]
+    """Of the workspace, when no client says it."""
+    agents: Agents
+    """Who there is to begin with, and to give tasks to."""
+    folder: FolderServices
+    languages: LanguageViews
+    watching: WatchServices
+    children: ChildServices
+    branch: BranchCommands = field(default_factory=BranchCommands)
+    """In a branch: the workspace that ``workspace`` is a copy of. Rules that name its files mean the copy's."""

@@ -155,7 +155,7 @@ class Session:
         self.assembly = Assembly(self.record, self.policy, self.budget, self.hooks, services)
         self.compactor = Compactor(self.record, self.policy, self.assembly, self.hooks, services)
         self.eyes = StepDiagnostics(
-            services.diagnostics,
+            services.languages.diagnostics,
             services.workspace,
             lambda name: kind_of(name, tool.permission) if (tool := services.tools.get(name)) else "other",
             lambda: self.config.settings.languages.diagnostics_severity,

@@ -31,8 +31,8 @@ class FileWork:
             services.now,
             services.workspace,
             on_written=self._written,
-            watch=services.watch_command,
-            writes=services.writes,
+            watch=services.watching.watch_command,
+            writes=services.watching.writes,
             read_only=record.foreign,
         )
         self.keeper: LineHistory = self.history

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from daemon.context.instructions import NestedInstructions, files_at_work, with_
 from daemon.context.prompt import UNTRUSTED, Layer
 from daemon.context.prompt_record import changed_prompt
 from daemon.context.tokens import calibrated, estimate_tokens, part_tokens
-from daemon.loop import written_calls
+from daemon.loop.answer_check import AnswerCheck
 from daemon.loop.assembly import mark_history
 from daemon.loop.call_times import CallTimes
 from daemon.loop.doom import Repeat
@@ -37,7 +37,6 @@ from daemon.model.messages import (
     Message,
     NotePart,
     Part,
-    ReasoningPart,
     StopReason,
     SubtaskPart,
     ToolCallPart,
@@ -74,10 +73,22 @@ if TYPE_CHECKING:
 
 _NOT_RUN = "Not run: a plan was asked for. Answer with it as JSON in your text; the work comes after."
 _CIRCLE = "Not run: the same calls come again and again. A new plan is made first."
-_MOST_NUDGES = 3
-"""How often a turn tells a model that a tool call written as text was not run; never twice in a row."""
 _OVERFLOWS = 3
 """How often one step may be tried again after the provider found the request too long."""
+
+
+@dataclass(slots=True)
+class _Sent:
+    """What the last request of a turn was."""
+
+    estimated: int = 0
+    """Its tokens."""
+    asked_for: int = 0
+    """Tokens that it allowed for the answer."""
+    layers: Sequence[Layer] | None = None
+    """The layers of the system prompt that this turn has recorded."""
+    plan: PlanTree | None = None
+    """The plan as it was then: the numbers that the model gives are those of this plan."""
 
 
 class Turn:
@@ -97,21 +108,10 @@ class Turn:
         self._times = CallTimes()
         self._stopped: dict[str, ToolResult] = {}
         """What canceled calls had come to."""
-        self._estimated = 0
-        self._asked_for = 0
-        """Tokens that the last request allowed for the answer."""
-        self._recorded: Sequence[Layer] | None = None
-        """The layers of the system prompt that this turn has recorded."""
-        self._seen: PlanTree | None = None
-        """The plan as the model was asked last: the numbers that it gives are those of this plan."""
+        self._sent = _Sent()
         self._driver = session.features.driver(self, session, planner)
         self._unfinished = UnfinishedText(self._store_text)
-        self._prompt = ""
-        self._written = False
-        """The last answer was a tool call written as text."""
-        self._worked = False
-        """Calls of this turn were run."""
-        self._nudges = 0
+        self._answers = AnswerCheck(session.record)
         self._subtasks: list[SubtaskPart] = []
         """Tasks that the user's prompts gave to sub-agents, and that are still to be started."""
         self._by_user: set[str] = set()
@@ -126,7 +126,7 @@ class Turn:
 
         ``context``: what hooks have to say to the model with it.
         """
-        self._prompt = text
+        self._answers.prompt = text
         agent = self._session.agent
         message = self._add_user(text, attachments, context, task=depth(self._session.policy) > 0)
         if self._session.agent is not agent:
@@ -166,45 +166,20 @@ class Turn:
         while not pause():
             if over := await self.between():
                 return "permission_denied", over
-            outcome = self._checked(await self._step())
-            if outcome is None:
+            outcome = await self._step()
+            checked = self._answers.check(
+                outcome, self._state.messages, self._assembly.tool_specs, self._model
+            )
+            if isinstance(checked, str):
+                self.tell(checked)
                 continue
+            outcome = checked
             self.error_kind = outcome.error_kind
             if outcome.stop != "tool_use" or self._session.turn.leaves:
                 if self._session.eyes.owed:
                     await self._tell_late()
                 return ("end_turn" if outcome.stop == "tool_use" else outcome.stop), outcome.detail
         return "tool_use", ""
-
-    def _checked(self, outcome: StepOutcome) -> StepOutcome | None:
-        """The outcome of a step; None when the model was told that it said nothing, or wrote a tool call as text."""
-        if outcome.stop == "tool_use":
-            self._written, self._worked = False, True
-        if outcome.stop != "end_turn":
-            return outcome
-        tools = self._assembly.tool_specs()
-        answer, worked = _answer(self._state.messages), self._worked
-        if answer is None:
-            return outcome
-        if not worked and written_calls.is_empty(answer, self._prompt):
-            noticed = t("The model gave an empty answer. It is told so, once.")
-            gave_up, nudge = written_calls.gave_up_empty(self._model), written_calls.nudge_empty()
-        elif written_calls.asks_for_one(self._prompt):
-            return outcome
-        elif call := written_calls.written_call(answer, tools):
-            noticed = written_calls.noticed(call)
-            gave_up = written_calls.gave_up(call, self._model, worked=worked)
-            nudge = written_calls.nudge(call, tools)
-        else:
-            return outcome
-        if self._written or self._nudges == _MOST_NUDGES:
-            self._record.notice("warning" if worked else "error", gave_up, written_calls.CODE)
-            return StepOutcome("error", gave_up)
-        self._written = True
-        self._nudges += 1
-        self._record.notice("info", noticed, written_calls.CODE)
-        self.tell(nudge)
-        return None
 
     async def between(self) -> str:
         """See TurnRuns."""
@@ -276,7 +251,7 @@ class Turn:
             except ProviderError as error:
                 if error.kind != "overflow":
                     return StepOutcome("error", str(error), error.kind)
-                if not await self._session.compactor.overflowed(self._asked_for):
+                if not await self._session.compactor.overflowed(self._sent.asked_for):
                     return StepOutcome(
                         "error", f"{error} {what_fills(self._state, self._assembly)}", error.kind
                     )
@@ -286,23 +261,23 @@ class Turn:
     def _stream(self) -> AsyncGenerator[ProviderEvent, None]:
         window = self._assembly.window()
         request = self._assembly.request(window)
-        self._estimated = self._assembly.estimate(window)
-        self._asked_for = request.max_tokens
+        self._sent.estimated = self._assembly.estimate(window)
+        self._sent.asked_for = request.max_tokens
         self._assembly.publish(window)
         self._record_prompt()
-        self._seen = self._state.plan.copy()
+        self._sent.plan = self._state.plan.copy()
         stream = self._services.models.stream(self._model, request)
         return unique_call_ids(stream, self._state.call_ids.__contains__)
 
     def _record_prompt(self) -> None:
         """Record the system prompt when it is another one than before."""
         layers = self._assembly.layers
-        if layers is self._recorded:
+        if layers is self._sent.layers:
             return
         event = changed_prompt(layers, self._state.system_prompt, self._id, self._services.now())
         if event is not None:
             self._record.emit(event)
-        self._recorded = layers
+        self._sent.layers = layers
 
     # -- StepHost --
 
@@ -405,7 +380,7 @@ class Turn:
         """See StepHost."""
         finish = FinishPart(reason=stop, time=self._services.now(), detail=detail)
         if usage is not None and (counted := usage.input + usage.cache_read + usage.cache_write):
-            self._state.calibration = calibrated(self._state.calibration, counted, self._estimated)
+            self._state.calibration = calibrated(self._state.calibration, counted, self._sent.estimated)
         message = self._record.add(
             "assistant",
             (*parts, finish),
@@ -456,7 +431,7 @@ class Turn:
         self._started = self._times.begin(call.id)
         self._goal_of_call[call.id] = goal_of_step(call.id) or self._state.plan.current_id
         if call.name == "bash":
-            self._services.expect_command()
+            self._services.watching.expect_command()
         self._record.emit(
             ToolStarted(trace_id=self._id, time=self._services.now(), tool_call_id=call.id, name=call.name)
         )
@@ -477,7 +452,7 @@ class Turn:
             self._driver.record,
             lambda goal: self._revert(goal, permission),
             front=self._session.config.settings.plan.plan_front,
-            seen=self._seen,
+            seen=self._sent.plan,
         )
         context = tool_context(self._session, call, permission, plan)
         return replace(context, on_stop=partial(self._stopped.__setitem__, call.id))
@@ -561,12 +536,3 @@ class Turn:
         return self._record.add(
             "user", parts, goal_id=self._state.plan.current_id, tokens=sum(map(part_tokens, parts))
         )
-
-
-def _answer(messages: Sequence[Message]) -> str | None:
-    """What the model said last; what it thought when it said nothing; None where it called tools."""
-    last = next((message for message in reversed(messages) if message.role == "assistant"), None)
-    if last is None or last.tool_calls():
-        return None
-    thoughts = [part.text for part in last.content if isinstance(part, ReasoningPart)]
-    return last.text().strip() or "\n".join(thoughts)

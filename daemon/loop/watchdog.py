@@ -15,8 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
+    from tools.process.background import Background
+
 LIMIT_S = 180.0
 """How long a call may make no progress. Everything that tools wait for has a shorter limit of its own."""
+_LOOK_S = 0.5
+"""Between two looks whether the workspace is still there, while somebody works."""
 _GRACE_S = 10.0
 """How long a call that was stopped may take to clean up."""
 UNBOUNDED = frozenset(["bash", "job", "task", "explore", "hand_over"])
@@ -72,9 +76,12 @@ def _forget(call: asyncio.Future[ToolResult]) -> None:
 class WorkspaceGuard:
     """Knows whether the workspace is still the folder that it was when the work began."""
 
-    def __init__(self, workspace: Path) -> None:
+    def __init__(self, workspace: Path, background: Background) -> None:
+        """``background``: runs ``watch``."""
         self._workspace = workspace
+        self._background = background
         self._held: int | None = None
+        self._watching: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
         """Hold on to the folder as it is now, if that was not done already."""
@@ -98,6 +105,24 @@ class WorkspaceGuard:
         if self._held is not None and not os.path.samestat(there, os.fstat(self._held)):
             return t(_ANOTHER, workspace=self._workspace)
         return ""
+
+    def watch(self, working: Callable[[], bool], failed: Callable[[str], None]) -> None:
+        """Look after the folder from now on while somebody is ``working``; ``failed`` gets each problem."""
+        if self._watching is None or self._watching.done():
+            self._watching = self._background.start(self._watch(working, failed))
+
+    async def _watch(self, working: Callable[[], bool], failed: Callable[[str], None]) -> None:
+        try:
+            while True:
+                await asyncio.sleep(_LOOK_S)
+                if not working():
+                    self.end()
+                    continue
+                self.begin()
+                if problem := self.problem():
+                    failed(problem)
+        finally:
+            self.end()
 
 
 _GONE = noted(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from daemon.model.messages import ReasoningPart, TextPart, ToolCallPart
-from daemon.provider.base import PartStop, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from daemon.provider.model_calls import PartStop, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 
 if TYPE_CHECKING:
     from daemon.model.messages import Part

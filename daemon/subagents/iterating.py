@@ -150,7 +150,7 @@ async def iterate(session: Session, permission: CallPermission, report: str) -> 
         giving = replace(giving_of(session.state, report=report), facts=facts, earlier=earlier)
         text = handover_text(giving, EXECUTE)
         if session.parent is None:
-            async with session.services.parallel.place(settings.agents.max_parallel):
+            async with session.services.children.parallel.place(settings.agents.max_parallel):
                 done, child, detail = await _carried_out(
                     session, permission.call.tool_call_id, number, report, text
                 )

@@ -71,7 +71,7 @@ class SessionSubagents:
             # Who works for another one waits for nobody: that one waits for him, and holds a place.
             if session.parent is None:
                 await stack.enter_async_context(
-                    session.services.parallel.place(session.config.settings.agents.max_parallel)
+                    session.services.children.parallel.place(session.config.settings.agents.max_parallel)
                 )
             return await self._work(profile, prompt)
 

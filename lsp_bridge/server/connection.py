@@ -160,7 +160,7 @@ class ClientServer:
         )
         self._register()
         self._born = COLLECTOR.born()
-        core.client_attached()
+        core.presence.client_attached()
 
     def handle(self, message: object) -> None:
         """Take one decoded message in."""
@@ -224,7 +224,7 @@ class ClientServer:
         if self._peer is not None:
             self._bridge.peers.remove(self._peer)
         self._bridge.clients = [client for client in self._bridge.clients if client is not self._client]
-        self._core.client_left()
+        self._core.presence.client_left()
         COLLECTOR.died(self._born)
 
     # -- updates to the client --

@@ -177,8 +177,8 @@ def _exit_code(outcome: RunOutcome, turn: _Run, answerer: Answerer) -> int:
     code = _EXIT_CODES.get(outcome.stop_reason, EXIT_FAILED)
     if code == EXIT_DENIED:
         stopped = answerer.stopped if isinstance(answerer, AcceptAll | RefuseAll) else ""
-        return EXIT_LIMIT if stopped or _LIMIT in turn.told else code
-    if code == EXIT_FAILED and _WRITTEN in turn.told:
+        return EXIT_LIMIT if stopped or _LIMIT in turn.heard.notices else code
+    if code == EXIT_FAILED and _WRITTEN in turn.heard.notices:
         return EXIT_NOTHING
     return EXIT_NOTHING if code == EXIT_OK and turn.only_demo else code
 
@@ -201,6 +201,17 @@ def _edit_on(terminal: int) -> EditText | None:
     return (lambda name, text: edited(name, text, command, terminal)) if command else None
 
 
+@dataclass(slots=True)
+class _Heard:
+    """What the daemon has told of the turn."""
+
+    totals: Totals = field(default_factory=Totals)
+    meter: dict[str, Any] = field(default_factory=dict[str, Any])
+    last_event_id: int = 0
+    notices: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """Codes and levels."""
+
+
 class _Run:
     def __init__(
         self, options: RunOptions, launcher: Launcher, view: View, answerer: Answerer, console: Console
@@ -209,16 +220,12 @@ class _Run:
         self._launcher = launcher
         self._view = view
         self._answerer = answerer
-        self._interactive = isinstance(answerer, AskPerson)
         self._console = console
         self._prompt_id = f"terminal-{os.urandom(6).hex()}"
         self._session_id: str | None = None
-        self._totals = Totals()
-        self._meter: dict[str, Any] = {}
         self._client: Client | None = None
         self._approver: Approver | None = None
         self._early: list[tuple[str, dict[str, Any]]] | None = []
-        self._last_event_id = 0
         self._sent = False  # the prompt is on its way or being worked on
         self._started = False
         self._ended = asyncio.Event()
@@ -230,8 +237,7 @@ class _Run:
         self._waiting = WaitingSign(
             live, console.warn, lambda: self._approver is not None and self._approver.asking
         )
-        self.told: set[tuple[str, str]] = set()
-        """Codes and levels of the notices of the turn."""
+        self.heard = _Heard()
         self.only_demo = False
         """The demo answers because there is no model, not because it was chosen."""
 
@@ -288,14 +294,14 @@ class _Run:
             client=CLIENT_NAME,
             settings={**({"model": options.model} if options.model else {}), **options.limits},
             env=provider_env(os.environ),
-            unattended=not self._interactive,
+            unattended=not isinstance(self._answerer, AskPerson),
         )
         self._client, _ = await self._launcher.connect(options.workspace, greeting)
         client = self._client
         if isinstance(self._answerer, AskPerson):
             self._answerer.proposed = self._proposed
         self._approver = Approver(client, self._answerer, self._note)
-        if not self._interactive:
+        if not isinstance(self._answerer, AskPerson):
             self._others = Others(client, self._approver, self._leave_choice, self._note)
         client.on_notification(self._notified)
         session_id = self._session_id = await self._open_session(client)
@@ -372,7 +378,7 @@ class _Run:
         raise RpcError(0, words)
 
     def _loaded(self, loaded: dict[str, Any]) -> None:
-        self._last_event_id = integer(loaded.get("lastEventId"))
+        self.heard.last_event_id = integer(loaded.get("lastEventId"))
         session = mapping(loaded.get("session"))
         chosen = self._options.model or mapping(session.get("trace")).get("model")
         self.only_demo = session.get("demo") is True and not chosen
@@ -400,11 +406,11 @@ class _Run:
             self._waiting.delta(mapping(params.get("delta")))
             self._view.delta(session_id, mapping(params.get("delta")))
         elif method == "goalwright/session/meter":
-            self._meter = mapping(params.get("meter"))
+            self.heard.meter = mapping(params.get("meter"))
         elif method == "goalwright/session/update":
             event = mapping(params.get("event"))
-            if integer(event.get("eventId")) > self._last_event_id:
-                self._last_event_id = integer(event.get("eventId"))
+            if integer(event.get("eventId")) > self.heard.last_event_id:
+                self.heard.last_event_id = integer(event.get("eventId"))
                 self._view.event(session_id, event)
                 self._follow(event)
 
@@ -412,9 +418,9 @@ class _Run:
         name, own = event.get("event"), event.get("promptId") == self._prompt_id
         if self._started:
             self._waiting.event(event)
-            self._totals.count(event)
+            self.heard.totals.count(event)
             if name == "notice":
-                self.told.add((string(event.get("code")), string(event.get("level"))))
+                self.heard.notices.add((string(event.get("code")), string(event.get("level"))))
         if name == "turn_started" and own:
             self._started = True
             self._waiting.event(event)
@@ -508,7 +514,7 @@ class _Run:
         # A session that could not be loaded may not even exist.
         loaded = self._early is None
         session_id = self._session_id if loaded else None
-        return RunOutcome(stop_reason, detail, session_id, self._totals, self._meter)
+        return RunOutcome(stop_reason, detail, session_id, self.heard.totals, self.heard.meter)
 
 
 @contextlib.asynccontextmanager

@@ -280,7 +280,7 @@ class ServerObserver(Observer):
         deleted = [path for path in files.keys() - there.keys() if self._was_deleted(path)]
         await self._close_baselines(started)
         if not await server.ready(started + server.deadline_s()):
-            server.unanswered += 1
+            server.answers.unanswered += 1
             return Heard(missing=there, complete=False, asked=bool(there or deleted))
         # No await from here until everything is sent: what was known, and the change, are one moment.
         heard = Heard(known={path: self._newest(path) for path in files})
@@ -299,7 +299,7 @@ class ServerObserver(Observer):
         heard.complete = not heard.missing
         heard.asked = bool(there or deleted)
         if versions:
-            server.unanswered = 0 if heard.complete else server.unanswered + 1
+            server.answers.unanswered = 0 if heard.complete else server.answers.unanswered + 1
         if deleted:
             others = any(path not in after for path in server.answers.documents)
             looked = others and await self._look_for_importers(after, everything, mark, started)

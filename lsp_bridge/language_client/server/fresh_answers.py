@@ -104,6 +104,9 @@ class Answers:
         self.needs_save = False
         """It seems to look at a text only when it was told that it is saved (linters do)."""
         self._answers_unsaved = False
+        self.has_answered = False
+        self.unanswered = 0
+        """How many changes in a row it left without a fresh answer."""
         self._sent: OrderedDict[int, Path] = OrderedDict()
         """The versions that the server was told, newest last."""
         self._sent_last = 0
@@ -188,10 +191,10 @@ class Answers:
             return None
         return document.sent_at + self.settling.doubtful_s
 
-    def peculiar(self, unanswered: int) -> str:
-        """What is unusual about the server's answers, for people. ``unanswered``: changes in a row."""
+    def peculiar(self) -> str:
+        """What is unusual about the server's answers, for people."""
         found = (
-            f"left the last {unanswered} changes unanswered" if unanswered > 1 else "",
+            f"left the last {self.unanswered} changes unanswered" if self.unanswered > 1 else "",
             "says something only about saved files" if self.needs_save else "",
             "counts versions by itself, so its answers are waited out" if self._counts_itself else "",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,19 @@ if TYPE_CHECKING:
 
 _MAX_LOOK_AROUND = 8
 """How many open documents, latest used first, are checked again after another one changed."""
+
+
+@dataclass(slots=True)
+class _Life:
+    """How far a server is between its start and its end."""
+
+    starting: asyncio.Task[None] | None = None
+    ready: bool = False
+    """It has answered ``initialize``."""
+    stopping: asyncio.Task[None] | None = None
+    """We end it."""
+    gone: str | None = None
+    """Why it has ended."""
 
 
 class LanguageServer:
@@ -62,20 +76,13 @@ class LanguageServer:
             lambda: asyncio.get_running_loop().time(), stalled_s=self.timing.stalled_s
         )
         self.answers = Answers(self.timing.settling, self._progress)
-        self.unanswered = 0
-        """How many changes in a row it left without a fresh answer."""
-        self.has_answered = False
         self._found = found
         self._environment = environment
         self._least_severity: Severity = least_severity
         self._log = logger or logging.getLogger("goalwright.lsp_client")
         self._client: RpcClient | None = None
-        self._ready = False
         self._capabilities: Mapping[str, Any] = {}
-        self._gone: str | None = None
-        self._stopping = False
-        self._starting: asyncio.Task[None] | None = None
-        self._stopped: asyncio.Task[None] | None = None
+        self._life = _Life()
         self._background = Background("work beside a language server")
         self._bell = Bell()
         self._awaited: Counter[Path] = Counter()
@@ -96,17 +103,17 @@ class LanguageServer:
     @property
     def gone(self) -> bool:
         """It has ended, crashed or could not be started."""
-        return self._gone is not None
+        return self._life.gone is not None
 
     @property
     def gone_because(self) -> str:
         """Why it has ended, for people; empty while it runs."""
-        return self._gone or ""
+        return self._life.gone or ""
 
     @property
     def is_ready(self) -> bool:
         """It can be told about documents."""
-        return self._ready and not self.gone
+        return self._life.ready and not self.gone
 
     @property
     def busy(self) -> str | None:
@@ -116,7 +123,7 @@ class LanguageServer:
     @property
     def peculiar(self) -> str:
         """What about its answers is unusual, for people who wonder why it is slow or silent; mostly empty."""
-        return self.answers.peculiar(self.unanswered)
+        return self.answers.peculiar()
 
     @property
     def pid(self) -> int | None:
@@ -126,28 +133,27 @@ class LanguageServer:
 
     def start(self) -> None:
         """Start the process in the background."""
-        if self._starting is None:
-            self._starting = asyncio.create_task(self._start())
+        if self._life.starting is None:
+            self._life.starting = asyncio.create_task(self._start())
 
     async def ready(self, until: float) -> bool:
         """Wait until it can be told about documents, or until the loop's clock shows ``until``."""
-        while not self._ready and not self.gone:
+        while not self._life.ready and not self.gone:
             if not await self._bell.heard(until):
                 return False
-        return self._ready and not self.gone
+        return self._life.ready and not self.gone
 
     async def stop(self) -> None:
         """Shut it down: politely, then by force. Returns when nothing of it runs any more. Never raises."""
-        if self._stopped is None:
-            self._stopping = True
-            self._stopped = asyncio.create_task(self._stop())
-        await asyncio.shield(self._stopped)
+        if self._life.stopping is None:
+            self._life.stopping = asyncio.create_task(self._stop())
+        await asyncio.shield(self._life.stopping)
 
     def deadline_s(self) -> float:
         """How long to wait for its answer to a change."""
-        if self.unanswered >= 2:
+        if self.answers.unanswered >= 2:
             return self.timing.silent_answer_s
-        return self.timing.answer_s if self.has_answered else self.timing.cold_answer_s
+        return self.timing.answer_s if self.answers.has_answered else self.timing.cold_answer_s
 
     async def _start(self) -> None:
         # In a thread: importing pygls and lsprotocol takes some hundred milliseconds the first time.
@@ -177,23 +183,23 @@ class LanguageServer:
         self._documents.encoding = chosen(self._capabilities)
         client.notify("initialized", {})
         client.notify("workspace/didChangeConfiguration", {"settings": dict(found.setup.settings)})
-        self._ready = True
+        self._life.ready = True
         self._bell.ring()
 
     async def _stop(self) -> None:
-        if self._starting is not None:
-            self._starting.cancel()
-            await asyncio.wait({self._starting})
+        if self._life.starting is not None:
+            self._life.starting.cancel()
+            await asyncio.wait({self._life.starting})
         client, timing = self._client, self.timing
         exit_s = 0.0
-        if client is not None and self._ready and not self.gone:
+        if client is not None and self._life.ready and not self.gone:
             try:
                 await client.request("shutdown", None, timing.shutdown_s)
                 client.notify("exit", {})
                 exit_s = timing.shutdown_s
             except (ServerError, ServerGoneError, TimeoutError):
                 pass  # It is ended by force then.
-        self._gone = self._gone or "stopped"
+        self._life.gone = self._life.gone or "stopped"
         self._bell.ring()
         if client is not None:
             await client.end(exit_s=exit_s, terminate_s=timing.terminate_s)
@@ -201,9 +207,9 @@ class LanguageServer:
 
     def _on_closed(self, reason: str) -> None:
         """The connection is over: wake whoever waits for an answer."""
-        if self._gone is None:
-            self._gone = reason
-            if not self._stopping:
+        if self._life.gone is None:
+            self._life.gone = reason
+            if self._life.stopping is None:
                 tail = self._client.stderr_tail if self._client is not None else ""
                 self._log.warning("language server %s: %s %s", self.name, reason, tail)
                 # What is left of it (its children, or itself when only its output ended) must not linger.
@@ -227,7 +233,7 @@ class LanguageServer:
     async def request(self, method: str, params: Mapping[str, Any], timeout_s: float) -> Any:
         """Ask it something; the result is JSON, unchecked. Raises ServerError, ServerGoneError, TimeoutError."""
         client = self._client
-        if client is None or not self._ready:
+        if client is None or not self._life.ready:
             raise ServerGoneError(f"{self.name} is not ready")
         return await client.request(method, params, timeout_s)
 
@@ -348,7 +354,7 @@ class LanguageServer:
         self._note_final()
         items = [item for report in reports for item in array(report.get("items"))]
         if self.answers.pull(path, version, self._diagnostics(path, items), now=now):
-            self.has_answered = True
+            self.answers.has_answered = True
         for report in reports:
             for uri, related in mapping(report.get("relatedDocuments")).items():
                 other, body = self.path_of(uri), mapping(related)
@@ -389,7 +395,7 @@ class LanguageServer:
         self._note_final()
         found = self._diagnostics(path, array(params.get("diagnostics")))
         if self.answers.push(path, number, found, now=asyncio.get_running_loop().time()):
-            self.has_answered = True
+            self.answers.has_answered = True
             self._bell.ring()
 
     def _on_request(self, method: str, params: Mapping[str, Any]) -> object:

@@ -111,7 +111,7 @@ class PermissionRequests:
             # All of them, also those of the agents above that sent this one.
             bounds = (rule for layer in session.policy.bounds for rule in layer)
             looks = LOOKS.values() if session.policy.looks else ()
-            every = (*session.policy.limits, *bounds, *session.services.rules, *looks)
+            every = (*session.policy.limits, *bounds, *session.services.folder.rules, *looks)
             agent = (*dict.fromkeys((*every, *map(insistence, sorted(session.policy.insists)))),)
             grants += _session_grants(session)
         return p.PermissionRulesResult(

@@ -36,8 +36,11 @@ ALLOW_ALL = {"permission": {"*": "allow"}}
 class Bench:
     """A daemon under test. ``heard`` is what clients of its sessions are told."""
 
-    def __init__(self, core: Daemon, models: FakeModels, unsaved: dict[Path, str]) -> None:
+    def __init__(
+        self, core: Daemon, models: FakeModels, unsaved: dict[Path, str], diagnostics: FakeDiagnostics
+    ) -> None:
         self.core = core
+        self.diagnostics = diagnostics
         self.api = ApiDoor(core)
         self.models = models
         self.unsaved = unsaved
@@ -109,9 +112,10 @@ async def daemon(
         TrustedFolders(folder / "home").remove(workspace.resolve())
     models = models or FakeModels(*steps)
     unsaved: dict[Path, str] = {}
+    diagnostics = FakeDiagnostics()
     core = Daemon(
         workspace,
-        diagnostics=FakeDiagnostics(),
+        diagnostics=diagnostics,
         models=models,
         state_folder=folder / "home",
         command_line=command_line,
@@ -120,7 +124,7 @@ async def daemon(
         editors=editors or FakeFiles(unsaved),
         copies=copies,
     )
-    bench = Bench(core, models, unsaved)
+    bench = Bench(core, models, unsaved, diagnostics)
     try:
         yield bench
     finally:

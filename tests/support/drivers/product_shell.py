@@ -113,7 +113,7 @@ async def opened(
         core = Daemon(workspace, diagnostics=FakeDiagnostics(), models=models, state_folder=state)
         try:
             if trusted:
-                core.trusted.add(core.workspace)
+                core.configuration.trusted.add(core.workspace)
             session = core.new_session(model="fake/model", mode=mode)
             yield ProductShell(core, session, models)
         finally:

@@ -42,9 +42,9 @@ async def work(folder: Path) -> str:
     for path in daemon.workspace.rglob("*.py"):
         context.files.note_read(path, sha256(path.read_bytes()))
     history = SessionHistory(folder / "home" / "files", lambda: datetime.now(UTC))
-    context = replace(context, history=history, journal=daemon._services.journal)  # type: ignore[arg-type]
+    context = replace(context, history=history, journal=daemon._services.folder.journal)  # type: ignore[arg-type]
     patch = (folder / "patch.txt").read_text()
-    result = await run_tool(daemon._tools["patch"], json.dumps({"patch_text": patch}), context)
+    result = await run_tool(daemon._services.tools["patch"], json.dumps({"patch_text": patch}), context)
     return result.content
 
 

@@ -105,13 +105,13 @@ async def test_a_new_session_sees_the_configuration_of_now(tmp_path: Path) -> No
 async def test_the_daemon_stops_when_nobody_was_there_for_long_enough(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path, [hold, "x"], command_line={"idle_timeout_s": 0.05}) as bench:
-        bench.core.client_attached()
+        bench.core.presence.client_attached()
         waiting = asyncio.create_task(bench.core.wait_until_idle(poll_s=0.01))
         turn = prompted(bench.session(), "go")
         await hold.reached.wait()
-        bench.core.client_left()
+        bench.core.presence.client_left()
         # Longer than the timeout by the daemon's own clock, but a turn runs.
-        await until(lambda: asyncio.get_running_loop().time() - bench.core._quiet_since < 0.05)
+        await until(lambda: asyncio.get_running_loop().time() - bench.core.presence._quiet_since < 0.05)
         assert not waiting.done()
         hold.go.set()
         await finish(turn)
@@ -142,8 +142,7 @@ async def test_a_read_file_that_changes_outside_is_told_to_the_language_servers(
         await bench.session().prompt("x")
         await until(lambda: not bench.core._watch._background)
         path.write_text("new\n")
-        assert isinstance(bench.core.diagnostics, FakeDiagnostics)
-        told = bench.core.diagnostics.told
+        told = bench.diagnostics.told
         await until(lambda: path in told)
 
 

@@ -37,9 +37,9 @@ async def shown(door: Door, session_id: str, name: str, **options: Any) -> Raw:
 
 
 async def gone(door: Door, client: Raw) -> None:
-    clients = door.bench.core.clients
+    clients = door.bench.core.presence.clients
     await client.close()
-    await until(lambda: door.bench.core.clients == clients - 1, "the end of the connection")
+    await until(lambda: door.bench.core.presence.clients == clients - 1, "the end of the connection")
 
 
 async def test_whoever_sent_the_prompt_is_there_until_it_goes() -> None:

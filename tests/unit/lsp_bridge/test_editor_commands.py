@@ -63,7 +63,7 @@ async def test_a_turn_goes_on_when_the_client_that_waits_for_it_has_gone(polite:
         else:
             await client.close()
         await reading
-        await until(lambda: not door.bench.core.clients, "the end of the connection")
+        await until(lambda: not door.bench.core.presence.clients, "the end of the connection")
         hold.go.set()
         await until(lambda: stops(door), "the end of the turn")
         assert stops(door) == ["end_turn"]

@@ -79,7 +79,7 @@ def test_versions_that_were_never_sent_are_the_servers_own() -> None:
     _, new = answers.sync(FILE, "new", now=2.0, pull=False)
     assert answers.push(FILE, 2, BAD, now=3.0)
     assert answers.settled_at(FILE, new, pull=False) == 3.3
-    assert "counts versions by itself" in answers.peculiar(0)
+    assert "counts versions by itself" in answers.peculiar()
 
 
 def test_an_old_version_of_ours_is_not_the_servers_own() -> None:
@@ -91,7 +91,7 @@ def test_an_old_version_of_ours_is_not_the_servers_own() -> None:
     _, again = answers.sync(FILE, "again", now=4.0, pull=False)
     assert answers.push(FILE, new, BAD, now=5.0)
     assert answers.settled_at(FILE, again, pull=False) is None
-    assert answers.peculiar(0) == ""
+    assert answers.peculiar() == ""
 
 
 def ignored_until_saved() -> Answers:

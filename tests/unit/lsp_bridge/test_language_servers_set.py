@@ -129,7 +129,7 @@ async def test_a_server_that_eats_memory_is_restarted_and_the_reason_can_be_seen
     await servers.tick()
     assert not server.gone
     server.sync(tmp_path / "a.txt", "x")
-    await eventually(lambda: server.has_answered, "the meal")
+    await eventually(lambda: server.answers.has_answered, "the meal")
     await servers.tick()
     [status] = servers.status()
     assert "MB of memory, more than 100 MB" in status.detail

@@ -62,7 +62,7 @@ async def test_anybody_else_is_told_what_is_wrong_and_hung_up_on(line: bytes, tc
         assert "goalwright start --json" in message["error"]["message"]
         assert TOKEN not in json.dumps(message)
         await client.hung_up()
-        assert door.bench.core.clients == 0
+        assert door.bench.core.presence.clients == 0
         await still_serves(door)
 
 
@@ -131,7 +131,7 @@ async def test_a_header_that_cannot_be_meant_is_told_and_ends_the_connection_and
         assert (message["id"], message["error"]["code"]) == (None, -32700)
         assert message["error"]["message"].endswith("The connection is closed.")
         await client.hung_up()
-        await until(lambda: door.bench.core.clients == 1)
+        await until(lambda: door.bench.core.presence.clients == 1)
         assert await other.request("goalwright/daemon/status")
 
 
@@ -166,7 +166,7 @@ async def test_half_a_frame_and_a_disconnect_harm_nobody(cut: int) -> None:
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "goalwright/session/new"}).encode()
         client.send_bytes((b"Content-Length: %d\r\n\r\n%s" % (len(body), body))[:cut])
         await client.close()
-        await until(lambda: door.bench.core.clients == 1)
+        await until(lambda: door.bench.core.presence.clients == 1)
         assert await other.request("goalwright/daemon/status")
 
 
@@ -177,7 +177,7 @@ async def test_closing_the_door_hangs_up_on_everybody() -> None:
         await door.listener.close()
         for client in clients:
             await client.hung_up()
-        assert door.bench.core.clients == 0
+        assert door.bench.core.presence.clients == 0
 
 
 async def test_many_clients_come_and_go() -> None:
@@ -189,7 +189,7 @@ async def test_many_clients_come_and_go() -> None:
             await client.close()
 
         await asyncio.gather(*(visit(n) for n in range(40)))
-        await until(lambda: door.bench.core.clients == 0)
+        await until(lambda: door.bench.core.presence.clients == 0)
         assert not door.bridge.editors._editors and not door.bridge.clients
         await until(lambda: not door.listener._connections)
 
@@ -200,7 +200,7 @@ async def test_the_core_does_not_know_of_clients_that_never_got_in(tmp_path: Pat
             client = await door.raw()
             client.send_bytes(line)
             await client.hung_up()
-        assert door.bench.core.clients == 0
+        assert door.bench.core.presence.clients == 0
 
 
 @pytest.mark.parametrize("said", [b"", b"GOALWRI", preamble(TOKEN), preamble(TOKEN) + b"Content-Le"])
@@ -213,7 +213,7 @@ async def test_connections_that_say_nothing_keep_nobody_out(said: bytes) -> None
         await still_serves(door)
         for client in silent[:20]:
             await client.hung_up()
-        await until(lambda: door.bench.core.clients == 0)
+        await until(lambda: door.bench.core.presence.clients == 0)
         await until(lambda: len(door.listener._connections) <= listen.MAX_SILENT)
 
 
@@ -256,7 +256,7 @@ async def test_nothing_is_left_of_a_connection_that_ended(monkeypatch: pytest.Mo
 async def test_connections_share_what_is_large() -> None:
     async with served() as door:
         one, other = await door.client(), await door.client()
-        await until(lambda: door.bench.core.clients == 2)
+        await until(lambda: door.bench.core.presence.clients == 2)
         servers = [found for found in gc.get_objects() if isinstance(found, ClientServer)]
         assert len({id(server._server.protocol._converter) for server in servers}) == 1
         await one.close()

@@ -71,7 +71,7 @@ def settings_of(door: Door, values: object) -> None:
 
 def not_trusted(door: Door) -> None:
     """Nobody has said anything about the folder."""
-    door.bench.core.trusted.remove(door.bench.workspace)
+    door.bench.core.configuration.trusted.remove(door.bench.workspace)
 
 
 def made(door: Door, *names: str) -> list[bool]:
@@ -317,7 +317,7 @@ async def test_a_workspace_that_loosens_does_nothing_until_it_is_trusted() -> No
         await me.reply(await me.asked(), "once")
         await me.client.answer(number)
         assert "goalwright trust" in (await me.client.event("notice", code="config"))["text"]
-        door.bench.core.trusted.add(door.bench.workspace)
+        door.bench.core.configuration.trusted.add(door.bench.workspace)
         status = await me.do("daemon/status")
         assert (status["trust"], status["notice"]) == ("trusted", "")
         assert (await me.client.answer(me.prompt()))["stopReason"] == "end_turn"
@@ -325,7 +325,7 @@ async def test_a_workspace_that_loosens_does_nothing_until_it_is_trusted() -> No
         session = door.bench.core.live(me.session_id)
         assert session is not None
         assert session.config.settings.model.max_tokens == 999
-        door.bench.core.trusted.remove(door.bench.workspace)
+        door.bench.core.configuration.trusted.remove(door.bench.workspace)
         assert (await me.explained("edit", "c.py"))["action"] == "ask"
 
 
@@ -346,7 +346,7 @@ async def test_the_editors_word_about_trust_counts_before_the_list(
     async with served() as door:
         not_trusted(door)
         if listed:
-            door.bench.core.trusted.add(door.bench.workspace)
+            door.bench.core.configuration.trusted.add(door.bench.workspace)
         me = await person(door, trusted=word)
         session = door.bench.core.live(me.session_id)
         assert session is not None
@@ -395,7 +395,7 @@ async def test_auto_is_for_trusted_folders() -> None:
         session = door.bench.core.live(me.session_id)
         assert session is not None
         assert session.state.trace.mode is None
-        door.bench.core.trusted.add(door.bench.workspace)
+        door.bench.core.configuration.trusted.add(door.bench.workspace)
         done = await me.do("session/set", sessionId=me.session_id, mode="auto")
         assert (done["session"]["mode"], session.mode) == ("auto", "auto")
 

@@ -458,7 +458,7 @@ async def test_a_client_that_leaves_does_not_stop_the_turn() -> None:
         prompt(client, session_id)
         await hold.reached.wait()
         await client.close()
-        await until(lambda: door.bench.core.clients == 0)
+        await until(lambda: door.bench.core.presence.clients == 0)
         hold.go.set()
         await until(lambda: not door.bench.core.running)
         again = await door.client()

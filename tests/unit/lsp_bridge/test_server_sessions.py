@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from daemon.model.messages import TextPart
-from daemon.provider.base import PartStop, TextDelta
 from daemon.provider.choose import ModelChoice
-from daemon.store.base import StoreError
+from daemon.provider.model_calls import PartStop, TextDelta
+from daemon.store.trace_store import StoreError
 from lsp_bridge.protocol.handshake import ErrorCode
 from lsp_bridge.server import connection
 from tests.support.drivers.bridge import Door, Raw, choose, new_session, prompt, served
@@ -67,7 +67,7 @@ async def test_a_request_survives_the_reload_of_the_window() -> None:
         prompt(client, session_id)
         await client.event("permission_asked")
         await client.close()
-        await until(lambda: door.bench.core.clients == 0)
+        await until(lambda: door.bench.core.presence.clients == 0)
         again = await door.client()
         loaded = await again.request("goalwright/session/load", {"sessionId": session_id})
         assert loaded["session"]["status"] == "waiting"
@@ -278,7 +278,7 @@ async def test_the_buffers_of_an_editor_that_left_are_forgotten() -> None:
             await client.request("goalwright/daemon/status")
         assert door.bridge.unsaved_text(path) == "one typed\n"
         await one.close()
-        await until(lambda: door.bench.core.clients == 1)
+        await until(lambda: door.bench.core.presence.clients == 1)
         assert door.bridge.unsaved_text(path) is None
 
 
@@ -291,7 +291,7 @@ async def test_exit_ends_one_connection_and_nothing_else() -> None:
         assert await leaving.request("shutdown") is None
         leaving.notify("exit", None)
         await leaving.hung_up()
-        await until(lambda: door.bench.core.clients == 1)
+        await until(lambda: door.bench.core.presence.clients == 1)
         session_id = await new_session(staying)
         assert (await staying.answer(prompt(staying, session_id)))["stopReason"] == "end_turn"
         assert not door.stopping.is_set()
@@ -302,7 +302,7 @@ async def test_exit_without_shutdown_and_before_initialize_is_an_end_too() -> No
         for client in (await door.client(), await door.connect()):
             client.notify("exit", None)
             await client.hung_up()
-        await until(lambda: door.bench.core.clients == 0)
+        await until(lambda: door.bench.core.presence.clients == 0)
 
 
 async def test_after_shutdown_requests_are_refused_and_turns_go_on() -> None:
@@ -389,7 +389,7 @@ async def test_a_client_that_never_reads_is_hung_up_on_and_can_come_back(
         await dead.request("goalwright/session/load", {"sessionId": session_id})
         for _ in texts:
             await client.answer(prompt(client, session_id))
-        await until(lambda: door.bench.core.clients == 1)
+        await until(lambda: door.bench.core.presence.clients == 1)
         await dead.hung_up()
         last = dead.events()[-1]["eventId"] if dead.events() else 0
         back = await door.client("back")

@@ -21,7 +21,7 @@ from tools.bash import BashInput, BashTool
 from tools.ports import Job
 from tools.sandbox import confinement as module
 from tools.sandbox.confinement import Confinement, confine
-from tools.tool import ToolResult
+from tools.tool import BranchCommands, ToolResult
 
 needs_bwrap = pytest.mark.skipif(
     shutil.which("bwrap") is None and "CI" not in os.environ, reason="needs bwrap (CI installs it)"
@@ -56,9 +56,7 @@ def fenced(tmp_path: Path) -> Fenced:
         fake_context(root),
         journal=place.copy.private / "journal",
         scratch=place.folder / "scratch",
-        copy_of=workspace,
-        confinement=confinement,
-        environment={"BRANCH_OF": "proj"},
+        branch=BranchCommands(workspace, confinement, {"BRANCH_OF": "proj"}),
     )
     return Fenced(place, other, ctx)
 
@@ -132,7 +130,12 @@ async def test_what_is_mounted_below_the_workspace_is_read_only_too(fenced: Fenc
     below, elsewhere = fenced.place.workspace / "sub", tmp_path / "elsewhere"
     elsewhere.mkdir()
     # A mount of another place, within a namespace of its own: the confinement is made in there.
-    inner = [*fenced.ctx.confinement.prefix, "sh", "-c", f"touch {below}/new; touch {tmp_path}/written"]
+    inner = [
+        *fenced.ctx.branch.confinement.prefix,
+        "sh",
+        "-c",
+        f"touch {below}/new; touch {tmp_path}/written",
+    ]
     bwrap = shutil.which("bwrap") or "bwrap"
     subprocess.run(  # noqa: ASYNC221 - short
         [bwrap, "--dev-bind", "/", "/", "--bind", str(elsewhere), str(below), "--cap-add", "ALL", "--", *inner],
@@ -196,7 +199,9 @@ async def test_where_it_does_not_work_the_person_is_told_and_commands_run_as_the
         lacking = confine(place.copy.root, place.workspace, (place.workspace,), (place.copy.root,))
         assert (lacking.prefix, lacking.fenced) == ((), False)
         told: list[str] = []
-        ctx = replace(fenced.ctx, confinement=lacking, tell_person=told.append)
+        ctx = replace(
+            fenced.ctx, branch=replace(fenced.ctx.branch, confinement=lacking), tell_person=told.append
+        )
         assert (await BashTool().run(BashInput(command="echo ran"), ctx)).content == "Exit code: 0\nran\n"
         assert len(told) == 1 and "Nothing keeps the programs that branches run" in told[0]
         assert ctx.permission.asks[-1].fenced is False

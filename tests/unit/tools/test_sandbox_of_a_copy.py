@@ -16,7 +16,7 @@ from tests.support.fakes.tool_context import FakeToolContext, fake_context
 from tests.support.scenarios.branch_place import BranchPlace, branch_place, copy_of
 from tools.bash import BashInput, BashTool
 from tools.sandbox.policy import SandboxPolicy
-from tools.tool import ToolResult
+from tools.tool import BranchCommands, ToolResult
 
 pytestmark = pytest.mark.skipif(
     shutil.which("bwrap") is None and "CI" not in os.environ, reason="needs bwrap (CI installs it)"
@@ -58,8 +58,7 @@ def boxed(folder: Path) -> Boxed:
         journal=place.copy.private / "journal",
         scratch=place.folder / "scratch",
         sandbox=policy,
-        copy_of=place.workspace,
-        environment={"BRANCH_OF": "proj"},
+        branch=BranchCommands(place.workspace, environment={"BRANCH_OF": "proj"}),
     )
     return Boxed(place, other, made)
 

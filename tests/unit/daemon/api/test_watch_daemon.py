@@ -64,13 +64,13 @@ async def test_who_watches_keeps_the_daemon_there_and_is_told_when_it_stops(tmp_
     async with daemon(tmp_path) as bench:
         session = bench.session(settings=EDITS)
         address = await bench.api.open(0)
-        before = bench.core.clients
+        before = bench.core.presence.clients
         async with watching(address, session.session_id) as socket:
             await hear(socket, count=1)
-            assert bench.core.clients == before + 1
+            assert bench.core.presence.clients == before + 1
             await bench.api.close()
             assert await ended(socket) == 1001
-            assert bench.core.clients == before
+            assert bench.core.presence.clients == before
 
 
 async def test_nobody_watches_without_the_token(tmp_path: Path) -> None:
@@ -81,4 +81,4 @@ async def test_nobody_watches_without_the_token(tmp_path: Path) -> None:
             await watching(address, session.session_id, token=False)
         async with watching(address, session.session_id, f"token={address.token}", token=False) as socket:
             await hear(socket, count=1)
-        await until(lambda: bench.core.clients == 0, "it is gone")
+        await until(lambda: bench.core.presence.clients == 0, "it is gone")

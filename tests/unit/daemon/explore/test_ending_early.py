@@ -139,7 +139,7 @@ async def test_branches_wait_for_a_place_and_are_ended_when_they_never_got_one(t
         await turn
         ended = {event.branch_id: event.status for event in bench.events(BranchCompleted)}
         assert ended == {"A": "abandoned", "B": "abandoned", "C": "abandoned"}
-        assert session.services.parallel.working == 0
+        assert session.services.children.parallel.working == 0
 
 
 async def test_with_one_place_branches_work_one_after_the_other(tmp_path: Path) -> None:

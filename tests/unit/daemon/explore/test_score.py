@@ -12,6 +12,7 @@ from daemon.explore.score_text import duration_words, score_table
 from daemon.explore.scoring import diff_size, new_and_fixed, score_branch
 from daemon.files.eyes import NoDiagnostics
 from daemon.loop.children import close_child, open_child
+from daemon.loop.services import LanguageViews
 from daemon.model.branches import BranchMeta, CheckRun, Score
 from tests.support.drivers.core import Bench, daemon
 from tests.support.scenarios.explored import LINK, PLAIN, PROGRAM, FolderCopy, created, deleted, updated
@@ -126,8 +127,8 @@ class Eyes(NoDiagnostics):
 
 async def scored(bench: Bench, changes: list[BranchChange], before: Eyes, after: Eyes) -> Score:
     parent = bench.session()
-    parent.services = replace(parent.services, diagnostics=before)
-    services = replace(parent.services, workspace=after.root, diagnostics=after)
+    parent.services = replace(parent.services, languages=LanguageViews(before))
+    services = replace(parent.services, workspace=after.root, languages=LanguageViews(after))
     child = open_child(parent, "A", parent.agent, services=services, explore_start_id="1")
     try:
         return await score_branch(child, FolderCopy(after.root, {}), changes, test=None, duration_ms=7)
@@ -225,13 +226,13 @@ async def test_servers_that_begin_are_waited_for_and_few_branches_are_looked_at_
     async with daemon(tmp_path) as bench:
         (bench.workspace / "a.py").write_text("old")
         parent = bench.session()
-        parent.services = replace(parent.services, diagnostics=Eyes(bench.workspace, {}))
+        parent.services = replace(parent.services, languages=LanguageViews(Eyes(bench.workspace, {})))
         tasks: list[asyncio.Task[Score]] = []
         for name in "ABCDE":
             root = tmp_path / name
             root.mkdir()
             eyes = Busy(root, {"a.py": [(1, "bad")]})
-            services = replace(parent.services, workspace=root, diagnostics=eyes)
+            services = replace(parent.services, workspace=root, languages=LanguageViews(eyes))
             child = open_child(parent, name, parent.agent, services=services, explore_start_id="1")
             changes = [updated("a.py", "old", "new")]
             copy = FolderCopy(root, {})

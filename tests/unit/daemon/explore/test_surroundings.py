@@ -28,7 +28,7 @@ from tests.support.fakes.tool_context import fake_context
 from tools.bash import BashInput, BashTool
 from tools.ports import NoEditors
 from tools.sandbox.policy import SandboxPolicy
-from tools.tool import CommandChange, PermissionAsk
+from tools.tool import BranchCommands, CommandChange, PermissionAsk
 
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org")
 
@@ -68,9 +68,9 @@ class Branch:
     def rules(self) -> RuleSet:
         return RuleSet(
             SHIPPED,
-            branch=self.services.rules,
+            branch=self.services.folder.rules,
             root=self.services.workspace.as_posix(),
-            stands_for=str(self.services.stands_for),
+            stands_for=str(self.services.branch.copy_of),
         )
 
     async def command(self, line: str, history: SessionHistory) -> Sequence[CommandChange]:
@@ -101,7 +101,12 @@ async def branch(folder: Path, part: str = "") -> AsyncGenerator[Branch]:
             opened.append(Watching(root))
             return opened[-1]
 
-        main = replace(session.services, open_eyes=open_eyes, environment={"OURS": "1"})
+        main = session.services
+        main = replace(
+            main,
+            languages=replace(main.languages, open_eyes=open_eyes),
+            branch=BranchCommands(environment={"OURS": "1"}),
+        )
         copies = await asyncio.to_thread(copies_for, main.workspace, main.user_folder / "branches", ())
         copy = await copies.open(f"{session.session_id}:A", await copies.base())
         around = await surroundings(main, copy, session_id=f"{session.session_id}:A")
@@ -129,9 +134,9 @@ async def test_what_a_command_changes_in_the_copy_is_kept_and_nothing_of_ours_sh
             tmp_path / "files",
             lambda: datetime.now(UTC),
             it.services.workspace,
-            watch=it.services.watch_command,
+            watch=it.services.watching.watch_command,
         )
-        it.services.expect_command()
+        it.services.watching.expect_command()
         before = status(it.copy.root)
         changes = await it.command("echo 'A = 2' > src/a.py; echo new > src/b.py; echo x > y.log", history)
         found = {change.path.relative_to(it.copy.root).as_posix(): change for change in changes}
@@ -155,11 +160,11 @@ async def test_everything_that_knows_a_folder_knows_the_copy(tmp_path: Path) -> 
     async with branch(tmp_path) as it:
         services = it.services
         assert services.workspace == it.copy.root
-        assert services.stands_for == it.main.workspace
+        assert services.branch.copy_of == it.main.workspace
         assert isinstance(services.editors, NoEditors)
-        assert services.diagnostics is it.eyes.diagnostics
-        assert services.journal.is_relative_to(it.copy.private)
-        assert services.environment == {"OURS": "1", **it.copy.environment}
+        assert services.languages.diagnostics is it.eyes.diagnostics
+        assert services.folder.journal.is_relative_to(it.copy.private)
+        assert services.branch.environment == {"OURS": "1", **it.copy.environment}
         assert services.trust() == it.main.trust()
         for there in (it.main.workspace / "src/a.py", it.main.workspace / ".git/index"):
             assert it.rules.judge(PermissionAsk("edit", (str(there),), "")).action == "deny"
@@ -170,7 +175,9 @@ async def test_full_outputs_of_the_branch_are_read_unasked_and_those_of_others_a
     tmp_path: Path,
 ) -> None:
     async with branch(tmp_path) as it:
-        [allowed, deep] = [rule.pattern for rule in it.services.rules if rule.pattern.endswith("output/*")]
+        [allowed, deep] = [
+            rule.pattern for rule in it.services.folder.rules if rule.pattern.endswith("output/*")
+        ]
         for pattern in (allowed, deep.replace("*/output", "s1/output")):
             path = pattern.replace("*", "bash-1.txt")
             assert it.rules.judge(PermissionAsk("read", (path,), "")).action == "allow"
@@ -181,7 +188,7 @@ async def test_full_outputs_of_the_branch_are_read_unasked_and_those_of_others_a
 async def test_files_that_were_read_are_watched_for_changes_by_others(tmp_path: Path) -> None:
     async with branch(tmp_path) as it:
         path = it.copy.root / "src/a.py"
-        it.services.on_read(path)
+        it.services.watching.on_read(path)
 
         loop = asyncio.get_running_loop()
         written = 0.0
@@ -203,7 +210,7 @@ async def test_closed_it_looks_at_nothing_any_more(tmp_path: Path) -> None:
             tmp_path / "files",
             lambda: datetime.now(UTC),
             it.services.workspace,
-            watch=it.services.watch_command,
+            watch=it.services.watching.watch_command,
         )
         await it.command("echo 1 > src/c.py", history)
         await it.around.close()
@@ -238,16 +245,15 @@ async def test_git_works_on_a_real_copy_in_the_sandbox(part: str) -> None:
             policy = SandboxPolicy(
                 "workspace-write",
                 hidden=(services.user_folder,),
-                readable=services.readable,
-                copy_of=services.stands_for,
+                readable=services.folder.readable,
+                copy_of=services.branch.copy_of,
             )
             ctx = replace(
                 fake_context(it.copy.root),
-                journal=services.journal,
+                journal=services.folder.journal,
                 scratch=Path(folder) / "scratch",
                 sandbox=policy,
-                copy_of=services.stands_for,
-                environment=services.environment,
+                branch=services.branch,
             )
             result = await BashTool().run(
                 BashInput(command="git log --format=%s && git cat-file -p HEAD:./src/a.py && echo $OURS"), ctx

@@ -12,7 +12,6 @@ import pytest
 
 from daemon.explore.testing import NOT_RUN, agree_on_test, run_test
 from daemon.loop.children import close_child, open_child
-from daemon.loop.services import Services
 from daemon.loop.session import Session
 from daemon.model.branches import CheckRun
 from daemon.model.events import Notice, PermissionAsked
@@ -22,7 +21,7 @@ from tests.support.drivers.waiting import until
 from tests.support.scenarios.explored import FolderCopy
 from tools.sandbox.policy import UnavailableError
 from tools.sandbox.prepare import available
-from tools.tool import PermissionAsk
+from tools.tool import BranchCommands, PermissionAsk
 
 
 def hostile(bench: Bench) -> Path:
@@ -59,12 +58,13 @@ def copy_of(tmp_path: Path, **environment: str) -> FolderCopy:
 
 
 async def ran(bench: Bench, copy: FolderCopy, command: str, timeout_s: float = 60) -> CheckRun:
-    return await run_test(command, copy, services(bench, copy), timeout_s)
+    return await run_test(command, copy, at_work(bench, copy), timeout_s, approved=True)
 
 
-def services(bench: Bench, copy: FolderCopy) -> Services:
+def at_work(bench: Bench, copy: FolderCopy) -> Session:
     session = bench.session()
-    return replace(session.services, workspace=copy.root)
+    session.services = replace(session.services, workspace=copy.root)
+    return session
 
 
 async def test_in_a_folder_that_nobody_trusts_no_command_is_taken_from_anywhere(tmp_path: Path) -> None:
@@ -222,11 +222,11 @@ async def test_where_there_is_a_sandbox_the_tests_run_in_it(tmp_path: Path) -> N
             sandboxed = False  # then it runs as bash would, and the question says so
         else:
             sandboxed = True
-        own = replace(session.services, workspace=copy.root, stands_for=bench.workspace)
+        own = replace(session.services, workspace=copy.root, branch=BranchCommands(bench.workspace))
         child = open_child(session, "A", session.agent, services=own, explore_start_id="1")
         try:
             line = f"touch made {bench.workspace}/escaped; ls; exit 4"
-            run = await run_test(line, copy, own, 60, session=child)
+            run = await run_test(line, copy, child, 60)
         finally:
             await close_child(child)
         assert run.exit_code == 4 and "made" in run.detail
@@ -236,9 +236,9 @@ async def test_where_there_is_a_sandbox_the_tests_run_in_it(tmp_path: Path) -> N
 async def test_no_more_than_two_run_at_a_time(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         copy = copy_of(tmp_path)
-        own = services(bench, copy)
+        session = at_work(bench, copy)
         wait = "touch $$.run; while [ ! -e go ]; do sleep 0.05; done"
-        tasks = [asyncio.create_task(run_test(wait, copy, own, 60)) for _ in range(3)]
+        tasks = [asyncio.create_task(run_test(wait, copy, session, 60, approved=True)) for _ in range(3)]
         running = lambda: len(list(copy.root.glob("*.run")))  # noqa: E731
         await until(lambda: running() == 2)
         (copy.root / "go").touch()

@@ -188,7 +188,7 @@ async def test_what_is_carried_over_and_the_step_history_fit_into_a_low_trigger(
 async def test_what_is_promised_is_what_the_next_request_has(tmp_path: Path) -> None:
     models = Worker(6)
     async with running(tmp_path, models, lines=300) as core:
-        core.trusted.add(core.workspace)
+        core.configuration.trusted.add(core.workspace)
         (core.workspace / "AGENTS.md").write_text("RULE")
         (core.workspace / "sub").mkdir()
         (core.workspace / "sub" / "AGENTS.md").write_text("RULE OF SUB " + "tabs " * 200)

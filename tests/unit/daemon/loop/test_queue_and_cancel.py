@@ -16,7 +16,7 @@ from daemon.model.events import (
 from daemon.model.messages import (
     TextPart,
 )
-from daemon.provider.base import TextDelta, ToolCallDelta, ToolCallStart
+from daemon.provider.model_calls import TextDelta, ToolCallDelta, ToolCallStart
 from tests.support.drivers.core import ALLOW_ALL, daemon, finish, prompted, results, roles
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Hold, Think

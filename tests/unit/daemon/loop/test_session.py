@@ -31,7 +31,7 @@ from daemon.model.messages import (
     Usage,
 )
 from daemon.model.meters import Metered
-from daemon.provider.base import Complete, PartStop, Retry, TextDelta
+from daemon.provider.model_calls import Complete, PartStop, Retry, TextDelta
 from tests.support.drivers.core import ALLOW_ALL, Bench, check_pairs, daemon, finish, prompted, results, roles
 from tests.support.fakes.models import Call, End, Fail, Hold, Think
 

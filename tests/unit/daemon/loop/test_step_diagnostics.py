@@ -32,8 +32,7 @@ FAILS = Call("edit", {"file_path": "a.py", "old_string": "absent", "new_string":
 
 
 def eyes(bench: Bench) -> FakeDiagnostics:
-    assert isinstance(bench.core.diagnostics, FakeDiagnostics)
-    return bench.core.diagnostics
+    return bench.diagnostics
 
 
 def broken(bench: Bench, *severities: Severity, name: str = "a.py") -> DiagnosticsReport:

@@ -15,6 +15,7 @@ from tests.support.drivers.waiting import until
 from tests.support.fakes.hooks import is_alive
 from tests.support.fakes.models import Call
 from tools.files.regular_files import make_folder
+from tools.process.background import Background
 from tools.tool import PermissionDeniedError, ToolResult
 
 DONE = ToolResult("done")
@@ -83,7 +84,7 @@ async def test_a_turn_waits_for_an_answer_and_ends_when_its_workspace_goes_away(
 async def test_nothing_is_written_into_a_workspace_that_goes_away_before_it_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daemon.core._LOOK_S", 3600)
+    monkeypatch.setattr(watchdog, "_LOOK_S", 3600)
     write = Call("write", {"file_path": "made/by.txt", "content": "x\n"})
     async with daemon(tmp_path, [write], "Done.", check=False) as bench:
         session = bench.session()
@@ -100,7 +101,7 @@ async def test_nothing_is_written_into_a_workspace_that_goes_away_before_it_is_n
 def test_a_folder_that_is_moved_back_is_the_same(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     workspace.mkdir()
-    guard = WorkspaceGuard(workspace)
+    guard = WorkspaceGuard(workspace, Background("a test"))
     guard.begin()
     assert guard.problem() == ""
     replace(workspace)

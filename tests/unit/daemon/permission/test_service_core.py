@@ -181,9 +181,9 @@ async def test_the_workspaces_own_allow_counts_from_trust_on(tmp_path: Path, tru
         path = bench.workspace / WORKSPACE_FILE
         path.parent.mkdir()
         path.write_text(json.dumps({"permission": {"edit": "allow"}, "mode": "auto"}))
-        bench.core.trusted.remove(bench.workspace)
+        bench.core.configuration.trusted.remove(bench.workspace)
         if trust == "trusted":
-            bench.core.trusted.add(bench.workspace)
+            bench.core.configuration.trusted.add(bench.workspace)
         bench.core.reload_config()
         session: Session = bench.session()
         assert session.mode == ("auto" if trust == "trusted" else "ask")

@@ -12,7 +12,7 @@ from daemon.model.events import GoalAdded, GoalUpdated, Notice
 from daemon.planner.core import MAX_REPLANS
 from daemon.planner.driver import replan
 from daemon.provider import openai_wire
-from daemon.provider.base import ModelRequest
+from daemon.provider.model_calls import ModelRequest
 from tests.support.drivers.core import ALLOW_ALL, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.model_messages import check_openai

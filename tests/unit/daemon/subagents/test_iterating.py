@@ -231,7 +231,7 @@ async def test_a_cancel_of_the_session_ends_the_iteration_too(tmp_path: Path) ->
         assert (await finish(turn)).stop == "canceled"
         assert bench.core.running == []
         assert iterations(session)[0].stop_reason == "canceled"
-        assert list(bench.core._sessions) == [session.session_id]  # pyright: ignore[reportPrivateUsage]
+        assert list(bench.core._at_hand.live) == [session.session_id]  # pyright: ignore[reportPrivateUsage]
 
 
 async def test_a_refusal_in_the_iteration_stops_it_and_is_the_main_sessions_question(tmp_path: Path) -> None:

@@ -1,0 +1,78 @@
+"""What to do with an answer that ends a turn although nothing was done: empty, or a tool call written as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from daemon.loop import written_calls
+from daemon.loop.step import StepOutcome
+from daemon.model.messages import ReasoningPart
+from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from daemon.loop.record import Record
+    from daemon.model.messages import Message
+    from daemon.provider.model_calls import ToolSpec
+
+_MOST_NUDGES = 3
+"""How often a turn tells a model that a tool call written as text was not run; never twice in a row."""
+
+
+class AnswerCheck:
+    """Looks at the answers of one turn, and finds words for the model a few times."""
+
+    def __init__(self, record: Record) -> None:
+        self.prompt = ""
+        """What the user asked for."""
+        self._record = record
+        self._written = False
+        """The last answer was a tool call written as text."""
+        self._worked = False
+        """Calls of this turn were run."""
+        self._nudges = 0
+
+    def check(
+        self,
+        outcome: StepOutcome,
+        messages: Sequence[Message],
+        tools_offered: Callable[[], Sequence[ToolSpec]],
+        model: str,
+    ) -> StepOutcome | str:
+        """Return the outcome of a step, or what to tell the model when it said nothing or wrote a call as text."""
+        if outcome.stop == "tool_use":
+            self._written, self._worked = False, True
+        if outcome.stop != "end_turn":
+            return outcome
+        tools = tools_offered()
+        answer, worked = _answer(messages), self._worked
+        if answer is None:
+            return outcome
+        if not worked and written_calls.is_empty(answer, self.prompt):
+            noticed = t("The model gave an empty answer. It is told so, once.")
+            gave_up, nudge = written_calls.gave_up_empty(model), written_calls.nudge_empty()
+        elif written_calls.asks_for_one(self.prompt):
+            return outcome
+        elif call := written_calls.written_call(answer, tools):
+            noticed = written_calls.noticed(call)
+            gave_up = written_calls.gave_up(call, model, worked=worked)
+            nudge = written_calls.nudge(call, tools)
+        else:
+            return outcome
+        if self._written or self._nudges == _MOST_NUDGES:
+            self._record.notice("warning" if worked else "error", gave_up, written_calls.CODE)
+            return StepOutcome("error", gave_up)
+        self._written = True
+        self._nudges += 1
+        self._record.notice("info", noticed, written_calls.CODE)
+        return nudge
+
+
+def _answer(messages: Sequence[Message]) -> str | None:
+    """What the model said last; what it thought when it said nothing; None where it called tools."""
+    last = next((message for message in reversed(messages) if message.role == "assistant"), None)
+    if last is None or last.tool_calls():
+        return None
+    thoughts = [part.text for part in last.content if isinstance(part, ReasoningPart)]
+    return last.text().strip() or "\n".join(thoughts)

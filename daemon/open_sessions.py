@@ -1,4 +1,4 @@
-"""Who is there: the sessions at hand, and the clients."""
+"""The sessions at hand, and the presence of clients."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class OpenSessions:
 
 
 class Presence:
-    """How many clients there are, and since when nobody has been there."""
+    """The number of clients, and the time since the last one was there."""
 
     def __init__(self) -> None:
         self.started = time.monotonic()

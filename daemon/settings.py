@@ -66,7 +66,7 @@ class LanguageServerSetting(_Group):
 
 
 class ModelSettings(_Group):
-    """Which models work, and how long their answers may be."""
+    """The models, and the length of their answers."""
 
     model: str | None = Field(
         default=None,
@@ -92,7 +92,7 @@ class ModelSettings(_Group):
 
 
 class ApprovalSettings(_Group):
-    """What passes without a question."""
+    """Rules, and the mode that says which calls need no approval."""
 
     permission: dict[str, Action | dict[str, Action]] | list[dict[str, str]] | None = Field(
         default=None,
@@ -112,7 +112,7 @@ class ApprovalSettings(_Group):
 
 
 class CommandSettings(_Group):
-    """How commands, hooks and tests run."""
+    """Commands, hooks and tests."""
 
     sandbox: Setting = Field(
         default="on",
@@ -151,7 +151,7 @@ class CommandSettings(_Group):
 
 
 class PlanSettings(_Group):
-    """How the model plans."""
+    """Planning."""
 
     planner: Literal["in_loop", "layered", "signposts", "on_demand"] = Field(
         default="in_loop",
@@ -176,7 +176,7 @@ class PlanSettings(_Group):
 
 
 class ContextSettings(_Group):
-    """When the context is compacted."""
+    """The size of the context."""
 
     context_window: int | None = Field(
         default=None,
@@ -195,7 +195,7 @@ class ContextSettings(_Group):
 
 
 class BudgetSettings(_Group):
-    """What sessions, goals and unattended runs may cost."""
+    """Limits on the cost of sessions, goals and unattended runs."""
 
     budget_usd: float | None = Field(
         default=None,
@@ -255,7 +255,7 @@ class LanguageSettings(_Group):
 
 
 class AgentSettings(_Group):
-    """How branches, sub-agents and iterating agents work."""
+    """Branches, sub-agents and iterating agents."""
 
     max_parallel: int = Field(
         default=8, ge=1, le=64, description="How many branches and sub-agents work at the same time."
@@ -284,7 +284,7 @@ class AgentSettings(_Group):
 
 
 class TraceSettings(_Group):
-    """How long stored sessions are kept, and what is written beside them."""
+    """The time that stored sessions are kept, and dumps beside them."""
 
     trace_keep_days: float | None = Field(
         default=None,

@@ -385,12 +385,12 @@ class Plan(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BranchCommands:
-    """What is different for commands in a branch's copy of the workspace; empty in the workspace itself."""
+    """The difference that a branch's copy of the workspace makes to commands; empty in the workspace itself."""
 
     copy_of: Path | None = None
     """The workspace."""
     confinement: Confinement = field(default_factory=Confinement)
-    """What keeps the commands from it."""
+    """The confinement that keeps the commands from it."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     """Variables on top of the daemon's."""
 

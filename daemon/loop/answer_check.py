@@ -1,4 +1,4 @@
-"""What to do with an answer that ends a turn although nothing was done: empty, or a tool call written as text."""
+"""A check of answers that end a turn although nothing was done: empty ones, and tool calls written as text."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _MOST_NUDGES = 3
 
 
 class AnswerCheck:
-    """Looks at the answers of one turn, and finds words for the model a few times."""
+    """Check the answers of one turn, and find words for the model a few times."""
 
     def __init__(self, record: Record) -> None:
         self.prompt = ""
-        """What the user asked for."""
+        """The user's own words."""
         self._record = record
         self._written = False
         """The last answer was a tool call written as text."""

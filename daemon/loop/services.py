@@ -52,7 +52,7 @@ class Models(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FolderServices:
-    """What belongs to the folder that a session works in."""
+    """Places and rules of the folder that a session works in."""
 
     journal: Path
     """See tools.tool.ToolContext."""
@@ -64,7 +64,7 @@ class FolderServices:
 
 @dataclass(frozen=True, slots=True)
 class LanguageViews:
-    """What language servers and editors say of the session's folder."""
+    """Views of language servers and editors on the session's folder."""
 
     diagnostics: Diagnostics
     navigation: Navigation = field(default_factory=NoNavigation)
@@ -77,7 +77,7 @@ class LanguageViews:
 
 @dataclass(frozen=True, slots=True)
 class WatchServices:
-    """Who looks after the files of the session's folder."""
+    """The watch over the files of the session's folder."""
 
     on_read: Callable[[Path], None]
     watch_command: WatchCommand | None = None
@@ -90,7 +90,7 @@ class WatchServices:
 
 @dataclass(frozen=True, slots=True)
 class ChildServices:
-    """What branches and sub-agents are made with."""
+    """The means to start and limit branches and sub-agents."""
 
     copies: Callable[[Sequence[str]], Awaitable[WorkingCopies]] | None = None
     """Working copies for branches, in which these ignored folders are links. What a crash left is gone by then."""

@@ -79,7 +79,7 @@ _OVERFLOWS = 3
 
 @dataclass(slots=True)
 class _Sent:
-    """What the last request of a turn was."""
+    """The last request of a turn, as far as later steps need it."""
 
     estimated: int = 0
     """Its tokens."""

@@ -1,4 +1,4 @@
-"""What has come of a streamed answer so far."""
+"""A streamed answer, as far as it has come."""
 
 from __future__ import annotations
 

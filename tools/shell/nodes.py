@@ -1,4 +1,4 @@
-"""What is read of every node of tree-sitter-bash: its parts, its words, and doubts about both. Pure.
+"""The reading of any node of tree-sitter-bash: its parts, its words, and doubts about both. Pure.
 
 The grammar and bash differ in places, so each byte must be accounted for: between the nodes that are understood only
 blanks may stand, and each word is read once more (see ``words``).

@@ -23,7 +23,7 @@ _OPERATORS = names("> >> >| &> &>> >& < <> <& <&- >&-")
 
 @dataclass(slots=True)
 class Redirections:
-    """What the redirections of one command are; ``reader`` reads its line."""
+    """The redirections of one command; ``reader`` reads its line."""
 
     reader: NodeReader
     files: list[Redirection] = field(default_factory=list[Redirection])

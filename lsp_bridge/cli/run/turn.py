@@ -203,7 +203,7 @@ def _edit_on(terminal: int) -> EditText | None:
 
 @dataclass(slots=True)
 class _Heard:
-    """What the daemon has told of the turn."""
+    """The daemon's news of the turn."""
 
     totals: Totals = field(default_factory=Totals)
     meter: dict[str, Any] = field(default_factory=dict[str, Any])

@@ -192,7 +192,7 @@ class Answers:
         return document.sent_at + self.settling.doubtful_s
 
     def peculiar(self) -> str:
-        """What is unusual about the server's answers, for people."""
+        """Describe what is unusual about the server's answers, for people."""
         found = (
             f"left the last {self.unanswered} changes unanswered" if self.unanswered > 1 else "",
             "says something only about saved files" if self.needs_save else "",

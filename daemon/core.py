@@ -126,7 +126,7 @@ class Daemon:
             folder=FolderServices(self._journal()),
             languages=LanguageViews(diagnostics, navigation or NoNavigation(), own_servers, open_eyes),
             watching=WatchServices(
-                self._watch.add, self._commands.watch, self._commands.expect, self._commands.meanwhile
+                self._watch.add, self._commands.watch, self._commands.expect, self._commands.writes
             ),
             children=ChildServices(branch_copies.open),
         )

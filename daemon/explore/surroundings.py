@@ -100,7 +100,7 @@ async def surroundings(
         languages=dataclasses.replace(
             services.languages, diagnostics=eyes.diagnostics, own_servers=None, navigation=eyes.navigation
         ),
-        watching=WatchServices(watch.add, commands.watch, commands.expect, commands.meanwhile),
+        watching=WatchServices(watch.add, commands.watch, commands.expect, commands.writes),
     )
     return BranchEnvironment(inside, eyes, commands, watch, told)
 

@@ -12,20 +12,21 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from daemon.files.attribution import LaterBases, changed_by, in_turn, unknown_change
 from daemon.files.baseline import Baseline
-from daemon.files.history import Place, SeenChange, SessionHistory
-from daemon.files.meanwhile import Meanwhile, Notes
-from daemon.files.overlaps import UNKNOWN, Write
-from daemon.files.seen_changes import CommandEdit, LaterBases, in_turn, kind_of, seen_changes
+from daemon.files.concurrent_writes import UNKNOWN, ConcurrentWrites, Notes, Write
+from daemon.files.history import KeptChange, Place, SessionHistory
 from daemon.files.state import FileDelta
 from daemon.files.tree import TooManyFilesError, Tree
 from daemon.files.tree_events import TreeEvents
 from daemon.files.versions import Version
 from tools.tool import CommandChange, CommandWatch, ToolError
 from tools.writing.atomic import read_or_none
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +105,7 @@ class CommandWatches:
         self._lock = threading.Lock()
         self._watches: list[_Watch] = []
         self._covering: asyncio.Task[None] | None = None
-        self.meanwhile = Meanwhile()
+        self.writes = ConcurrentWrites()
         """To be told of what is written by others than commands."""
 
     def expect(self) -> None:
@@ -164,7 +165,7 @@ class CommandWatches:
 
         def look() -> None:
             with contextlib.suppress(OSError):
-                self.meanwhile.found(path, read_or_none(path))
+                self.writes.found(path, read_or_none(path))
 
         self._run(look)
 
@@ -195,11 +196,11 @@ class CommandWatches:
             watch.late = True
             if watch in self._watches:
                 self._watches.remove(watch)
-            self.meanwhile.close(watch.notes)
+            self.writes.close(watch.notes)
 
     def _add(self, watch: _Watch) -> None:
         if watch not in self._watches:
-            watch.notes = self.meanwhile.open()
+            watch.notes = self.writes.open()
             self._watches.append(watch)
 
     def _cover_in_background(self) -> None:
@@ -243,7 +244,7 @@ class CommandWatches:
             if not watch.late:
                 watch.begun = True
                 watch.deltas.clear()  # what was before
-                self.meanwhile.begin(watch.notes)
+                self.writes.begin(watch.notes)
 
     def _cover(self) -> bool:
         if not self._built or self._given_up:
@@ -265,13 +266,7 @@ class CommandWatches:
             for watch in self._watches:
                 for delta in deltas:
                     first = watch.deltas.get(delta.path)
-                    if first is None:
-                        watch.deltas[delta.path] = delta
-                    else:
-                        folders = first.new_folders or delta.new_folders
-                        watch.deltas[delta.path] = FileDelta(
-                            delta.path, first.old, delta.new, first.certain, folders
-                        )
+                    watch.deltas[delta.path] = delta if first is None else first.then(delta)
 
     def _end(self, watch: _Watch) -> tuple[list[CommandChange], list[_Made]]:
         if self._given_up or not self._built:
@@ -285,14 +280,14 @@ class CommandWatches:
                     for other in self._watches
                     if other.begun and other.notes.began > watch.notes.began
                 ]
-            found_by = LaterBases.of(self._tree, others)
-            written = self.meanwhile.paths(watch.notes) | found_by.changed.keys()
+            later_bases = LaterBases.of(self._tree, others)
+            written = self.writes.paths(watch.notes) | later_bases.changed.keys()
             deltas = [delta for path, delta in seen.items() if delta.old != delta.new or path in written]
             # Files that came and went again: others may have kept a part of that.
             deltas += [
                 FileDelta(path, None, None) for path in written - seen.keys() if self._tree.lacks(path)
             ]
-            return self._keep(watch, sorted(deltas, key=lambda delta: delta.path), found_by)
+            return self._keep(watch, sorted(deltas, key=lambda delta: delta.path), later_bases)
         except TooManyFilesError as error:
             self._give_up(str(error))
         except Exception:  # a command's result must not fail because of its eyes
@@ -300,57 +295,50 @@ class CommandWatches:
         return [], []
 
     def _keep(
-        self, watch: _Watch, deltas: Sequence[FileDelta], found_by: LaterBases
+        self, watch: _Watch, deltas: Sequence[FileDelta], later_bases: LaterBases
     ) -> tuple[list[CommandChange], list[_Made]]:
         changes: list[CommandChange] = []
         versions: list[_Made] = []
         kept = deltas[:MAX_CHANGES]
         for start in range(0, len(kept), _BATCH):
             part = kept[start : start + _BATCH]
-            found = seen_changes(self._tree, self.meanwhile, watch.notes, part, watch.late, found_by)
+            found = changed_by(self._tree, self.writes, watch.notes, part, watch.late, later_bases)
             for several in in_turn(found):
                 told, made = self._keep_files(watch, several)
                 changes += told
                 versions += made
-        rest = [SeenChange(Path(delta.path), kind_of(delta)) for delta in deltas[MAX_CHANGES:]]
+        rest = [unknown_change(delta) for delta in deltas[MAX_CHANGES:]]
         for history, call_id in watch.places:
             with contextlib.suppress(ToolError):
                 # Named without their contents, so that an undo says what it cannot take back.
-                history.keep_seen(rest[:MAX_NAMED], call_id)
-        for delta in deltas[MAX_CHANGES:]:
-            self._claim(watch, CommandEdit(SeenChange(Path(delta.path), kind_of(delta)), delta.new), None)
-        changes += [CommandChange(item.path, item.kind, None, 0, 0) for item in rest]
-        return changes, versions
+                history.keep_done(rest[:MAX_NAMED], call_id)
+        self._claim(watch, rest)
+        return changes + [CommandChange(item.path, item.kind, None, 0, 0) for item in rest], versions
 
     def _keep_files(
-        self, watch: _Watch, found: Sequence[CommandEdit]
+        self, watch: _Watch, found: Sequence[KeptChange]
     ) -> tuple[list[CommandChange], list[_Made]]:
         changes: list[CommandChange] = []
         versions: list[_Made] = []
         for number, (history, call_id) in enumerate(watch.places):
-            seen = [item.seen_in(history) for item in found]
             try:
-                made = history.keep_seen(seen, call_id)
+                made = history.keep_done(found, call_id)
             except ToolError as error:
                 log.warning("%s", error)
-                told = [CommandChange(item.path, item.kind, None, 0, 0) for item in seen]
+                told = [CommandChange(item.path, item.kind, None, 0, 0) for item in found]
             else:
                 versions.append((history, made))
                 told = [CommandChange(v.path, v.kind, v.version, v.added, v.removed) for v in made]
             if number == 0:
                 changes += told
-        for number, item in enumerate(found):
-            names = {id(history): made[number].version or "" for history, made in versions}
-            entry = versions[0][1][number].entry if versions else None
-            write = None
-            if entry is not None and item.gap is not None:
-                blobs = versions[0][0].blobs
-                write = Write(item.gap.order, entry.before, entry.after, blobs, names=names)
-                write.changed_mode = entry.before_mode != entry.after_mode
-            self._claim(watch, item, write)
+        self._claim(watch, found)
         return changes, versions
 
-    def _claim(self, watch: _Watch, item: CommandEdit, write: Write | None) -> None:
-        if write is None:
-            write = Write(self.meanwhile.now(), UNKNOWN, UNKNOWN, state=item.state)
-        self.meanwhile.claim(watch.notes, item.seen.path.as_posix(), write)
+    def _claim(self, watch: _Watch, found: Sequence[KeptChange]) -> None:
+        for item in found:
+            write = item.write
+            if write is None or write.blobs is None:  # not known, or it could not be kept
+                write = Write(self.writes.now(), UNKNOWN, UNKNOWN, state=item.state)
+            else:
+                write.changed_mode = item.before_mode != item.after_mode
+            self.writes.claim(watch.notes, item.path.as_posix(), write)

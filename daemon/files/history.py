@@ -41,7 +41,8 @@ from tools.writing.proposal import propose
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from daemon.files.meanwhile import Meanwhile
+    from daemon.files.concurrent_writes import ConcurrentWrites, Write
+    from daemon.files.state import FileState
 
 log = logging.getLogger(__name__)
 
@@ -70,8 +71,9 @@ class LineHistory(FileHistory, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class SeenChange:
-    """A change that somebody made already. Without ``change`` its contents are not known, and it cannot be undone."""
+class KeptChange:
+    """A change of one file, as it is kept: by a tool, a command, or an undo. Without ``change`` its contents are not
+    known, and it cannot be undone."""
 
     path: Path
     kind: ChangeKind
@@ -79,8 +81,22 @@ class SeenChange:
     before_mode: int | None = None
     after_mode: int | None = None
     folders: tuple[Path, ...] = ()
-    ahead_of: str | None = None
-    """A version that was kept earlier, and made later."""
+    """Folders that are made for the file, outermost first."""
+    write: Write | None = None
+    """Of a command whose changes are known: its place among what others wrote."""
+    state: FileState | None = None
+    """Of a command: the file afterwards."""
+
+    @staticmethod
+    def planned(change: FileChange) -> KeptChange:
+        """Of what is about to be written."""
+        before_mode: int | None = None
+        if change.before is not None:
+            with contextlib.suppress(OSError):
+                before_mode = stat.S_IMODE(change.path.stat().st_mode)
+        after_mode = None if change.after is None else before_mode if change.mode is None else change.mode
+        folders = _missing_folders(change.path) if change.before is None else ()
+        return KeptChange(change.path, change.kind, change, before_mode, after_mode, folders)
 
 
 class SessionHistory:
@@ -94,7 +110,7 @@ class SessionHistory:
         *,
         on_written: Callable[[Sequence[Version]], None] = lambda versions: None,
         watch: WatchCommand | None = None,
-        writes: Meanwhile | None = None,
+        writes: ConcurrentWrites | None = None,
         read_only: bool = False,
     ) -> None:
         """``on_written`` hears on the event loop of versions that are on disk now, ``writes`` also before they are.
@@ -174,34 +190,22 @@ class SessionHistory:
                 self._record = record
             return self._record
 
-    def keep_seen(self, seen: Sequence[SeenChange], tool_call_id: str) -> list[Version]:
+    def keep_done(self, done: Sequence[KeptChange], tool_call_id: str) -> list[Version]:
         """Store changes that are on disk already; call ``tell`` with the result. Blocking. Raises ToolError."""
-        changes = [item.change for item in seen if item.change is not None]
+        changes = [item.change for item in done if item.change is not None]
         try:
             counts = self._counts([change for change in changes if _size(change) <= MAX_COUNTED])
-            made = iter(self._versions(changes, tool_call_id, counts))
-            versions: list[Version] = []
-            for item in seen:
-                if item.change is None:
-                    time = self._now().isoformat()
-                    version = Version(None, tool_call_id, time, item.path, item.kind, None)
-                    versions.append(replace(version, ahead_of=item.ahead_of))
-                    continue
-                version = next(made)
-                assert version.entry is not None
-                entry = replace(
-                    version.entry,
-                    before_mode=item.before_mode,
-                    after_mode=item.after_mode,
-                    folders=item.folders,
-                )
-                versions.append(replace(version, entry=entry, ahead_of=item.ahead_of))
-            return self._add(versions)
+            made = self._add([self._version(item, tool_call_id, counts) for item in done])
         except OSError as error:
             raise _not_kept(changes, error) from error
+        for item, version in zip(done, made, strict=True):
+            if item.write is not None and version.version is not None:
+                item.write.blobs = self.blobs
+                item.write.names[id(self)] = version.version
+        return made
 
     def tell(self, versions: Sequence[Version]) -> None:
-        """Announce versions of ``keep_seen``; those with a name are marked as written. Quick."""
+        """Announce versions of ``keep_done``; those with a name are marked as written. Quick."""
         names = [version.version for version in versions if version.version is not None]
         for name in names:
             self._kept.pop(name, None)
@@ -212,7 +216,7 @@ class SessionHistory:
         """Store what taking changes back is about to write; returns its name. Blocking. Raises ToolError."""
         try:
             record = self.record()
-            files = tuple(self._entry(change) for change in plan)
+            files = tuple(self._entry(change, KeptChange.planned(change)) for change in plan)
             with self._adding:
                 number = sum(isinstance(item, RestoreStep) for item in record.items) + 1
                 step = RestoreStep(f"s{number}", action, tuple(changes), files, self._now().isoformat())
@@ -240,21 +244,21 @@ class SessionHistory:
     ) -> list[str]:
         try:
             counts = self._counts(changes) if counts is None else counts
-            versions = self._add(self._versions(changes, tool_call_id, counts))
+            planned = [KeptChange.planned(change) for change in changes]
+            versions = self._add([self._version(item, tool_call_id, counts) for item in planned])
         except OSError as error:
             raise _not_kept(changes, error) from error
         kept = [(version.version or "", version.entry) for version in versions if version.entry is not None]
         self._note_keeping(kept)
         return [name for name, _ in kept]
 
-    def _versions(self, changes: Sequence[FileChange], tool_call_id: str, counts: Counts) -> list[Version]:
-        found: list[Version] = []
-        for change in changes:
-            entry = self._entry(change)
-            added, removed = counts.get(change.path, (0, 0))
-            time = self._now().isoformat()
-            found.append(Version("", tool_call_id, time, change.path, entry.kind, entry, added, removed))
-        return found
+    def _version(self, item: KeptChange, tool_call_id: str, counts: Counts) -> Version:
+        """Without a name yet. Raises OSError."""
+        entry = None if item.change is None else self._entry(item.change, item)
+        added, removed = counts.get(item.path, (0, 0))
+        ahead_of = None if item.write is None else item.write.ahead_of(self)
+        time = self._now().isoformat()
+        return Version(None, tool_call_id, time, item.path, item.kind, entry, added, removed, ahead_of)
 
     def _counts(self, changes: Sequence[FileChange]) -> dict[Path, tuple[int, int]]:
         names = {change.path: rule_target(change.path, self.workspace) for change in changes}
@@ -286,19 +290,15 @@ class SessionHistory:
         if self._writes is not None:
             self._writes.written(entries)
 
-    def _entry(self, change: FileChange) -> FileVersions:
-        before_mode: int | None = None
-        if change.before is not None:
-            with contextlib.suppress(OSError):
-                before_mode = stat.S_IMODE(change.path.stat().st_mode)
+    def _entry(self, change: FileChange, item: KeptChange) -> FileVersions:
         return FileVersions(
             change.path,
             None if change.before is None else self.blobs.put(change.before),
             None if change.after is None else self.blobs.put(change.after),
-            before_mode,
-            None if change.after is None else change.mode if change.mode is not None else before_mode,
+            item.before_mode,
+            item.after_mode,
             change.moved_from,
-            _missing_folders(change.path) if change.before is None else (),
+            item.folders,
         )
 
     def _mark(self, key: str, names: Sequence[str]) -> None:

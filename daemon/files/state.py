@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 from daemon.files import index_file
 from daemon.files.index_file import FILE, BadIndexError, extensions
+from tools.tool import kind_of_change
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
+
+    from tools.tool import ChangeKind
 
 _STAMP = struct.Struct("<qqqQI")
 
@@ -62,6 +65,16 @@ class FileDelta:
     new: FileState | None
     certain: bool = True
     new_folders: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> ChangeKind:
+        """Whether the file is created, updated or deleted."""
+        return kind_of_change(self.old, self.new) if self.new is not None else "delete"
+
+    def then(self, later: FileDelta) -> FileDelta:
+        """Both, as one change of the file."""
+        folders = self.new_folders or later.new_folders
+        return FileDelta(self.path, self.old, later.new, self.certain, folders)
 
 
 class UnknownIndexError(Exception):

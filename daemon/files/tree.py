@@ -122,17 +122,7 @@ class Tree:
         for path in there:
             for delta in self._look(path):
                 first = found.get(delta.path)
-                found[delta.path] = (
-                    delta
-                    if first is None
-                    else FileDelta(
-                        delta.path,
-                        first.old,
-                        delta.new,
-                        first.certain,
-                        delta.new_folders or first.new_folders,
-                    )
-                )
+                found[delta.path] = delta if first is None else first.then(delta)
         changed = [delta for delta in found.values() if delta.old != delta.new]
         for delta in changed:
             if delta.new is not None:

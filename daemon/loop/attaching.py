@@ -9,7 +9,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from daemon.files.seen import SessionFiles
 from daemon.loop.mentions import mentioned
 from daemon.loop.tool_context import call_permission
 from daemon.model.messages import OPEN_FILE, FilePart, ToolCallPart
@@ -121,9 +120,7 @@ async def _read(session: Session, place: _Place, path: str) -> tuple[str, bytes]
         raise ToolError(t("{name} is not attached. {reason}", name=name, reason=denied.reason)) from denied
     editors = session.services.editors
     await editors.settle(target.path)
-    unsaved = SessionFiles(session.state.seen_files, editors, session.services.watching.on_read).unsaved(
-        target.path
-    )
+    unsaved = editors.unsaved(target.path)
     if unsaved is not None:
         return name, unsaved.encode("utf-8", "replace")
     try:

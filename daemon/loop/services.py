@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from daemon.bus import Bus
     from daemon.config import Config
     from daemon.copies.base import WorkingCopies
+    from daemon.files.concurrent_writes import ConcurrentWrites
     from daemon.files.history import WatchCommand
-    from daemon.files.meanwhile import Meanwhile
     from daemon.model.messages import Usage
     from daemon.model.permissions import Rule, Trust
     from daemon.permission.service import PermissionService
@@ -84,7 +84,7 @@ class WatchServices:
     """See tools.tool.FileHistory; None: what commands change is not looked at."""
     expect_command: Callable[[], None] = lambda: None
     """A command is going to run, once it is allowed."""
-    writes: Meanwhile | None = None
+    writes: ConcurrentWrites | None = None
     """Hears of what we write: what a command that runs meanwhile changes is something else."""
 
 

@@ -3,20 +3,47 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.files.seen import SessionFiles
 from daemon.permission.service import CallInfo, CallPermission
 from daemon.provider.call_ids import goal_of_step
 from tools.redaction.redactor import SECRETS
 from tools.tool import Plan, ToolContext
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from daemon.loop.session import Session
     from daemon.model.messages import ToolCallPart
+    from tools.ports import Editors
     from tools.sandbox.policy import SandboxPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFiles:
+    """The port ``Files`` of tools: which version the model saw, and the editor's unsaved text.
+
+    ``seen`` is the session's own record (see SessionState.seen_files), shared and updated in place.
+    """
+
+    seen: dict[str, str]
+    editors: Editors
+    on_read: Callable[[Path], None] = lambda path: None
+
+    def unsaved(self, path: Path) -> str | None:
+        """See tools.tool.Files."""
+        return self.editors.unsaved(path)
+
+    def note_read(self, path: Path, sha256: str) -> None:
+        """See tools.tool.Files."""
+        self.seen[str(path)] = sha256
+        self.on_read(path)
+
+    def last_read(self, path: Path) -> str | None:
+        """See tools.tool.Files."""
+        return self.seen.get(str(path))
 
 
 def call_permission(session: Session, call: ToolCallPart) -> CallPermission:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.files.seen import SessionFiles
+from daemon.loop.tool_context import SessionFiles
 from lsp_bridge.server.documents.attached_editors import AttachedEditors
 from tests.support.fakes.buffers import Editor
 from tests.support.fakes.tool_context import fake_context

@@ -13,8 +13,8 @@ import pytest
 from daemon.files.blobs import BlobError
 from daemon.files.changes import changes_of
 from daemon.files.history import SessionHistory
-from daemon.files.seen import SessionFiles
 from daemon.files.versions import Version
+from daemon.loop.tool_context import SessionFiles
 from tests.support.fakes.tool_context import FakeFiles
 from tools.tool import FileChange, ToolError
 

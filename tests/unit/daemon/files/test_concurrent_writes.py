@@ -44,7 +44,7 @@ class Line:
             lambda: NOW,
             self.workspace,
             watch=self.watches.watch,
-            writes=self.watches.meanwhile,
+            writes=self.watches.writes,
         )
 
     def read(self, name: str) -> bytes | None:
@@ -163,7 +163,7 @@ async def test_what_the_person_saved_is_not_the_commands_and_what_it_does_to_it_
     for name in ("a", "b"):
         line.set(name, b"0 person")
         line.watches.wrote(line.workspace / name)
-    seen = line.watches.meanwhile
+    seen = line.watches.writes
     await until(lambda: all(len(notes.writes) == 2 for notes in seen._open))
     line.set("a", b"0 person command")
     await watch.ended()

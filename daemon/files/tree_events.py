@@ -5,28 +5,19 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from daemon.files.inotify import Inotify
+from daemon.files.event_sources import open_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from daemon.files.event_sources import Source
 
 log = logging.getLogger(__name__)
 
 _IMPATIENT_S = 0.1
 _SENTINEL = ".goalwright-barrier-"
-
-
-class Source(Protocol):
-    """What the operating system offers."""
-
-    def add(self, folder: str) -> None: ...
-    def remove(self, folder: str) -> None: ...
-    def close(self) -> None: ...
 
 
 class TreeEvents:
@@ -47,14 +38,10 @@ class TreeEvents:
         self._numbers = itertools.count(1)
         self._slow = False
 
-    def begin(self, *, portable: bool = False) -> None:
-        """Start. Without a source every ``take`` says that events were lost. ``portable``: watchdog anyway."""
+    def begin(self) -> None:
+        """Start. Without a source every ``take`` says that events were lost."""
         try:
-            self._source = (
-                WatchdogSource(self._workspace, self._saw)
-                if portable or sys.platform != "linux"
-                else Inotify(self._saw, self._lose)
-            )
+            self._source = open_source(self._saw, self._lose, whole=self._workspace)
             self._source.add(self._sentinels)
         except OSError as error:
             log.info("changes of files are looked for instead of watched: %s", error)
@@ -126,39 +113,3 @@ class TreeEvents:
     def _lose(self) -> None:
         with self._lock:
             self._lost = True
-
-
-class WatchdogSource:
-    """watchdog's recursive observer, where there is no inotify."""
-
-    def __init__(self, workspace: Path, on_path: Callable[[str], None]) -> None:
-        """Raises OSError."""
-        from watchdog.events import FileSystemEvent, FileSystemEventHandler
-        from watchdog.observers import Observer
-
-        class Handler(FileSystemEventHandler):
-            def on_any_event(self, event: FileSystemEvent) -> None:
-                if event.event_type in ("modified", "created", "deleted", "moved", "closed"):
-                    for path in (event.src_path, event.dest_path):
-                        if path:
-                            on_path(os.fsdecode(path).replace(os.sep, "/"))
-
-        self._workspace = workspace
-        self._handler = Handler()
-        self._observer = Observer()
-        self._observer.daemon = True
-        self._observer.schedule(self._handler, str(workspace), recursive=True)
-        self._observer.start()
-
-    def add(self, folder: str) -> None:
-        """It watches everything below the workspace already; what lies elsewhere is ours, for the barrier."""
-        if not Path(folder).is_relative_to(self._workspace):
-            self._observer.schedule(self._handler, folder, recursive=False)
-
-    def remove(self, folder: str) -> None:
-        """It goes on watching everything."""
-
-    def close(self) -> None:
-        """Stop."""
-        self._observer.stop()
-        self._observer.join(2.0)

@@ -1,4 +1,4 @@
-"""Tells when files that matter change on disk by somebody else: the person, bash, git (watchdog).
+"""Tells when files that matter change on disk by somebody else: the person, bash, git.
 
 Only folders of files that somebody works on are watched, not the tree: the cost grows with what is used.
 """
@@ -11,12 +11,13 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from daemon.files.event_sources import open_source
 from tools.process.background import Background
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from watchdog.observers.api import BaseObserver
+    from daemon.files.event_sources import Source
 
 log = logging.getLogger(__name__)
 
@@ -30,19 +31,19 @@ class FileWatch:
     def __init__(self, on_change: Callable[[Path], None]) -> None:
         self._on_change = on_change
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._observer: BaseObserver | None = None
+        self._source: Source | None = None
         self._files: set[str] = set()
         self._folders: set[str] = set()
         self._waiting: dict[str, asyncio.TimerHandle] = {}
         self._background = Background("watching a folder")
-        self._observing = threading.Lock()
+        self._opening = threading.Lock()
         self._closed = False
 
     def add(self, path: Path) -> None:
-        """Watch a file from now on. Returns at once; watchdog is imported and asked in a thread."""
+        """Watch a file from now on. Returns at once; the system is asked in a thread."""
         if self._closed:
             return
-        self._files.add(str(path))
+        self._files.add(path.as_posix())
         folder = str(path.parent)
         if folder in self._folders or len(self._folders) >= _MAX_FOLDERS:
             return
@@ -56,41 +57,31 @@ class FileWatch:
         for handle in self._waiting.values():
             handle.cancel()
         await self._background.wait()
-        observer, self._observer = self._observer, None
-        if observer is not None:
-            observer.stop()
-            await asyncio.to_thread(observer.join, 2.0)
+        source, self._source = self._source, None
+        if source is not None:
+            await asyncio.to_thread(source.close)
 
     async def _begin(self, folder: str) -> None:
         if not await asyncio.to_thread(self._watch, folder):
             self._folders.discard(folder)  # the next file in it is another chance
 
     def _watch(self, folder: str) -> bool:
-        from watchdog.events import FileSystemEvent, FileSystemEventHandler
-        from watchdog.observers import Observer
-
-        watch = self
-
-        class Handler(FileSystemEventHandler):
-            def on_any_event(self, event: FileSystemEvent) -> None:
-                if event.event_type in ("modified", "created", "deleted", "moved"):
-                    for name in (event.src_path, event.dest_path):
-                        if name and str(name) in watch._files and watch._loop is not None:
-                            watch._loop.call_soon_threadsafe(watch._noticed, str(name))
-
         try:
-            # Several threads may be here at once; a second observer would never be stopped.
-            with self._observing:
-                if self._observer is None:
-                    self._observer = Observer()
-                    self._observer.daemon = True
-                    self._observer.start()
-                self._observer.schedule(Handler(), folder, recursive=False)
+            # Several threads may be here at once; a second source would never be closed.
+            with self._opening:
+                if self._source is None:
+                    self._source = open_source(self._saw, touched=False)
+            self._source.add(folder)
         except OSError as error:
             # Out of watches, or the folder is gone: changes there are noticed at the next read instead.
             log.info("not watching %s: %s", folder, error)
             return False
         return True
+
+    def _saw(self, name: str) -> None:
+        """In a thread of the source's."""
+        if name in self._files and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._noticed, name)
 
     def _noticed(self, name: str) -> None:
         assert self._loop is not None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.files import command_changes, tree_events
+from daemon.files import command_changes, event_sources
 from daemon.files.changes import changes_of
 from daemon.files.command_changes import CommandWatches, Patience
 from daemon.files.history import SessionHistory
@@ -246,10 +246,10 @@ async def test_lost_events_are_made_up_for_by_looking_at_everything(watched: Wat
 async def test_without_events_everything_is_looked_at(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*args: object) -> None:
+    def refuse(*args: object, **options: object) -> None:
         raise OSError(24, "no instance left")
 
-    monkeypatch.setattr(tree_events, "Inotify", refuse)
+    monkeypatch.setattr(event_sources, "InotifySource", refuse)
     watched.write("a.txt", "1\n")
     watched.write("b/b.txt", "1\n")
     changes = await watched.command("echo 2 > a.txt; rm -r b; mkdir c; echo c > c/c.txt")
@@ -261,7 +261,7 @@ async def test_without_events_everything_is_looked_at(
 
 
 async def test_with_watchdogs_events_it_works_too(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_events.sys, "platform", "elsewhere")
+    monkeypatch.setattr(event_sources.sys, "platform", "elsewhere")
     watched.write("a/a.txt", "1\n")
     await watched.ready()
     for number in range(2, 5):

@@ -7,8 +7,8 @@ import stat
 from typing import TYPE_CHECKING
 
 from daemon.copies import private_git
-from daemon.copies.base import MOST_BYTES, CopyError
 from daemon.copies.programs import DISK_FULL, GitError, GitProgram, Stop
+from daemon.copies.working_copy import MOST_BYTES, CopyError
 from tools.text.truncate import tail
 
 if TYPE_CHECKING:

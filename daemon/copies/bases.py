@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from daemon.copies.base import Base, CopyError
 from daemon.copies.programs import Stop, in_thread, told
+from daemon.copies.working_copy import Base, CopyError
 from tools.process.background import finish
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from tools.process.programs import find_program
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from daemon.copies.base import WorkingCopies
+    from daemon.copies.working_copy import WorkingCopies
 
 
 def copies_for(workspace: Path, folder: Path, links: Sequence[str]) -> WorkingCopies:

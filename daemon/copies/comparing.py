@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from daemon.copies import private_git
 from daemon.copies.adding import INDEX, Private
-from daemon.copies.base import MOST_CHANGED, MOST_PATCH, BranchChange, CopyError
 from daemon.copies.copying import index_stat
+from daemon.copies.working_copy import MOST_CHANGED, MOST_PATCH, BranchChange, CopyError
 from daemon.files.index_file import GITLINK, read, restat
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class CopiedRepository:
     prefix: str
     """Where it is in the copy: empty, or with ``/`` at its end."""
     folder: str
-    """Of ours, beside the copy: holds ``tree.git`` and ``raw.git``."""
+    """Of ours, beside the copy: holds ``raw.git``."""
     raw_tree: str
     """Of the bytes that the branch started from."""
     hash_size: int
@@ -63,25 +63,6 @@ class Comparing:
     parts: tuple[CopiedRepository, ...]
     workspace: str
     """Of the workspace within the top folder: empty, or with ``/`` at its end."""
-
-    def tree(self, stop: Stop) -> str:
-        """What ``git add -A`` and ``write-tree`` say of the outermost repository. Raises CopyError."""
-        private = Private(self.git, stop, self.ours / self.parts[0].folder / "tree.git", self.top)
-        self._doubt(private, self.top, self.parts[0].hash_size)
-        private.add_all()
-        return private.write_tree()
-
-    def changes(self, stop: Stop) -> list[BranchChange]:
-        """Raises CopyError."""
-        found: list[BranchChange] = []
-        for part, private, now in self._now(stop):
-            prefix = part.prefix
-            found += _changes(private, part.raw_tree, now, prefix, self._named)
-        return sorted(found, key=lambda change: change.name)
-
-    def patch(self, stop: Stop) -> bytes:
-        """Raises CopyError."""
-        return self.outcome(stop)[1]
 
     def outcome(self, stop: Stop) -> tuple[list[BranchChange], bytes]:
         """Both, from one look at the files. Raises CopyError."""

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.copies import copying
-from daemon.copies.base import CopyError
 from daemon.copies.programs import DISK_FULL, Stop
+from daemon.copies.working_copy import CopyError
 from tools.process.programs import scrubbed_environment
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from daemon.copies import linked, opening, snapshot
 from daemon.copies.adding import Private
-from daemon.copies.base import Base, BranchChange, CopyError, LeftBehind
 from daemon.copies.comparing import EMPTY_TREE, Comparing, CopiedRepository, small_patch
 from daemon.copies.placed import PlacedCopies, PlacedCopy
 from daemon.copies.programs import GitProgram, Stop
 from daemon.copies.repository import Repository
+from daemon.copies.working_copy import Base, BranchChange, CopyError, LeftBehind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ class _Taken:
 
 
 class GitCopy(PlacedCopy):
-    """The files of one branch (``WorkingCopy``)."""
+    """The files of one branch, compared by git. Contents are the bytes on disk."""
 
     def __init__(
         self,
@@ -49,25 +49,12 @@ class GitCopy(PlacedCopy):
         super().__init__(place, root, base, environment, links, pool, on_close)
         self._comparing = comparing
 
-    async def tree(self) -> str | None:
-        """Git's hash of the files as they are now. Raises CopyError."""
-        return await self.ask(self._comparing.tree)
-
-    async def changes(self) -> Sequence[BranchChange]:
-        """What differs from the base, sorted by name, in bytes as they are on disk. Raises CopyError."""
-        return await self.ask(self._comparing.changes)
-
-    async def patch(self) -> bytes:
-        """The same as a binary git patch, relative to the repository's top folder. Raises CopyError."""
-        return await self.ask(self._comparing.patch)
-
     async def outcome(self) -> tuple[Sequence[BranchChange], bytes]:
-        """Both of them, from one look at the files. Raises CopyError."""
         return await self.ask(self._comparing.outcome)
 
 
 class GitCopies(PlacedCopies[GitCopy, _Taken]):
-    """Makes copies of one workspace with the help of git (``WorkingCopies``).
+    """Makes copies of one workspace with the help of git.
 
     ``workspace`` and ``folder`` are resolved; ``repository`` is False for a folder that is in none.
     """

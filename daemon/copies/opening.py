@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from daemon.copies import copier, linked, private_git
 from daemon.copies.adding import INDEX, Private
-from daemon.copies.base import HEAVY
 from daemon.copies.comparing import CopiedRepository, blobs
 from daemon.copies.copying import Stat, index_stat
 from daemon.copies.snapshot import KEPT, Snapshot
+from daemon.copies.working_copy import HEAVY
 from daemon.files import index_file
 from daemon.files.index_file import LINK, IndexLine
 
@@ -92,18 +92,11 @@ def _fill_one(git: GitProgram, stop: Stop, taken: Snapshot, top: Path, ours: Pat
     for name in taken.folders:
         (top / os.fsdecode(name)).mkdir(parents=True, exist_ok=True)
     stores = taken.repository.stores() if taken.repository else []
-    _clone(taken.git_dir, ours / "tree.git", stores, exclude)
-    _clone(taken.raw_dir, ours / "raw.git", [ours / "tree.git" / "objects", *stores], exclude)
-
-    def by_path(entry: IndexLine) -> Stat | None:
-        return stats.get(entry.path)
-
-    size = taken.hash_size
-    if taken.tree_data:
-        data = index_file.restat(taken.tree_data, taken.tree_index, size, by_path)
-        (ours / "tree.git" / INDEX).write_bytes(data)
-        if taken.raw is not taken.tree_index:
-            data = index_file.restat(taken.raw_data, taken.raw, size, by_path)
+    _clone(taken, ours / "raw.git", stores, exclude)
+    if taken.raw_data:
+        data = index_file.restat(
+            taken.raw_data, taken.raw, taken.hash_size, lambda entry: stats.get(entry.path)
+        )
         (ours / "raw.git" / INDEX).write_bytes(data)
     if taken.repository and taken.state:
         private_git.make_for_agent(top / ".git", taken.repository, taken.state, stores, exclude)
@@ -148,9 +141,12 @@ def _from_objects(raw: Private, entries: Iterable[IndexLine], top: Path) -> dict
     return stats
 
 
-def _clone(source: Path, target: Path, stores: Sequence[Path], exclude: bytes) -> None:
-    """Another git folder of ours with the same objects. They never change, so they may be links of one file."""
-    shutil.copytree(source / "objects", target / "objects", copy_function=_link)
+def _clone(taken: Snapshot, target: Path, stores: Sequence[Path], exclude: bytes) -> None:
+    """A git folder of ours to compare a copy with, which has all objects of the snapshot. They never change, so they
+    may be links of one file."""
+    for source in (taken.git_dir, taken.raw_dir):
+        shutil.copytree(source / "objects", target / "objects", copy_function=_link, dirs_exist_ok=True)
+    source = taken.raw_dir
     shutil.copytree(source / "refs", target / "refs")
     shutil.copytree(source / "info", target / "info")
     with (target / "info" / "exclude").open("ab") as file:
@@ -166,6 +162,8 @@ def _link(source: str, target: str) -> str:
         return target
     try:
         os.link(source, target)
+    except FileExistsError:
+        pass  # an object has the content that its name says
     except OSError:
         shutil.copyfile(source, target)
     return target

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from daemon.copies.base import Base, CopyError, Keep, LeftBehind
 from daemon.copies.bases import Bases, kept_base, let_go
 from daemon.copies.places import CopyPlace, CopyPlaces
 from daemon.copies.programs import Stop, in_thread, told
+from daemon.copies.working_copy import Base, CopyError, Keep, LeftBehind, WorkingCopies, WorkingCopy
 from tools.process.background import finish
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class PlacedCopy:
-    """The part of a ``WorkingCopy`` that does not depend on how files are compared."""
+class PlacedCopy(WorkingCopy):
+    """A copy in a folder of ours."""
 
     def __init__(
         self,
@@ -37,43 +37,14 @@ class PlacedCopy:
         pool: ThreadPoolExecutor,
         on_close: Callable[[CopyPlace], None],
     ) -> None:
+        super().__init__(root, base, dict(environment), tuple(links), place.ours / "private")
         self.place = place
-        self._root = root
-        self._base = base
-        self._environment = dict(environment)
-        self._links = tuple(links)
         self._pool = pool
         self._on_close = on_close
         self._one = asyncio.Lock()
         self._closing: asyncio.Future[None] | None = None
 
-    @property
-    def root(self) -> Path:
-        """What the workspace is to the main line, absolute and resolved."""
-        return self._root
-
-    @property
-    def base(self) -> Base:
-        """From what it started; without git it has no name."""
-        return self._base
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Variables that commands in the copy need on top."""
-        return dict(self._environment)
-
-    @property
-    def links(self) -> tuple[Path, ...]:
-        """Links in the copy that lead to folders of the workspace itself: used there, never changed."""
-        return self._links
-
-    @property
-    def private(self) -> Path:
-        """A folder of this copy alone, outside of ``root``; it goes when the copy is closed."""
-        return self.place.ours / "private"
-
     async def close(self) -> None:
-        """Remove everything of it. Never raises; twice is as good as once."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().run_in_executor(self._pool, self._on_close, self.place)
         if await finish(self._closing):
@@ -90,8 +61,8 @@ class PlacedCopy:
 CopyT = TypeVar("CopyT", bound=PlacedCopy)
 
 
-class PlacedCopies(ABC, Generic[CopyT, T]):
-    """Makes copies of one workspace. What is particular to a kind is in the three methods at the end.
+class PlacedCopies(WorkingCopies, Generic[CopyT, T]):
+    """Makes copies in folders of ours. What is particular to a kind is in the three methods at the end.
 
     ``T`` is what it takes to open copies of a base.
     """
@@ -104,11 +75,9 @@ class PlacedCopies(ABC, Generic[CopyT, T]):
         self._bases: Bases[T] = Bases(self._places)
 
     async def base(self) -> Base:
-        """The workspace as it is now. Raises CopyError."""
         return await kept_base(self._pool, self._bases, self._taken)
 
     async def open(self, session_id: str, base: Base) -> CopyT:
-        """A copy for the branch ``session_id``. Canceled or failed, it leaves nothing. Raises CopyError."""
         made: list[CopyT] = []
 
         def work(stop: Stop) -> CopyT:
@@ -134,11 +103,9 @@ class PlacedCopies(ABC, Generic[CopyT, T]):
             raise
 
     async def done(self, base: Base) -> None:
-        """No more copies of ``base`` will be opened. Never raises; may be called twice."""
         await let_go(self._pool, self._bases, base)
 
     async def recover(self, keep: Keep) -> None:
-        """Remove what a crash left, each copy after ``keep`` stored what had been done in it. Never raises."""
         await in_thread(
             self._pool, lambda stop: self._places.recover(lambda place: self._read(stop, place), keep)
         )

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from daemon import lock
-from daemon.copies.base import CopyError, Keep, LeftBehind
+from daemon.copies.working_copy import CopyError, Keep, LeftBehind
 from daemon.workspace_key import workspace_key
 
 if TYPE_CHECKING:

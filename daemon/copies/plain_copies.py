@@ -18,9 +18,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from daemon.copies import copier, linked
-from daemon.copies.base import HEAVY, MOST_BYTES, MOST_FILES, Base, BranchChange, CopyError, LeftBehind
 from daemon.copies.comparing import check_size
 from daemon.copies.placed import PlacedCopies, PlacedCopy
+from daemon.copies.working_copy import (
+    HEAVY,
+    MOST_BYTES,
+    MOST_FILES,
+    Base,
+    BranchChange,
+    CopyError,
+    LeftBehind,
+)
 from daemon.copies.written_patch import write_patch
 from tools.files.regular_files import read_regular
 
@@ -121,7 +129,7 @@ class _Taken:
 
 
 class PlainCopy(PlacedCopy):
-    """The files of one branch (``WorkingCopy``)."""
+    """The files of one branch, compared byte by byte."""
 
     def __init__(
         self,
@@ -137,22 +145,12 @@ class PlainCopy(PlacedCopy):
         super().__init__(place, root, base, environment, links, pool, on_close)
         self._left_out = tuple(left_out)
 
-    async def tree(self) -> str | None:
-        """None: that takes git."""
-        return None
-
-    async def changes(self) -> Sequence[BranchChange]:
-        """What differs from the base, sorted by name. Raises CopyError."""
-        return await self.ask(lambda stop: differences(stop, self.place, self._root, self._left_out))
-
-    async def patch(self) -> bytes:
-        """The same as a binary git patch. Raises CopyError."""
-        return write_patch(await self.changes())
-
     async def outcome(self) -> tuple[Sequence[BranchChange], bytes]:
-        """Both of them, from one look at the files. Raises CopyError."""
-        changes = await self.changes()
-        return changes, write_patch(changes)
+        def work(stop: Stop) -> tuple[Sequence[BranchChange], bytes]:
+            changes = differences(stop, self.place, self.root, self._left_out)
+            return changes, write_patch(changes)
+
+        return await self.ask(work)
 
 
 def differences(stop: Stop, place: CopyPlace, root: Path, left_out: Sequence[str]) -> list[BranchChange]:
@@ -209,7 +207,7 @@ def _bytes(file: _File | None) -> bytes | None:
 
 
 class PlainCopies(PlacedCopies[PlainCopy, _Taken]):
-    """Makes copies of a folder without git (``WorkingCopies``). ``workspace`` is resolved."""
+    """Makes copies of a folder without git. ``workspace`` is resolved."""
 
     def __init__(self, workspace: Path, folder: Path, links: Sequence[str]) -> None:
         super().__init__(workspace, folder, links, 2)

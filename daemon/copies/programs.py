@@ -15,7 +15,7 @@ import threading
 from typing import TYPE_CHECKING, TypeVar
 
 from daemon.copies import guard
-from daemon.copies.base import MOST_BYTES, CopyError
+from daemon.copies.working_copy import MOST_BYTES, CopyError
 from daemon.files.index_file import BadIndexError
 from tools.process.background import finish
 from tools.process.environment import GIT_ASKED, git_environment

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
-from daemon.copies.base import CopyError
+from daemon.copies.working_copy import CopyError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from daemon.copies import private_git
 from daemon.copies.adding import INDEX, Private
-from daemon.copies.base import MOST_BYTES, MOST_FILES, CopyError
 from daemon.copies.comparing import EMPTY_TREE
 from daemon.copies.repository import GitState, Repository, state_of
+from daemon.copies.working_copy import MOST_BYTES, MOST_FILES, CopyError
 from daemon.files import index_file
 from daemon.files.index_file import FILE, GITLINK, LINK, Index, IndexLine
 
@@ -51,8 +51,6 @@ class Snapshot:
     tree: str
     raw_tree: str
     raw: Index
-    tree_index: Index
-    tree_data: bytes
     raw_data: bytes
     user_data: bytes
     """The person's index."""
@@ -152,8 +150,6 @@ class _Taking:
             tree=tree,
             raw_tree=raw_tree,
             raw=index,
-            tree_index=tree_index,
-            tree_data=data,
             raw_data=raw_data,
             user_data=user_data,
             user=user,

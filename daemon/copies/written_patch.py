@@ -12,7 +12,7 @@ from tools.diff.unified_diff import opcodes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from daemon.copies.base import BranchChange
+    from daemon.copies.working_copy import BranchChange
 
 _CONTEXT = 3
 _LINK = 0o120000

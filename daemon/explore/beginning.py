@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from daemon.agents.loader import AgentProfile
-    from daemon.copies.base import Base
+    from daemon.copies.working_copy import Base
     from daemon.loop.session import Session
 
 MAX_BRANCHES = 8

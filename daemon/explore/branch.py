@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.context.tokens import part_tokens
-from daemon.copies.base import CopyError, WorkingCopy
+from daemon.copies.working_copy import CopyError, WorkingCopy
 from daemon.copies.written_patch import write_patch
 from daemon.explore.branch_notes import task_text, unfinished_summary
 from daemon.explore.branch_task import Agreed, BranchOutcome, BranchTask
@@ -31,7 +31,7 @@ from tools.text.truncate import head
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from daemon.copies.base import WorkingCopies
+    from daemon.copies.working_copy import WorkingCopies
     from daemon.loop.queue import TurnResult
     from daemon.loop.session import Session
 

@@ -32,7 +32,7 @@ from tools.tool import FileChange, ToolError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from daemon.copies.base import BranchChange
+    from daemon.copies.working_copy import BranchChange
     from daemon.loop.session import Session
     from daemon.model.branches import BranchMeta
     from tools.ports import WorkOutcome

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from daemon.agents.loader import AgentProfile
-    from daemon.copies.base import Base, BranchChange
+    from daemon.copies.working_copy import Base, BranchChange
     from daemon.explore.inheriting import Inherited
     from daemon.settings import Settings
 

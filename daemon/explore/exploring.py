@@ -10,7 +10,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from daemon.copies.base import Base, CopyError, WorkingCopies
+from daemon.copies.working_copy import Base, CopyError, WorkingCopies
 from daemon.explore import merging
 from daemon.explore.beginning import branch_tasks, checked_background, checked_directions
 from daemon.explore.branch import Branch, BranchHost

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.copies.base import WorkingCopies
+from daemon.copies.working_copy import WorkingCopies
 from daemon.workspace_key import workspace_key
 
 if TYPE_CHECKING:
-    from daemon.copies.base import LeftBehind
+    from daemon.copies.working_copy import LeftBehind
     from daemon.loop.services import Services
 
 OpenCopies = Callable[[Path, Path, Sequence[str]], WorkingCopies]

@@ -16,7 +16,7 @@ from tools.localization import t
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from daemon.copies.base import BranchChange
+    from daemon.copies.working_copy import BranchChange
 
 _LINK = 0o120000
 _EXECUTABLE = 0o111

@@ -38,7 +38,7 @@ from tools.writing import atomic, buffers
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    from daemon.copies.base import BranchChange
+    from daemon.copies.working_copy import BranchChange
     from daemon.loop.session import Session
     from tools.access import Action
     from tools.language import Diagnostics

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from daemon.copies.base import BranchChange
+from daemon.copies.working_copy import BranchChange
 from daemon.files.blobs import BlobError, Blobs
 from tools.files.regular_files import make_folder, sha256
 from tools.localization import t

@@ -21,7 +21,7 @@ from tools.tool import Diagnostics, FileChange
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from daemon.copies.base import BranchChange, WorkingCopy
+    from daemon.copies.working_copy import BranchChange, WorkingCopy
     from daemon.loop.session import Session
     from tools.ports import Editors
 

@@ -26,7 +26,7 @@ from tools.tool import BranchCommands
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Iterator
 
-    from daemon.copies.base import WorkingCopy
+    from daemon.copies.working_copy import WorkingCopy
     from daemon.files.eyes import RootEyes
     from daemon.loop.services import Services
 

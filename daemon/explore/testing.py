@@ -30,7 +30,7 @@ from tools.tool import PermissionAsk, PermissionDeniedError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from daemon.copies.base import WorkingCopy
+    from daemon.copies.working_copy import WorkingCopy
     from daemon.loop.services import Services
     from daemon.loop.session import Session
     from tools.sandbox.policy import Sandbox

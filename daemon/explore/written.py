@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.copies.base import HEAVY, BranchChange
+from daemon.copies.working_copy import HEAVY, BranchChange
 from daemon.explore.results import name_problem
 from daemon.files.blobs import BlobError
 from daemon.files.git import Git

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from daemon.agents.loader import Agents
     from daemon.bus import Bus
     from daemon.config import Config
-    from daemon.copies.base import WorkingCopies
+    from daemon.copies.working_copy import WorkingCopies
     from daemon.files.concurrent_writes import ConcurrentWrites
     from daemon.files.history import WatchCommand
     from daemon.model.messages import Usage

@@ -7,20 +7,14 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from daemon.copies.base import Base, BranchChange, CopyError, Keep, WorkingCopies, WorkingCopy
+from daemon.copies.working_copy import Base, BranchChange, CopyError, Keep, WorkingCopies, WorkingCopy
 
 
-class CopiedTree:
-    """Implements WorkingCopy."""
-
+class CopiedTree(WorkingCopy):
     def __init__(self, folder: Path, workspace: Path, base: Base) -> None:
+        super().__init__(folder / "root", base, {}, (), folder / "private")
         self.folder = folder
         self._workspace = workspace
-        self.base = base
-        self.root = folder / "root"
-        self.private = folder / "private"
-        self.environment: dict[str, str] = {}
-        self.links: Sequence[Path] = ()
 
     def make(self) -> None:
         self.private.mkdir(parents=True)
@@ -32,11 +26,9 @@ class CopiedTree:
                 ignore=shutil.ignore_patterns(".trace", ".git"),
             )
 
-    async def tree(self) -> str | None:
-        return None
-
-    async def changes(self) -> Sequence[BranchChange]:
-        return await asyncio.to_thread(self._changes)
+    async def outcome(self) -> tuple[Sequence[BranchChange], bytes]:
+        changes = await asyncio.to_thread(self._changes)
+        return changes, b"patch of " + ", ".join(change.name for change in changes).encode()
 
     def _changes(self) -> list[BranchChange]:
         before, after = _files(self.folder / "base"), _files(self.root)
@@ -47,18 +39,12 @@ class CopiedTree:
             if before.get(name) != after.get(name)
         ]
 
-    async def patch(self) -> bytes:
-        return b"patch of " + ", ".join(c.name for c in await self.changes()).encode()
-
-    async def outcome(self) -> tuple[Sequence[BranchChange], bytes]:
-        return await self.changes(), await self.patch()
-
     async def close(self) -> None:
         await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
 
 
-class CopiedTrees:
-    """Implements WorkingCopies. ``fails``: ids of sessions that get no copy."""
+class CopiedTrees(WorkingCopies):
+    """``fails``: ids of sessions that get no copy."""
 
     def __init__(self, workspace: Path, folder: Path, fails: Sequence[str] = ()) -> None:
         self._workspace = workspace

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from daemon.copies.base import Base, BranchChange
+from daemon.copies.working_copy import Base, BranchChange, WorkingCopy
 from daemon.explore.rules import branch_rules
 from daemon.model.permissions import Mode, Rule
 from daemon.permission.rules import SHIPPED, RuleSet
@@ -19,24 +19,9 @@ from tools.tool import PermissionAsk
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
 
 
-@dataclass
-class HandMadeCopy:
-    """Implements WorkingCopy as far as those who work inside need it."""
-
-    root: Path
-    private: Path
-    links: Sequence[Path]
-    environment: dict[str, str] = field(default_factory=dict[str, str])
-    base: Base = field(default_factory=lambda: Base(None, None, b""))
-
-    async def tree(self) -> str | None:
-        return None
-
-    async def changes(self) -> Sequence[BranchChange]:
-        return ()
-
-    async def patch(self) -> bytes:
-        return b""
+class HandMadeCopy(WorkingCopy):
+    async def outcome(self) -> tuple[Sequence[BranchChange], bytes]:
+        return (), b""
 
     async def close(self) -> None:
         shutil.rmtree(self.root.parent, ignore_errors=True)
@@ -109,7 +94,7 @@ def copy_of(workspace: Path, folder: Path) -> HandMadeCopy:
     link = root / ".venv"
     link.symlink_to(workspace / ".venv")
     (root / ".git/info/exclude").write_text(".venv\n")
-    return HandMadeCopy(root, private, (link,), {"BRANCH_OF": "proj"})
+    return HandMadeCopy(root, Base(None, None, b""), {"BRANCH_OF": "proj"}, (link,), private)
 
 
 def _git(folder: Path, *args: str) -> None:

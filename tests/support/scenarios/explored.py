@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from daemon.copies.base import Base, BranchChange
+from daemon.copies.working_copy import Base, BranchChange, WorkingCopy
 from daemon.explore.results import save_result
 from daemon.loop.session import Session
 from daemon.model.branches import BranchMeta, child_id
@@ -84,33 +83,15 @@ def explored(
     )
 
 
-@dataclass
-class FolderCopy:
+class FolderCopy(WorkingCopy):
     """A working copy that is just a folder."""
 
-    root: Path
-    environment: dict[str, str]
-    base: Base = field(default_factory=lambda: Base(None, None, b""))
-
-    async def tree(self) -> str | None:
-        return None
-
-    async def changes(self) -> Sequence[BranchChange]:
-        return ()
-
-    async def patch(self) -> bytes:
-        return b""
+    def __init__(self, root: Path, environment: dict[str, str]) -> None:
+        private = root.with_name(f"{root.name}.private")
+        super().__init__(root, Base(None, None, b""), environment, (), private)
 
     async def outcome(self) -> tuple[Sequence[BranchChange], bytes]:
         return (), b""
-
-    @property
-    def links(self) -> tuple[Path, ...]:
-        return ()
-
-    @property
-    def private(self) -> Path:
-        return self.root.with_name(f"{self.root.name}.private")
 
     async def close(self) -> None:
         pass

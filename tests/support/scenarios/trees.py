@@ -60,8 +60,11 @@ def commit(folder: Path) -> None:
     git(folder, "commit", "-qm", "a commit", "--allow-empty")
 
 
-def oracle_tree(top: Path) -> str:
-    """What ``add -A`` on another index and ``write-tree`` say, with a store of their own."""
+def oracle_tree(top: Path, *, borrows: bool = False) -> str:
+    """What ``add -A`` on another index and ``write-tree`` say, with a store of their own.
+
+    ``borrows``: the repository reads objects of another one. They are copied, as git renews the times of what it finds.
+    """
     with tempfile.TemporaryDirectory() as name:
         index = Path(name) / "index"
         own = Path(
@@ -81,6 +84,13 @@ def oracle_tree(top: Path) -> str:
             "GIT_OBJECT_DIRECTORY": name,
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(objects),
         }
+        if borrows:
+            own_store = Path(name) / "store"
+            stores = (objects / "info" / "alternates").read_text().splitlines()
+            for store in (objects, *map(Path, stores)):
+                shutil.copytree(store, own_store, dirs_exist_ok=True)
+            (own_store / "info" / "alternates").unlink()
+            env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = str(own_store)
         safe = ("-c", "core.fsmonitor=false", "-c", "core.splitIndex=false")
         git(top, *safe, "add", "-A", env=env)
         return git(top, *safe, "write-tree", "--missing-ok", env=env).decode().strip()

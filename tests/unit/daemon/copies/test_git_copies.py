@@ -30,14 +30,14 @@ async def test_copy_has_the_tree_and_the_bytes_of_the_workspace_and_leaves_no_tr
     copy = await copies.open("20261122-x:A", base)
     assert tree in (None, base.tree)
     assert copy.root.name == "project"
-    assert await copy.tree() == base.tree
+    assert oracle_tree(copy.root, borrows=True) == base.tree
     assert kept_files(copy.root) == expected
-    assert await copy.changes() == []
-    assert await copy.patch() == b""
+    assert (await copy.outcome())[0] == []
+    assert (await copy.outcome())[1] == b""
     assert fingerprint(top.parent) == before
     assert not (top.parent / "ran").exists()
     put(copy.root, "a branch/file.txt", b"made\n")
-    [change] = await copy.changes()
+    [change] = (await copy.outcome())[0]
     assert (change.name, change.before, change.after) == ("a branch/file.txt", None, b"made\n")
     await copy.close()
     await copy.close()
@@ -83,11 +83,11 @@ async def test_patch_applies_on_the_base_and_makes_what_the_branch_has(name: str
     (copy.root / "src").joinpath("b.py").unlink()
     put(copy.root, "tool.sh", b"#!/bin/sh\n", 0o755)
     (copy.root / "link").symlink_to("nowhere")
-    patch = await copy.patch()
+    patch = (await copy.outcome())[1]
     assert kept_files(other.root) == not_ignored(top, kept_files(top))
     git(other.root, "-c", "core.autocrlf=false", "apply", "--binary", "--whitespace=nowarn", given=patch)
     assert not_ignored(other.root, kept_files(other.root)) == not_ignored(copy.root, kept_files(copy.root))
-    for change in await copy.changes():
+    for change in (await copy.outcome())[0]:
         was = kept_files(top).get(change.name)
         assert change.before == (was[1] if was else None)
         assert change.kind == ("create" if was is None else "delete" if change.after is None else "update")
@@ -108,9 +108,9 @@ async def test_commits_stashes_and_branches_in_the_copy_stay_private_and_hide_no
     git(copy.root, "add", "-A")
     git(copy.root, "commit", "-qm", "mine")
     put(copy.root, "a.txt", b"later\n")
-    assert [change.name for change in await copy.changes()] == ["a.txt", "made.txt"]
+    assert [change.name for change in (await copy.outcome())[0]] == ["a.txt", "made.txt"]
     git(copy.root, "stash", "-q")
-    assert [change.name for change in await copy.changes()] == ["made.txt"]
+    assert [change.name for change in (await copy.outcome())[0]] == ["made.txt"]
     assert git(copy.root, "log", "--format=%s") == b"mine\na commit\n"
     after = fingerprint(top)
     # The branch's own git renews the times of objects that it finds there; nothing else is written, ever.
@@ -130,9 +130,8 @@ async def test_what_the_branch_configures_in_its_git_folder_is_not_run_by_us(tmp
     for name in ("filter.x.clean", "core.fsmonitor", "diff.x.textconv", "diff.x.command"):
         git(copy.root, "config", name, f"touch {mark}; cat")
     put(copy.root, "a.txt", b"changed\n")
-    assert [change.name for change in await copy.changes()] == [".gitattributes", "a.txt"]
-    assert await copy.tree()
-    assert b"changed" in await copy.patch()
+    assert [change.name for change in (await copy.outcome())[0]] == [".gitattributes", "a.txt"]
+    assert b"changed" in (await copy.outcome())[1]
     assert not mark.exists()
     await copy.close()
 
@@ -149,7 +148,7 @@ async def test_branches_start_from_the_base_also_when_the_person_goes_on_working
     put(top, "brand new", b"x")
     copy = await copies.open("x:A", base)
     assert kept_files(copy.root) == expected
-    assert await copy.tree() == base.tree
+    assert oracle_tree(copy.root, borrows=True) == base.tree
     await copy.close()
 
 
@@ -161,7 +160,7 @@ async def test_a_subfolder_as_workspace_gets_the_whole_repository(tmp_path: Path
     assert copy.root.parts[-2:] == ("project", "src")
     put(copy.root, "b.py", b"b = 9\n")
     put(copy.root.parent, "a.txt", b"above\n")
-    assert [change.name for change in await copy.changes()] == ["../a.txt", "b.py"]
+    assert [change.name for change in (await copy.outcome())[0]] == ["../a.txt", "b.py"]
     await copy.close()
 
 
@@ -175,7 +174,7 @@ async def test_edit_of_the_same_size_and_time_is_seen(tmp_path: Path) -> None:
     assert stat.st_mtime_ns == (top / "src/b.py").stat().st_mtime_ns
     path.write_bytes(b"b = 7\n")
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    assert [change.after for change in await copy.changes()] == [b"b = 7\n"]
+    assert [change.after for change in (await copy.outcome())[0]] == [b"b = 7\n"]
     await copy.close()
 
 
@@ -188,7 +187,7 @@ async def test_repositories_that_a_branch_makes_are_part_of_its_changes(tmp_path
     git(copy.root / "app", "init", "-q")
     put(copy.root, "app/main.rs", b"fn main() {}\n")
     put(copy.root, "sub/a.txt", b"by the branch\n")
-    found = {change.name: (change.before, change.after) for change in await copy.changes()}
+    found = {change.name: (change.before, change.after) for change in (await copy.outcome())[0]}
     assert found == {
         "app/main.rs": (None, b"fn main() {}\n"),
         "sub/a.txt": (b"dirty inside\n", b"by the branch\n"),

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from daemon.copies.base import CopyError, WorkingCopies
 from daemon.copies.choice import copies_for
 from daemon.copies.git_copies import GitCopies
 from daemon.copies.plain_copies import PlainCopies
+from daemon.copies.working_copy import CopyError, WorkingCopies
 from tests.support.scenarios.nasty_trees import TREES
-from tests.support.scenarios.trees import fingerprint, git, kept_files, put
+from tests.support.scenarios.trees import fingerprint, git, kept_files, oracle_tree, put
 
 
 def _plain(top: Path, state: Path, with_git: bool) -> WorkingCopies:
@@ -42,8 +42,7 @@ async def test_folder_without_repository(with_git: bool, tmp_path: Path) -> None
     assert copy.root.name == "project"
     assert kept_files(copy.root) == kept | {"node_modules": ("link", os.fsencode(top / "node_modules"), 0)}
     assert [Path(os.path.realpath(link)) for link in copy.links] == [top / "node_modules"]
-    assert await copy.tree() == base.tree
-    assert await copy.changes() == []
+    assert (await copy.outcome())[0] == []
     put(copy.root, "a.txt", b"one\n2\r\nthree\n")
     put(copy.root, "deep/b.bin", b"\0\3")
     put(copy.root, "new file", b"new")
@@ -52,7 +51,7 @@ async def test_folder_without_repository(with_git: bool, tmp_path: Path) -> None
     (copy.root / "run.sh").chmod(0o644)
     (copy.root / "link").unlink()
     (copy.root / "link").symlink_to("a.txt")
-    changes = await copy.changes()
+    changes = (await copy.outcome())[0]
     assert [(change.name, change.kind) for change in changes] == [
         ("a.txt", "update"),
         ("deep/b.bin", "update"),
@@ -66,7 +65,7 @@ async def test_folder_without_repository(with_git: bool, tmp_path: Path) -> None
         other.root,
         "apply",
         "--binary",
-        given=await copy.patch(),
+        given=(await copy.outcome())[1],
         env={"GIT_CEILING_DIRECTORIES": str(other.root.parent)},
     )
     assert kept_files(other.root) == kept_files(copy.root)
@@ -104,8 +103,8 @@ async def test_ignored_folders_are_links_that_never_count_as_changes(tmp_path: P
     for link in copy.links:
         assert link.is_symlink()
     assert not (copy.root / "venv").is_symlink()
-    assert await copy.tree() == base.tree
-    assert await copy.changes() == []
+    assert oracle_tree(copy.root, borrows=True) == base.tree
+    assert (await copy.outcome())[0] == []
     assert git(copy.root, "status", "--porcelain") == git(top, "status", "--porcelain")
     await copy.close()
     assert (top / ".venv/bin/python").read_bytes() == b"x"

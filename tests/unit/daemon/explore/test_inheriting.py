@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from daemon.agents.loader import load_agent
-from daemon.copies.base import Base, BranchChange
+from daemon.copies.working_copy import Base, BranchChange
 from daemon.explore.branch_task import BranchOutcome, BranchTask
 from daemon.explore.inheriting import Inherited, conversation, moved, places_moved, rewriter
 from daemon.model.events import BranchMessageAdded

@@ -86,7 +86,7 @@ async def test_merging_a_real_copy_gives_its_tree_and_keeps_what_the_person_did(
         (inside / "folder").rmdir()
         (inside / "folder").write_text("is a file\n")
         explored(session, {"A": []})
-        changes, patch = await copy.changes(), await copy.patch()
+        changes, patch = await copy.outcome()
         save_result(
             session.services.trace_folder(child_id(session.session_id, "A")) / "result", changes, patch
         )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.copies.base import BranchChange
+from daemon.copies.working_copy import BranchChange
 from daemon.explore.merge_plan import (
     ABSENT,
     FileVersion,

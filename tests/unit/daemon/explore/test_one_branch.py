@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.copies.base import Base, WorkingCopies, WorkingCopy
+from daemon.copies.working_copy import Base, WorkingCopies, WorkingCopy
 from daemon.model.events import BranchCompleted, ExploreCompleted, PermissionReplied
 from tests.support.drivers.core import Bench
 from tests.support.drivers.waiting import until

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from daemon.copies.base import BranchChange
+from daemon.copies.working_copy import BranchChange
 from daemon.explore.results import ResultError, load_result, name_problem, remove_result, save_result
 from tests.support.examples import examples
 from tests.support.scenarios.explored import LINK, PLAIN, PROGRAM, created, deleted, updated

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.copies.base import BranchChange
+from daemon.copies.working_copy import BranchChange
 from daemon.explore.score_text import duration_words, score_table
 from daemon.explore.scoring import diff_size, new_and_fixed, score_branch
 from daemon.files.eyes import NoDiagnostics

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.copies.base import WorkingCopy
 from daemon.copies.choice import copies_for
+from daemon.copies.working_copy import WorkingCopy
 from daemon.explore.surroundings import BranchEnvironment, surroundings
 from daemon.files.eyes import NoDiagnostics, NoEyes
 from daemon.files.history import SessionHistory

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from daemon.copies.base import BranchChange, CopyError
 from daemon.copies.git_copies import GitCopy
 from daemon.copies.plain_copies import PlainCopies
+from daemon.copies.working_copy import BranchChange, CopyError
 from daemon.explore.branch_actions import branch_content
 from daemon.explore.merging import select
 from daemon.explore.results import load_result

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,53 +51,29 @@ class CopyError(Exception):
     """No copy can be made, or what is in it cannot be read; the message says what to do."""
 
 
-class WorkingCopy(Protocol):
+@dataclass(eq=False)
+class WorkingCopy(ABC):
     """The files of one branch."""
 
-    @property
-    def root(self) -> Path:
-        """What the workspace is to the main line, absolute and resolved; outside of the workspace."""
-        ...
+    root: Path
+    """What the workspace is to the main line, absolute and resolved; outside of the workspace."""
+    base: Base
+    """From what it started."""
+    environment: dict[str, str]
+    """Variables that commands in the copy need on top, so that they use its files and not the workspace's."""
+    links: Sequence[Path]
+    """Links in the copy that lead to folders of the workspace itself (``.venv``): used there, never changed."""
+    private: Path
+    """A folder of this copy alone, outside of ``root`` and there already; it goes when the copy is closed."""
 
-    @property
-    def base(self) -> Base:
-        """From what it started."""
-        ...
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Variables that commands in the copy need on top, so that they use its files and not the workspace's."""
-        ...
-
-    @property
-    def links(self) -> Sequence[Path]:
-        """Links in the copy that lead to folders of the workspace itself (``.venv``): used there, never changed."""
-        ...
-
-    @property
-    def private(self) -> Path:
-        """A folder of this copy alone, outside of ``root`` and there already; it goes when the copy is closed."""
-        ...
-
-    async def tree(self) -> str | None:
-        """Git's hash of the files as they are now; None without the git program. Raises CopyError."""
-        ...
-
-    async def changes(self) -> Sequence[BranchChange]:
-        """What differs from the base, ignored files left out, sorted by name. Raises CopyError."""
-        ...
-
-    async def patch(self) -> bytes:
-        """The same as a binary git patch against the base's tree. Raises CopyError."""
-        ...
-
+    @abstractmethod
     async def outcome(self) -> tuple[Sequence[BranchChange], bytes]:
-        """``changes`` and ``patch``, looked at once. Raises CopyError."""
-        ...
+        """What differs from the base, ignored files left out, sorted by name; and the same as a binary git patch
+        against the base's tree, relative to the top of the repository. Raises CopyError."""
 
+    @abstractmethod
     async def close(self) -> None:
         """Remove the files and everything that belongs to them. Never raises; twice is as good as once."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,33 +90,33 @@ Keep = Callable[[LeftBehind], None]
 """Stores what a crash left. Blocking; raises anything when it could not."""
 
 
-class WorkingCopies(Protocol):
+class WorkingCopies(ABC):
     """Makes copies of one workspace."""
 
+    @abstractmethod
     async def base(self) -> Base:
         """The workspace as it is now; branches of one exploration share it. Raises CopyError.
 
         It takes space until ``done`` is called. Canceled or failed, it leaves nothing.
         """
-        ...
 
+    @abstractmethod
     async def open(self, session_id: str, base: Base) -> WorkingCopy:
         """A copy for the branch ``session_id``. Canceled or failed, it leaves nothing. Raises CopyError.
 
         It is of ``base``, whatever became of the workspace since, also when all other copies of it are closed.
         """
-        ...
 
+    @abstractmethod
     async def done(self, base: Base) -> None:
         """No more copies of ``base`` will be opened; those that are open stay. Never raises; may be called twice."""
-        ...
 
+    @abstractmethod
     async def recover(self, keep: Keep) -> None:
         """Remove what a crash left, each copy after ``keep`` stored what had been done in it. Never raises.
 
         A copy that could not be read or stored stays for the next time, but not for ever (``places.TRIES``).
         """
-        ...
 
 
 MOST_FILES = 200_000

@@ -18,8 +18,11 @@ import contextlib
 import json
 import os
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
+
+from pydantic import AliasPath, BeforeValidator, Field, TypeAdapter
 
 from tools.files.regular_files import make_folder
 from tools.tool import ChangeKind, kind_of_change
@@ -28,6 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Action = Literal["undo", "redo", "restore"]
+T = TypeVar("T")
+
+
+def _bits(value: object) -> int | None:
+    return value if isinstance(value, int) and 0 <= value <= 0o7777 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +45,12 @@ class FileVersions:
     path: Path
     before: str | None
     after: str | None
-    before_mode: int | None = None
-    after_mode: int | None = None
+    before_mode: Annotated[
+        int | None, BeforeValidator(_bits), Field(validation_alias=AliasPath("mode", 0))
+    ] = None
+    after_mode: Annotated[
+        int | None, BeforeValidator(_bits), Field(validation_alias=AliasPath("mode", 1))
+    ] = None
     """Permission bits, where they are known."""
     moved_from: Path | None = None
     folders: tuple[Path, ...] = ()
@@ -89,14 +101,14 @@ class Record:
         """Take one line into account. A line that cannot be understood is left out."""
         with contextlib.suppress(KeyError, TypeError, ValueError):
             if "written" in line or "done" in line:
-                self.written.update(_strings(line.get("written") or line["done"]))
+                self.written.update(_stored(list[str], line.get("written") or line["done"]))
             elif "void" in line:
-                self.void.update(_strings(line["void"]))
+                self.void.update(_stored(list[str], line["void"]))
             elif "settled" in line:
-                after = cast("dict[str, object]", line["after"])
-                self.settle(_strings(line["settled"]), {Path(path): _hash(after[path]) for path in after})
+                after = _stored(dict[Path, str | None], line["after"])
+                self.settle(_stored(list[str], line["settled"]), after)
             elif "step" in line:
-                self.items.append(_step(line))
+                self.items.append(_stored(RestoreStep, line))
             else:
                 self.insert(_version(line))
 
@@ -243,63 +255,17 @@ def _entry_line(entry: FileVersions) -> dict[str, Any]:
 
 
 def _version(line: Mapping[str, Any]) -> Version:
-    name = line["version"]
-    entry = None if name is None else _entry(line)
-    kind = line["kind"] if entry is None else entry.kind
-    if kind not in ("create", "update", "delete"):
-        raise ValueError(kind)
-    return Version(
-        None if name is None else _string(name),
-        _string(line["tool_call_id"]),
-        _string(line["time"]),
-        Path(_string(line["path"])),
-        kind,
-        entry,
-        int(line.get("added", 0)),
-        int(line.get("removed", 0)),
-        None if line.get("ahead_of") is None else _string(line["ahead_of"]),
-    )
+    if line["version"] is None:
+        return _stored(Version, {**line, "entry": None})
+    entry = _stored(FileVersions, line)
+    return _stored(Version, {**line, "entry": entry, "kind": entry.kind})
 
 
-def _step(line: Mapping[str, Any]) -> RestoreStep:
-    action = line["action"]
-    if action not in ("undo", "redo", "restore"):
-        raise ValueError(action)
-    files = cast("list[dict[str, Any]]", line["files"])
-    return RestoreStep(
-        _string(line["step"]),
-        action,
-        _strings(line["changes"]),
-        tuple(_entry(file) for file in files),
-        _string(line["time"]),
-    )
+def _stored(kind: type[T], value: object) -> T:
+    """What is stored as JSON, as a ``kind``. Raises ValueError."""
+    return _adapter(kind).validate_python(value)
 
 
-def _entry(line: Mapping[str, Any]) -> FileVersions:
-    modes = cast("list[object]", line.get("mode") or [None, None])
-    old, new = (mode if isinstance(mode, int) and 0 <= mode <= 0o7777 else None for mode in modes)
-    return FileVersions(
-        Path(_string(line["path"])),
-        _hash(line["before"]),
-        _hash(line["after"]),
-        old,
-        new,
-        Path(_string(line["moved_from"])) if line.get("moved_from") is not None else None,
-        tuple(Path(folder) for folder in _strings(line.get("folders") or [])),
-    )
-
-
-def _hash(value: object) -> str | None:
-    return None if value is None else _string(value)
-
-
-def _string(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(value)
-    return value
-
-
-def _strings(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise TypeError(value)
-    return tuple(_string(item) for item in cast("list[object]", value))
+@cache
+def _adapter(kind: type[T]) -> TypeAdapter[T]:
+    return TypeAdapter(kind)

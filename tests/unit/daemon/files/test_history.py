@@ -13,7 +13,7 @@ import pytest
 from daemon.files.blobs import BlobError
 from daemon.files.changes import changes_of
 from daemon.files.history import SessionHistory
-from daemon.files.versions import Version
+from daemon.files.versions import FileVersions, RestoreStep, Version
 from daemon.loop.tool_context import SessionFiles
 from tests.support.fakes.tool_context import FakeFiles
 from tools.tool import FileChange, ToolError
@@ -122,7 +122,18 @@ async def test_a_torn_line_of_a_crash_costs_only_itself(history: SessionHistory,
 
 @pytest.mark.parametrize(
     "line",
-    ["[]", "{}", "7", '{"version": 1, "path": "/w"}', '{"step": "s1"}', '{"written": "v1"}', '{"void": [1]}'],
+    [
+        *(
+            "[]",
+            "{}",
+            "7",
+            '{"version": 1, "path": "/w"}',
+            '{"step": "s1"}',
+            '{"written": "v1"}',
+            '{"void": [1]}',
+        ),
+        '{"step": "s1", "action": "undo", "changes": [], "files": ["/w/a.py"], "time": "now"}',
+    ],
 )
 async def test_lines_that_make_no_sense_are_left_out(folder: Path, line: str) -> None:
     folder.mkdir()
@@ -130,6 +141,42 @@ async def test_lines_that_make_no_sense_are_left_out(folder: Path, line: str) ->
     history = reopened(folder)
     history.written(await history.keep([FileChange(A, b"1", b"2")], "c"))
     assert names(reopened(folder)) == ["v1"]
+
+
+async def test_all_that_was_stored_is_read_again(folder: Path) -> None:
+    (folder / "versions.jsonl").parent.mkdir()
+    old, new = "a" * 64, "b" * 64
+    about = {"tool_call_id": "c", "time": "2025", "added": 1, "removed": 2}
+    stored: list[dict[str, Any]] = [
+        {
+            "version": "v1",
+            "path": "/w/\udcff.py",
+            "before": old,
+            "after": new,
+            "mode": [0o644, 0o755],
+            **about,
+        },
+        {"version": "v2", "path": "/w/d/e/b", "before": None, "after": new, "mode": [None, 0o600], **about}
+        | {"folders": ["/w/d", "/w/d/e"], "moved_from": "/w/b", "ahead_of": "v1"},
+        {"version": None, "path": "/w/c", "kind": "delete", **about},
+        {"step": "s1", "action": "redo", "changes": ["c"], "time": "2025"}
+        | {"files": [{"path": "/w/a", "before": old, "after": None, "mode": [0o777, "x"]}]},
+        {"settled": ["v1"], "after": {"/w/\udcff.py": old}},
+        {"written": ["v1", "v2"]},
+        {"done": ["s1"]},
+    ]
+    (folder / "versions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in stored))
+    record = reopened(folder).record()
+    v1 = FileVersions(Path("/w/\udcff.py"), old, old, 0o644, 0o755)
+    moved = (Path("/w/b"), (Path("/w/d"), Path("/w/d/e")))
+    v2 = FileVersions(Path("/w/d/e/b"), None, new, None, 0o600, *moved)
+    assert record.versions() == [
+        Version("v2", "c", "2025", v2.path, "create", v2, 1, 2, "v1"),
+        Version("v1", "c", "2025", v1.path, "update", v1, 1, 2),
+        Version(None, "c", "2025", Path("/w/c"), "delete", None, 1, 2),
+    ]
+    file = FileVersions(Path("/w/a"), old, None, 0o777)
+    assert record.steps() == [RestoreStep("s1", "redo", ("c",), (file,), "2025")]
 
 
 async def test_without_versions_there_is_nothing_to_list(history: SessionHistory) -> None:

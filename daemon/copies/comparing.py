@@ -33,7 +33,7 @@ class CopiedRepository:
     prefix: str
     """Where it is in the copy: empty, or with ``/`` at its end."""
     folder: str
-    """Of ours, beside the copy: holds ``raw.git``."""
+    """Our folder for it beside the copy; it holds ``raw.git``."""
     raw_tree: str
     """Of the bytes that the branch started from."""
     hash_size: int

@@ -68,8 +68,8 @@ class WorkingCopy(ABC):
 
     @abstractmethod
     async def outcome(self) -> tuple[Sequence[BranchChange], bytes]:
-        """What differs from the base, ignored files left out, sorted by name; and the same as a binary git patch
-        against the base's tree, relative to the top of the repository. Raises CopyError."""
+        """Return what differs from the base, without ignored files, sorted by name; and a binary git patch of the same,
+        relative to the top of the repository. Raises CopyError."""
 
     @abstractmethod
     async def close(self) -> None:

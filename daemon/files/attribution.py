@@ -1,4 +1,4 @@
-"""What a command changed: how files were and are, without what others wrote meanwhile. Blocking."""
+"""Attribute changes to a command: how files were and are, without what others wrote meanwhile. Blocking."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class _File:
     def changes(
         self, writes: ConcurrentWrites, notes: Notes, later_bases: LaterBases
     ) -> Iterator[KeptChange]:
-        """What the command did to it."""
+        """Yield what the command did to it."""
 
         def between(now: str | None) -> Sequence[Write]:
             # Changed again since, it is not what the others found.

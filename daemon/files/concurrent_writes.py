@@ -1,4 +1,4 @@
-"""Who writes what while commands run, so that each change is kept once, as the work of who made it.
+"""A record of who writes what while commands run, so that each change is kept once, as the work of its author.
 
 A command is seen by what stood in a file before and after it. What others write meanwhile (tools, an undo, the user,
 commands that ended earlier) is noted step by step: the command did what lies between those steps.
@@ -58,7 +58,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class ChangedSince:
-    """What happened to one file since a command began."""
+    """The changes of one file since a command began."""
 
     now: str | None
     """Hash of its content."""
@@ -122,7 +122,7 @@ class ConcurrentWrites:
         read: Callable[[], str | None],
         between: Callable[[str | None], Sequence[Write]] = lambda new: (),
     ) -> ChangedSince:
-        """What happened to a file since the command of ``notes`` began, when its content was ``old`` (a hash).
+        """Tell how a file changed since the command of ``notes`` began, when its content was ``old`` (a hash).
 
         ``state``: of the file now. ``read``: looks at its content now. ``between``: what is known to have stood there
         at some moments, given the content there now.
@@ -230,8 +230,8 @@ def between_writes(
     behind: Sequence[Write],
     now: float,
 ) -> tuple[tuple[Write, ...], bool]:
-    """What a command that ``began`` then did while ``writes`` happened and ``behind`` came later; and whether it did
-    more that is not known. Pure.
+    """Return what a command that ``began`` then did while ``writes`` happened and ``behind`` came later; and whether
+    it did more that is not known. Pure.
 
     ``old``, ``new``: hashes of the content before and after; ``state``: of the file after; ``now``: a place behind
     all that happened.

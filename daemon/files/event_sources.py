@@ -1,4 +1,4 @@
-"""Which files change, as the operating system says it: watchdog, for the folders one chooses.
+"""Sources of changed paths: the operating system's file events, by watchdog, for the folders one chooses.
 
 On Linux watchdog's reader of inotify is used directly. Its observer drops the news that the kernel's queue overflowed,
 so changes would be missed; it starts a thread for each folder, and wakes up for every file that is merely read.

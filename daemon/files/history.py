@@ -83,13 +83,13 @@ class KeptChange:
     folders: tuple[Path, ...] = ()
     """Folders that are made for the file, outermost first."""
     write: Write | None = None
-    """Of a command whose changes are known: its place among what others wrote."""
+    """Its place among what others wrote, when a command made it and its contents are known."""
     state: FileState | None = None
-    """Of a command: the file afterwards."""
+    """The file afterwards, when a command made it."""
 
     @staticmethod
     def planned(change: FileChange) -> KeptChange:
-        """Of what is about to be written."""
+        """Describe what is about to be written."""
         before_mode: int | None = None
         if change.before is not None:
             with contextlib.suppress(OSError):

@@ -262,7 +262,7 @@ def _version(line: Mapping[str, Any]) -> Version:
 
 
 def _stored(kind: type[T], value: object) -> T:
-    """What is stored as JSON, as a ``kind``. Raises ValueError."""
+    """Read what is stored as JSON as a ``kind``. Raises ValueError."""
     return _adapter(kind).validate_python(value)
 
 

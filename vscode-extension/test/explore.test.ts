@@ -29,11 +29,11 @@ test("branches are followed from their beginning to their end", () => {
     { event: { event: "branch_goal_updated", eventId: 4, traceId: "s1", time: TIME, branchId: "A", goalId: "1", updates: { status: "completed" }, affectedGoals: [], currentId: null } },
     { event: { event: "branch_message_added", eventId: 5, traceId: "s1", time: TIME, branchId: "A", message: message("assistant", 1, [text("Reading.")], { tokens: 10, cost: 0.5, usage: { input: 20, output: 10, cacheRead: 6, cacheWrite: 4 } }), affectedGoals: [] } },
   );
-  const a = state.children.branches["A"];
+  const a = state.branches["A"];
   assert.equal(a?.goalCount, 1);
   assert.deepEqual([a?.cumulativeStats.messageCount, a?.cumulativeStats.totalTokens, a?.cumulativeStats.totalCost], [1, 40, 0.5]);
   assert.equal(lastLine(a?.lastMessage ?? null), "Reading.");
-  assert.deepEqual(state.children.trees["A"]?.goals.map(({ status }) => status), ["completed"]);
+  assert.deepEqual(state.branches["A"]?.goalTree?.goals.map(({ status }) => status), ["completed"]);
   assert.deepEqual(state.goalTree.goals, [], "a branch's goals are no goals of the session");
   assert.deepEqual(state.items, [], "nor its messages");
   assert.equal(explorationOf(state, "1").ended, false);
@@ -49,8 +49,8 @@ test("branches are followed from their beginning to their end", () => {
 test("a branch of which only the load tells has no plan yet, and its later events change none", () => {
   const state = fromLoad(loaded({ branches: { A: branch("A", { goalCount: 2 }) } }));
   const next = apply(state, { event: { event: "branch_goal_added", eventId: 1, traceId: "s1", time: TIME, branchId: "A", goal: goal("3"), parentId: null } });
-  assert.equal(next.children.branches["A"]?.goalCount, 3);
-  assert.deepEqual(next.children.trees, {});
+  assert.equal(next.branches["A"]?.goalCount, 3);
+  assert.deepEqual(next.branches["A"]?.goalTree, undefined);
 });
 
 test("questions of a branch are its own, those of its sub-agents too", () => {
@@ -192,9 +192,9 @@ test("a sub-agent belongs to the call that started it", () => {
 
 test("the tree has branches below the goal that began them, and their goals below them", () => {
   const tree = { mission: "", currentId: null, goals: [goal("1", { type: "explore_start" }), goal("2", { parentId: "1" })] };
-  const { children } = fromLoad(loaded({ branches: { A: branch("A"), B: branch("B") } }));
-  assert.deepEqual(below(tree, children, null), ["1"]);
-  assert.deepEqual(below(tree, children, "1"), ["@A", "@B", "2"]);
+  const { branches } = fromLoad(loaded({ branches: { A: branch("A"), B: branch("B") } }));
+  assert.deepEqual(below(tree, branches, null), ["1"]);
+  assert.deepEqual(below(tree, branches, "1"), ["@A", "@B", "2"]);
   assert.deepEqual(["3", "@A", "@A/2"].map(placeOf), [{ goal: "3" }, { branch: "A" }, { branch: "A", goal: "2" }]);
   const shown = row({ tree, running: false, branched: new Set(["1"]) }, goal("1"), "1", new Set());
   assert.equal(shown.state, "collapsed", "it can be opened");

@@ -4,10 +4,10 @@ import * as os from "node:os";
 import * as path from "node:path";
 import { after, beforeEach, test } from "node:test";
 import type * as vscode from "vscode";
-import { applyFrame, stateOf } from "../../daemon/api/page/live.js";
-import type { Frame, TraceDetail } from "../../daemon/api/page/shapes";
+import { applyEvent } from "../../daemon/api/page/session.js";
+import type { Frame, SessionView } from "../../daemon/api/page/shapes";
 import { openTrace, pageOf } from "../src/dag/browser";
-import { frameOf, snakeKeys, traceOf } from "../src/dag/frames";
+import { frameOf, graphView } from "../src/dag/frames";
 import type { FromGraph } from "../src/dag/messages";
 import { GraphPanel } from "../src/dag/panel";
 import type { BranchMeta } from "../src/protocol.gen";
@@ -61,36 +61,27 @@ const sent = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
 test("events as frames make of the graph what the session's own state says, wherever they begin", () => {
   const whole = STORY.reduce(apply, fromLoad(loaded()));
   for (let cut = 0; cut <= STORY.length; cut++) {
-    const begun = STORY.slice(0, cut).reduce(apply, fromLoad(loaded()));
-    const state = stateOf(sent(traceOf(begun)));
-    for (const update of STORY.slice(cut)) {
-      const frame = "event" in update ? frameOf(update.event) : undefined;
-      if (frame) applyFrame(state, sent(frame));
-    }
-    const wanted = stateOf(sent(traceOf(whole)));
-    assert.deepEqual(state.goal_tree, wanted.goal_tree, `after ${cut}`);
-    assert.equal(state.trace.title, "A title");
-    assert.equal(state.trace.status, "canceled");
-    assert.equal(state.trace.total_messages, 1);
-    const { goal_tree: tree, last_message: _, ...found } = state.branches["A"] ?? { goal_tree: undefined };
-    const { goal_tree: wantedTree, ...meta } = wanted.branches["A"] ?? { goal_tree: undefined };
-    assert.deepEqual(found, meta, `after ${cut}`);
-    // A branch that begins later is fetched when it is opened.
-    if (cut > 7) assert.deepEqual(tree, wantedTree, `after ${cut}`);
+    const begun = sent(graphView(STORY.slice(0, cut).reduce(apply, fromLoad(loaded()))));
+    const frames = STORY.slice(cut).flatMap((update) => ("event" in update ? (frameOf(update.event) ?? []) : []));
+    const { branches, ...state } = sent(frames).reduce(applyEvent, begun);
+    const { branches: wanted, ...rest } = sent(graphView(whole));
+    assert.deepEqual(state, rest, `after ${cut}`);
+    assert.deepEqual(branches["A"]?.goalTree, wanted["A"]?.goalTree, `after ${cut}`);
+    assert.deepEqual({ ...branches["A"], lastMessage: null }, wanted["A"], `after ${cut}`);
   }
+  assert.deepEqual([whole.trace.title, whole.trace.status, whole.trace.totalMessages], ["A title", "canceled", 1]);
 });
 
 test("texts of messages stay in the host, and what changes nothing in the graph is not told", () => {
   const frames = STORY.flatMap((update) => ("event" in update ? [frameOf(update.event)] : []));
   assert.ok(!JSON.stringify(frames).includes("long"));
-  assert.equal(frameOf(event(1, "notice", { level: "info", text: "hi", code: "", about: "" } as never).event), undefined);
-  assert.deepEqual(snakeKeys({ goalTree: [{ A: 1, s1: { branchIds: null } }] }), { goal_tree: [{ A: 1, s1: { branch_ids: null } }] });
+  assert.equal(frameOf(event(1, "file_changed", {} as never).event), undefined);
 });
 
 test("a session at rest has the status that its last turn left", () => {
   const status = (lastStopReason: unknown, now = "idle"): string => {
     const info = session();
-    return traceOf(fromLoad(loaded({ session: { ...info, status: now, trace: { ...info.trace, lastStopReason } } as never }))).status;
+    return fromLoad(loaded({ session: { ...info, status: now, trace: { ...info.trace, lastStopReason } } as never })).trace.status;
   };
   assert.deepEqual([null, "end_turn", "canceled", "error", "permission_denied"].map((one) => status(one)), ["idle", "completed", "canceled", "failed", "canceled"]);
   assert.equal(status("error", "waiting"), "waiting");
@@ -174,8 +165,8 @@ test("the page gets the whole when it is ready, and then frames; nothing before"
   sessions.tell(event(5, "goal_added", { goal: goal("2"), parentId: null, index: null, by: "" }));
   assert.deepEqual(panel.posted, []);
   say(panel, { type: "ready" });
-  const { trace } = (await posted(panel, "all")) as { trace: TraceDetail };
-  assert.deepEqual(trace.goal_tree.goals.map((one) => one.id), ["1", "2"]);
+  const { view } = (await posted(panel, "all")) as { view: SessionView };
+  assert.deepEqual(view.goalTree.goals.map((one) => one.id), ["1", "2"]);
   sessions.tell(event(6, "goal_added", { goal: goal("3"), parentId: null, index: null, by: "" }));
   const { frames } = (await posted(panel, "frames")) as { frames: Frame[] };
   assert.deepEqual(frames.map((frame) => frame.event), ["goal_added"]);
@@ -196,13 +187,13 @@ test("a branch is asked for by its session, and a failure closes it again", asyn
   const panel = shown();
   say(panel, { type: "ready" });
   answers["goalwright/session/load"] = loaded({ goalTree: { mission: "", currentId: null, goals: [goal("1", { parentId: null })] } });
-  say(panel, { type: "branch", trace_id: "s1", branch_id: "A" });
+  say(panel, { type: "branch", traceId: "s1", branchId: "A" });
   const found = await posted(panel, "branch");
-  assert.equal(found["branch_id"], "A");
+  assert.equal(found["branchId"], "A");
   assert.deepEqual(asked, [["goalwright/session/load", { sessionId: "s1:A", messages: 0 }]]);
   answers = {};
-  say(panel, { type: "branch", trace_id: "s1", branch_id: "B" });
-  assert.equal((await posted(panel, "branchFailed"))["branch_id"], "B");
+  say(panel, { type: "branch", traceId: "s1", branchId: "B" });
+  assert.equal((await posted(panel, "branchFailed"))["branchId"], "B");
 });
 
 test("messages are asked for by goal and branch, and come as the trace API has them", async () => {
@@ -210,10 +201,10 @@ test("messages are asked for by goal and branch, and come as the trace API has t
   const panel = shown();
   say(panel, { type: "ready" });
   answers["goalwright/trace/messages"] = { messages: [message("assistant", 4, [text("hello")])], hasEarlier: true };
-  const wanted = { trace_id: "s1", goal_id: "1", branch_id: "A", descendants: true, without_goal: false, inherited: false, before: 9, limit: 50 };
+  const wanted = { traceId: "s1", goalId: "1", branchId: "A", descendants: true, withoutGoal: false, inherited: false, before: 9, limit: 50 };
   say(panel, { type: "messages", request: 3, wanted });
-  const found = (await posted(panel, "messages")) as { request: number; messages: { message_id: string }[]; has_earlier: boolean };
-  assert.deepEqual([found.request, found.messages[0]?.message_id, found.has_earlier], [3, "m4", true]);
+  const found = (await posted(panel, "messages")) as { request: number; messages: { messageId: string }[]; hasEarlier: boolean };
+  assert.deepEqual([found.request, found.messages[0]?.messageId, found.hasEarlier], [3, "m4", true]);
   assert.deepEqual(asked, [["goalwright/trace/messages", { sessionId: "s1", goalId: "1", branchId: "A", descendants: true, withoutGoal: false, inherited: false, before: 9, limit: 50 }]]);
   answers = {};
   say(panel, { type: "messages", request: 4, wanted });
@@ -222,7 +213,7 @@ test("messages are asked for by goal and branch, and come as the trace API has t
 
 test("a node is revealed in the Goals view, and buttons run commands", async () => {
   const panel = shown();
-  say(panel, { type: "reveal", goal_id: "1", branch_id: "A" });
+  say(panel, { type: "reveal", goalId: "1", branchId: "A" });
   say(panel, { type: "focusChat" });
   say(panel, { type: "openTrace" });
   assert.deepEqual(revealed, [["1", "A"]]);

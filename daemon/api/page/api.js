@@ -1,5 +1,6 @@
 // Asks the API. The token stays in this tab: in its session storage, and out of the address bar.
 
+import { camelKeys } from "./keys.js";
 import { t } from "./l10n.js";
 
 const KEY = "goalwright.token";
@@ -58,7 +59,7 @@ export class Api {
   /**
    * @param {string} path below `/api/`
    * @param {Record<string, string | number | boolean | null | undefined>} [query] null and undefined are left out
-   * @returns {Promise<any>} Raises ApiError.
+   * @returns {Promise<any>} with keys in camelCase. Raises ApiError.
    */
   async get(path, query = {}) {
     let answer;
@@ -74,7 +75,7 @@ export class Api {
     }
     const body = await answer.json().catch(() => null);
     if (!answer.ok) throw new ApiError(answer.status, detailOf(body) ?? t("The API answered {0}.", answer.status));
-    return body;
+    return camelKeys(body);
   }
 
   /**

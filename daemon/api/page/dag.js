@@ -43,18 +43,18 @@ export const branchKey = (branchId) => `branch:${branchId}`;
 /**
  * What the key of a goal or branch names; nulls for the plan itself.
  * @param {string | null} key
- * @returns {{ goal_id: string | null, branch_id: string | null }}
+ * @returns {{ goalId: string | null, branchId: string | null }}
  */
 export function namedBy(key) {
   const [, kind, outer, id] = /^(goal|branch):(?:([^/]*)\/)?(.*)$/.exec(key ?? "") ?? [];
-  if (kind === "branch") return { goal_id: null, branch_id: id ?? null };
-  return { goal_id: id ?? null, branch_id: outer ?? null };
+  if (kind === "branch") return { goalId: null, branchId: id ?? null };
+  return { goalId: id ?? null, branchId: outer ?? null };
 }
 
 /**
  * The nodes and edges to draw, in an order in which each node comes behind all that lead to it.
  * @param {GoalTree} tree
- * @param {Branches} [branches] by id, with `goal_tree` where it was fetched
+ * @param {Branches} [branches] by id, with `goalTree` where it was fetched
  * @param {ReadonlySet<string>} [expanded] keys of what is open, see above
  * @param {{ working?: boolean, root?: string | null }} [how] working: false when nobody is at work any more, so the agent is
  *   nowhere; root: the goal or branch whose goals are drawn, null for the whole plan
@@ -95,18 +95,18 @@ class Builder {
    * @param {string | null} root
    */
   build(tree, branches, root) {
-    const { goal_id, branch_id } = namedBy(root);
-    const branch = branch_id === null ? undefined : branches[branch_id];
+    const { goalId, branchId } = namedBy(root);
+    const branch = branchId === null ? undefined : branches[branchId];
     const scope = branch
-      ? scopeOf(branch.goal_tree ?? { mission: "", goals: [] }, { ...branches, ...branch.branches }, branch_id, branch.status === "exploring")
+      ? scopeOf(branch.goalTree ?? { mission: "", goals: [] }, { ...branches, ...branch.branches }, branchId, branch.status === "exploring")
       : scopeOf(tree, branches, null);
-    const goal = scope.byId.get(goal_id ?? "");
+    const goal = scope.byId.get(goalId ?? "");
     const grey = branch?.status === "abandoned" || branch?.removed === true;
     const around = { scope, track: "main", grey, within: [] };
     /** @type {Partial<DagNode> & Pick<DagNode, "title" | "status">} */
     let facts = { title: tree.mission ?? "", status: "completed" };
     if (goal) facts = this.facts(goal, scope);
-    else if (branch) facts = { label: branch.id, title: branch.description, summary: branch.summary ?? "", status: statusOf(branch), loading: !branch.goal_tree };
+    else if (branch) facts = { label: branch.id, title: branch.description, summary: branch.summary ?? "", status: statusOf(branch), loading: !branch.goalTree };
     this.node("start", around, { kind: "start", ...facts });
     this.walk(scope.children.get(goal?.id ?? null) ?? [], { sources: [{ key: "start", grey }], begins: [] }, around);
     return this.dag;
@@ -125,7 +125,7 @@ class Builder {
         front = this.goal(goal, front, around);
         continue;
       }
-      const key = goalKey(goal.id, around.scope.branch_id);
+      const key = goalKey(goal.id, around.scope.branchId);
       const from = front.sources[0];
       if (!from) continue;
       const track = this.track("dead", key, around.track, from.key);
@@ -142,14 +142,14 @@ class Builder {
    */
   goal(goal, front, around) {
     const { scope } = around;
-    const key = goalKey(goal.id, scope.branch_id);
+    const key = goalKey(goal.id, scope.branchId);
     if (this.drawn.has(key)) return front;
     const children = scope.children.get(goal.id) ?? [];
     const open = this.isOpen(goal, scope) && around.within.length < DEEPEST;
     const explores = goal.type === "explore_start" || goal.type === "explore_merge";
     if (open) {
       const itself = nodeOf(key, around, { kind: "goal", ...this.facts(goal, scope) });
-      const stats = goal.self_stats ?? NO_STATS;
+      const stats = goal.selfStats ?? NO_STATS;
       const begins = [...front.begins, { key, stats, node: itself }];
       const inner = this.walk(children, { ...front, begins }, { ...around, within: [key, ...around.within] });
       // The goals within stand for it. It stays when none of them does, and as the place where branches part or meet.
@@ -167,11 +167,11 @@ class Builder {
       inside: children.length,
       fork: forkId,
       forked,
-      branches: goal.branch_ids?.length ?? 0,
+      branches: goal.branchIds?.length ?? 0,
       within: open ? [key, ...around.within] : around.within,
     });
     this.edges(node, this.meeting(goal, front, scope), front.begins, around, {
-      stats: open || forked ? (goal.self_stats ?? NO_STATS) : wholeOf(goal, scope),
+      stats: open || forked ? (goal.selfStats ?? NO_STATS) : wholeOf(goal, scope),
       counts: open || forked ? "self" : "cumulative",
     });
     const next = [{ key, grey: around.grey }];
@@ -180,7 +180,7 @@ class Builder {
     this.ends.set(key, ends);
     // As long as there is no goal where they meet (or it is drawn already), the branches lead to what comes next.
     const place = this.meets(scope).at.get(goal.id);
-    const ahead = place !== undefined && !this.drawn.has(goalKey(place, scope.branch_id));
+    const ahead = place !== undefined && !this.drawn.has(goalKey(place, scope.branchId));
     return { sources: ahead || ends.length === 0 ? next : ends, begins: [] };
   }
 
@@ -189,7 +189,7 @@ class Builder {
    * @param {Scope} scope
    */
   isOpen(goal, scope) {
-    return scope.children.has(goal.id) && this.expanded.has(goalKey(goal.id, scope.branch_id));
+    return scope.children.has(goal.id) && this.expanded.has(goalKey(goal.id, scope.branchId));
   }
 
   /** @param {Scope} scope */
@@ -202,8 +202,8 @@ class Builder {
    * @param {Scope} scope
    */
   facts(goal, scope) {
-    const { id, description: title, summary, merge_summary, status } = goal;
-    return { goal_id: id, label: labelOf(goal, scope), title, summary: summary ?? merge_summary ?? "", status };
+    const { id, description: title, summary, mergeSummary, status } = goal;
+    return { goalId: id, label: labelOf(goal, scope), title, summary: summary ?? mergeSummary ?? "", status };
   }
 
   /**
@@ -217,7 +217,7 @@ class Builder {
     let { sources } = front;
     for (const startId of this.meets(scope).starts.get(goal.id) ?? []) sources = this.joined(startId, sources, scope);
     // An abandoned one is no join of the line, and has its lines all the same.
-    const { explore_start_id: own } = goal;
+    const { exploreStartId: own } = goal;
     if (goal.type === "explore_merge" && own && scope.joins.get(own) !== goal.id) sources = this.joined(own, sources, scope);
     return sources;
   }
@@ -229,7 +229,7 @@ class Builder {
    * @returns {Front["sources"]}
    */
   joined(startId, sources, scope) {
-    const start = goalKey(startId, scope.branch_id);
+    const start = goalKey(startId, scope.branchId);
     if (!this.drawn.has(start)) return sources;
     const ends = this.ends.get(start) ?? [];
     const first = ends.length > 0 ? ends : [{ key: start, grey: false }];
@@ -249,7 +249,7 @@ class Builder {
    */
   branches(goal, from, forkId, around) {
     const chosen = this.chosen(goal, around.scope);
-    return (goal.branch_ids ?? []).flatMap((id) => {
+    return (goal.branchIds ?? []).flatMap((id) => {
       const branch = branchOf(around.scope, id);
       return branch ? this.branch(branch.id, branch.value, from, chosen.has(id) || chosen.has(branch.id), {
         ...around,
@@ -273,15 +273,15 @@ class Builder {
     const grey = around.grey || branch.status === "abandoned" || branch.removed === true;
     const track = this.track("branch", key, around.track, from);
     const source = [{ key: from, grey }];
-    const stats = branch.cumulative_stats ?? NO_STATS;
+    const stats = branch.cumulativeStats ?? NO_STATS;
     const wanted = this.expanded.has(key);
-    const scope = wanted && branch.goal_tree ? scopeOf(branch.goal_tree, { ...around.scope.branches, ...branch.branches }, id, branch.status === "exploring") : null;
+    const scope = wanted && branch.goalTree ? scopeOf(branch.goalTree, { ...around.scope.branches, ...branch.branches }, id, branch.status === "exploring") : null;
     const goals = scope?.children.get(null) ?? [];
     /** @type {Front} */
     let front = { sources: source, begins: [] };
     if (scope && goals.length > 0) {
       const itself = nodeOf(key, { ...around, track, grey }, {
-        kind: "branch", branch_id: id, label: id, title: branch.description, summary: branch.summary ?? "", status: statusOf(branch),
+        kind: "branch", branchId: id, label: id, title: branch.description, summary: branch.summary ?? "", status: statusOf(branch),
       });
       const begins = [{ key, stats: besideGoals(branch, scope), node: itself }];
       front = this.walk(goals, { sources: source, begins }, { scope, track, grey, within: [key, ...around.within] });
@@ -289,16 +289,16 @@ class Builder {
     }
     const node = this.node(key, { ...around, track, grey }, {
       kind: "branch",
-      branch_id: id,
+      branchId: id,
       label: id,
       title: branch.description,
       summary: branch.summary ?? "",
       status: statusOf(branch),
       current: this.working && branch.status === "exploring",
       selected,
-      expand: wanted ? null : (branch.goal_tree?.goals.length ?? branch.goal_count ?? 0) > 0 ? key : null,
-      inside: branch.goal_tree?.goals.length ?? branch.goal_count ?? 0,
-      loading: wanted && !branch.goal_tree,
+      expand: wanted ? null : (branch.goalTree?.goals.length ?? branch.goalCount ?? 0) > 0 ? key : null,
+      inside: branch.goalTree?.goals.length ?? branch.goalCount ?? 0,
+      loading: wanted && !branch.goalTree,
       within: wanted ? [key, ...around.within] : around.within,
     });
     // It stands beside its goals when they are shown, and none of them leads on.
@@ -314,7 +314,7 @@ class Builder {
    */
   chosen(goal, scope) {
     const merge = scope.byId.get(scope.joins.get(goal.id) ?? "");
-    const text = merge?.selected_branch ?? goal.selected_branch ?? "";
+    const text = merge?.selectedBranch ?? goal.selectedBranch ?? "";
     return new Set(text.match(/[A-Za-z0-9.]+/g) ?? []);
   }
 
@@ -323,8 +323,8 @@ class Builder {
    * @param {Scope} scope
    */
   forkOf(goal, scope) {
-    if (goal.type !== "explore_start" || !goal.branch_ids?.some((id) => branchOf(scope, id))) return null;
-    return forkKey(goal.id, scope.branch_id);
+    if (goal.type !== "explore_start" || !goal.branchIds?.some((id) => branchOf(scope, id))) return null;
+    return forkKey(goal.id, scope.branchId);
   }
 
   /**
@@ -354,14 +354,14 @@ class Builder {
         key: `${source.key} ${node.key}`,
         from: source.key,
         to: node.key,
-        goal_id: node.goal_id,
-        branch_id: node.branch_id,
+        goalId: node.goalId,
+        branchId: node.branchId,
         ...numbers,
         shared: index > 0,
         abandoned: around.grey || source.grey,
         expand: node.expand ?? fork,
         begins: begins.map((one) => one.key).reverse(),
-        own: index === 0 ? begins.filter((one) => one.stats.message_count > 0) : [],
+        own: index === 0 ? begins.filter((one) => one.stats.messageCount > 0) : [],
       });
     });
   }
@@ -372,7 +372,7 @@ class Builder {
    * @param {Scope} scope
    */
   collapsedFork(node, scope) {
-    const start = scope.byId.get(scope.byId.get(node.goal_id ?? "")?.explore_start_id ?? "");
+    const start = scope.byId.get(scope.byId.get(node.goalId ?? "")?.exploreStartId ?? "");
     const key = start ? this.forkOf(start, scope) : null;
     return key && !this.expanded.has(key) ? key : null;
   }
@@ -400,7 +400,7 @@ const statusOf = (branch) => (branch.removed ? "removed" : branch.status === "ex
  */
 function nodeOf(key, around, fields) {
   return {
-    key, goal_id: null, branch_id: around.scope.branch_id, label: "", abandoned: around.grey,
+    key, goalId: null, branchId: around.scope.branchId, label: "", abandoned: around.grey,
     current: false, focused: false, selected: false, expand: null, inside: 0, fork: null, forked: false, branches: 0, loading: false,
     within: around.within, track: around.track, ...fields,
     title: bounded(fields.title, MOST_TITLE), summary: bounded(fields.summary ?? "", MOST_SUMMARY),

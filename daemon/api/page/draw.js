@@ -339,8 +339,8 @@ export class DagView {
   openOwn(edge, key) {
     const own = edge?.own.findLast((one) => key === undefined || one.key === key);
     if (!edge || !own) return false;
-    const { goal_id, branch_id } = own.node;
-    this.options.onOpen(own.node, { ...edge, goal_id, branch_id, stats: own.stats, counts: "self", expand: null, own: [] });
+    const { goalId, branchId } = own.node;
+    this.options.onOpen(own.node, { ...edge, goalId, branchId, stats: own.stats, counts: "self", expand: null, own: [] });
     return true;
   }
 

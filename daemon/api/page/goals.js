@@ -1,15 +1,18 @@
-// Reading a plan: children, and the numbers people see. Forged or damaged plans are read too, and never loop.
+// A plan: how events change it, its children, and the numbers people see. Forged or damaged plans are read too, and never
+// loop. Nothing is changed in place.
 
-/** @import { Goal, GoalTree, GoalStats } from "./shapes.js" */
+import { camelKeys } from "./keys.js";
+
+/** @import { AffectedGoal, Goal, GoalTree, GoalStats } from "./shapes.js" */
 
 /** @type {GoalStats} */
-export const NO_STATS = Object.freeze({ message_count: 0, total_tokens: 0, total_cost: 0, duration_ms: 0, preview: null });
+export const NO_STATS = Object.freeze({ messageCount: 0, totalTokens: 0, totalCost: 0, durationMs: 0, preview: null });
 
 /**
  * The time at work that a message stands for, as the daemon's `daemon/plan/counting.py: worked_ms` has it.
- * @param {{ duration_ms?: number | null, overlap_ms?: number | null } | null | undefined} message
+ * @param {{ durationMs?: number | null, overlapMs?: number | null } | null | undefined} message
  */
-export const workedMs = (message) => Math.max(0, (message?.duration_ms ?? 0) - (message?.overlap_ms ?? 0));
+export const workedMs = (message) => Math.max(0, (message?.durationMs ?? 0) - (message?.overlapMs ?? 0));
 
 const LONGEST_PREVIEW = 8;
 const LONGEST_NAME = 40;
@@ -37,19 +40,82 @@ export function extendedPreview(preview, message) {
 }
 
 /**
+ * The plan after an event; the same object when the event is not about goals. What is missing of it changes nothing.
+ * @template {GoalTree} T
+ * @param {T} tree
+ * @param {{ event: string } & Record<string, any>} event
+ * @returns {T}
+ */
+export function applyToGoals(tree, event) {
+  const { goal, goalId, currentId = tree.currentId } = event;
+  switch (event.event) {
+    case "goal_added":
+      return goal?.id ? { ...tree, goals: placed(tree.goals.filter((one) => one.id !== goal.id), goal, event.index) } : tree;
+    case "goal_updated": {
+      const updates = camelKeys(event.updates ?? {});
+      const goals = tree.goals.map((one) => (one.id === goalId ? { ...one, ...updates, id: one.id, parentId: one.parentId } : one));
+      return { ...tree, goals: affected(goals, event.affectedGoals), currentId };
+    }
+    case "goal_moved": {
+      const parentId = event.parentId ?? null;
+      const moved = tree.goals.find((one) => one.id === goalId);
+      const others = tree.goals.filter((one) => one !== moved);
+      // Before the given sibling or behind all. What is below it comes along by its own links.
+      const before = others.findIndex((one) => one.id === event.beforeId && (one.parentId ?? null) === parentId);
+      return moved ? { ...tree, goals: affected(placed(others, { ...moved, parentId }, before), event.affectedGoals) } : tree;
+    }
+    case "goal_removed":
+      return { ...tree, goals: tree.goals.filter((one) => one.id !== goalId), currentId: event.currentId ?? null };
+    case "message_added":
+      return event.affectedGoals?.length ? { ...tree, goals: affected(tree.goals, event.affectedGoals) } : tree;
+    case "session_updated":
+      return typeof event.updates?.mission === "string" ? { ...tree, mission: event.updates.mission } : tree;
+    default:
+      return tree;
+  }
+}
+
+/**
+ * @param {Goal[]} goals
+ * @param {Goal} goal
+ * @param {unknown} index place in the flat list; behind all without one
+ */
+function placed(goals, goal, index) {
+  goals.splice(typeof index === "number" && index >= 0 ? index : goals.length, 0, goal);
+  return goals;
+}
+
+/**
+ * @param {Goal[]} goals
+ * @param {readonly AffectedGoal[] | undefined} changes
+ * @returns {Goal[]}
+ */
+function affected(goals, changes) {
+  if (!changes?.length) return goals;
+  const byId = new Map(changes.map((change) => [change.goalId, change]));
+  return goals.map((goal) => {
+    const change = byId.get(goal.id);
+    if (!change) return goal;
+    const { goalId: _, ...fields } = change;
+    return { ...goal, ...Object.fromEntries(Object.entries(fields).filter(([, value]) => value != null)) };
+  });
+}
+
+/**
  * Goals by id, and their children in order. A goal whose parent is missing, or is itself below it, counts as the top.
- * @param {GoalTree | undefined} tree
- * @returns {{ byId: Map<string, Goal>, children: Map<string | null, Goal[]> }}
+ * @template {Goal} G
+ * @param {{ goals: readonly G[] } | undefined} tree
+ * @returns {{ byId: Map<string, G>, children: Map<string | null, G[]> }}
  */
 export function indexOf(tree) {
-  /** @type {Map<string, Goal>} */
+  /** @type {Map<string, G>} */
   const byId = new Map();
   for (const goal of tree?.goals ?? []) if (!byId.has(goal.id)) byId.set(goal.id, goal);
-  /** @type {Map<string | null, Goal[]>} */
+  /** @type {Map<string | null, G[]>} */
   const children = new Map([[null, []]]);
   const sound = soundParents(byId);
   for (const goal of byId.values()) {
-    const parent = sound.has(goal.id) ? (goal.parent_id ?? null) : null;
+    const parent = sound.has(goal.id) ? (goal.parentId ?? null) : null;
     const siblings = children.get(parent);
     if (siblings) siblings.push(goal);
     else children.set(parent, [goal]);
@@ -60,7 +126,7 @@ export function indexOf(tree) {
 /**
  * Goals whose chain of parents ends at the top; in a circle, the first goal met is made a top one.
  * @param {Map<string, Goal>} byId
- * @returns {Set<string>} ids whose `parent_id` may be followed
+ * @returns {Set<string>} ids whose `parentId` may be followed
  */
 function soundParents(byId) {
   /** @type {Set<string>} */
@@ -76,13 +142,13 @@ function soundParents(byId) {
     while (goal && !known.has(goal.id) && !onWay.has(goal.id)) {
       onWay.add(goal.id);
       way.push(goal.id);
-      goal = byId.get(goal.parent_id ?? "");
+      goal = byId.get(goal.parentId ?? "");
     }
     // The last one met closes a circle when it leads back to the way itself.
     const cut = goal && onWay.has(goal.id) ? goal.id : null;
     for (const id of way) {
       known.add(id);
-      const parent = byId.get(id)?.parent_id;
+      const parent = byId.get(id)?.parentId;
       if (id !== cut && parent != null && byId.has(parent)) sound.add(id);
     }
   }

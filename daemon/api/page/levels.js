@@ -7,7 +7,7 @@ import { t } from "./l10n.js";
 import { parentOf } from "./opening.js";
 import { clip } from "./words.js";
 
-/** @import { GoalTree, LiveState } from "./shapes.js" */
+/** @import { GoalTree, SessionView } from "./shapes.js" */
 
 /**
  * A level: the goals within a goal or branch, or (key null) the whole plan.
@@ -17,45 +17,45 @@ import { clip } from "./words.js";
 const MOST = 40;
 
 /**
- * @param {LiveState} state
+ * @param {SessionView} state
  * @param {string | null} branchId
  * @returns {GoalTree | undefined}
  */
-const treeOf = (state, branchId) => (branchId === null ? state.goal_tree : state.branches[branchId]?.goal_tree);
+const treeOf = (state, branchId) => (branchId === null ? state.goalTree : state.branches[branchId]?.goalTree);
 
 /**
  * The level at which a goal, or (without one) a branch is drawn.
- * @param {LiveState} state
+ * @param {SessionView} state
  * @param {string | null} key
  * @returns {string | null}
  */
 export function levelOf(state, key) {
-  const { goal_id, branch_id } = namedBy(key);
-  if (goal_id === null && branch_id !== null) {
-    const outer = parentOf(branch_id);
-    return levelOf(state, goalKey(state.branches[branch_id]?.explore_start_id ?? "", outer));
+  const { goalId, branchId } = namedBy(key);
+  if (goalId === null && branchId !== null) {
+    const outer = parentOf(branchId);
+    return levelOf(state, goalKey(state.branches[branchId]?.exploreStartId ?? "", outer));
   }
-  const { byId } = indexOf(treeOf(state, branch_id));
-  const parent = byId.get(goal_id ?? "")?.parent_id;
-  if (parent != null && byId.has(parent)) return goalKey(parent, branch_id);
-  return branch_id === null ? null : branchKey(branch_id);
+  const { byId } = indexOf(treeOf(state, branchId));
+  const parent = byId.get(goalId ?? "")?.parentId;
+  if (parent != null && byId.has(parent)) return goalKey(parent, branchId);
+  return branchId === null ? null : branchKey(branchId);
 }
 
 /**
  * What must be open at its level for a branch to be drawn; null for goals.
- * @param {LiveState} state
+ * @param {SessionView} state
  * @param {string} key
  * @returns {string | null}
  */
 export function forkAround(state, key) {
-  const { goal_id, branch_id } = namedBy(key);
-  const branch = goal_id === null && branch_id !== null ? state.branches[branch_id] : undefined;
-  return branch ? forkKey(branch.explore_start_id, parentOf(branch.id)) : null;
+  const { goalId, branchId } = namedBy(key);
+  const branch = goalId === null && branchId !== null ? state.branches[branchId] : undefined;
+  return branch ? forkKey(branch.exploreStartId, parentOf(branch.id)) : null;
 }
 
 /**
  * The levels from the whole plan to one of them; the whole plan alone when that is gone.
- * @param {LiveState} state
+ * @param {SessionView} state
  * @param {string | null} root
  * @returns {Level[]}
  */
@@ -63,20 +63,20 @@ export function wayTo(state, root) {
   /** @type {Level[]} */
   const way = [];
   for (let key = root; key !== null && way.length < 100; key = levelOf(state, key)) {
-    const { goal_id, branch_id } = namedBy(key);
-    const tree = treeOf(state, branch_id);
+    const { goalId, branchId } = namedBy(key);
+    const tree = treeOf(state, branchId);
     const { byId, children } = indexOf(tree);
-    const text = goal_id === null ? state.branches[branch_id ?? ""]?.description : byId.get(goal_id)?.description;
+    const text = goalId === null ? state.branches[branchId ?? ""]?.description : byId.get(goalId)?.description;
     if (text === undefined) return [{ key: null, name: t("Plan") }];
-    const number = goal_id === null ? (branch_id ?? "") : numbersOf(children).get(goal_id);
-    way.unshift({ key, name: clip([goal_id !== null && branch_id ? `${branch_id}.${number ?? ""}` : number, text].filter(Boolean).join(" "), MOST) });
+    const number = goalId === null ? (branchId ?? "") : numbersOf(children).get(goalId);
+    way.unshift({ key, name: clip([goalId !== null && branchId ? `${branchId}.${number ?? ""}` : number, text].filter(Boolean).join(" "), MOST) });
   }
   return [{ key: null, name: t("Plan") }, ...way];
 }
 
 /**
  * Keys of the goals and branches in whose number, text, reason or summary a text occurs, in the order of the plan.
- * @param {LiveState} state
+ * @param {SessionView} state
  * @param {string} text
  * @returns {string[]}
  */
@@ -96,10 +96,10 @@ export function findGoals(state, text) {
       todo.push(...[...(children.get(goal.id) ?? [])].reverse());
     }
   };
-  look(state.goal_tree, null);
+  look(state.goalTree, null);
   for (const branch of Object.values(state.branches)) {
     if (branch.id.toLowerCase() === wanted || has(branch.description, branch.summary)) found.push(branchKey(branch.id));
-    look(branch.goal_tree, branch.id);
+    look(branch.goalTree, branch.id);
   }
   return found;
 }

@@ -85,8 +85,8 @@ export class TraceList {
    */
   heard(trace) {
     this.open = trace;
-    const known = this.traces.find((one) => one.trace_id === trace.trace_id);
-    const link = [...this.parts.list.querySelectorAll("[data-trace]")].find((one) => one.getAttribute("data-trace") === trace.trace_id);
+    const known = this.traces.find((one) => one.traceId === trace.traceId);
+    const link = [...this.parts.list.querySelectorAll("[data-trace]")].find((one) => one.getAttribute("data-trace") === trace.traceId);
     const shown = link?.parentElement;
     if (!known || !link || !shown) return;
     const now = this.entry(known);
@@ -99,9 +99,9 @@ export class TraceList {
   /** @param {TraceMeta} listed */
   entry(listed) {
     const { open } = this;
-    const newer = open !== null && open.trace_id === listed.trace_id && (open.last_event_id ?? 0) > (listed.last_event_id ?? 0);
-    const trace = newer ? { ...listed, status: open.status, title: open.title, total_tokens: open.total_tokens, total_cost: open.total_cost } : listed;
-    return entry(trace, trace.trace_id === this.selected);
+    const newer = open !== null && open.traceId === listed.traceId && (open.lastEventId ?? 0) > (listed.lastEventId ?? 0);
+    const trace = newer ? { ...listed, status: open.status, title: open.title, totalTokens: open.totalTokens, totalCost: open.totalCost } : listed;
+    return entry(trace, trace.traceId === this.selected);
   }
 
   paint() {
@@ -121,9 +121,9 @@ export class TraceList {
  * @param {boolean} selected
  */
 function entry(trace, selected) {
-  const when = new Date(trace.updated_at ?? trace.created_at ?? "");
-  const facts = [sessionWord(trace.status), t("{0} tokens", amount(trace.total_tokens)), money(trace.total_cost)].filter(Boolean).join(" · ");
-  return h("li", {}, h("a", { href: `#/${encodeURIComponent(trace.trace_id)}`, "data-trace": trace.trace_id, "aria-current": selected ? "true" : null, class: `trace ${trace.status}` },
+  const when = new Date(trace.updatedAt ?? trace.createdAt ?? "");
+  const facts = [sessionWord(trace.status), t("{0} tokens", amount(trace.totalTokens)), money(trace.totalCost)].filter(Boolean).join(" · ");
+  return h("li", {}, h("a", { href: `#/${encodeURIComponent(trace.traceId)}`, "data-trace": trace.traceId, "aria-current": selected ? "true" : null, class: `trace ${trace.status}` },
     h("span", { class: "icon", "aria-hidden": "true" }, statusIcon(trace.status)),
     h("b", {}, titleOf(trace)),
     h("small", {}, facts),

@@ -8,7 +8,7 @@ import { amount, duration, endWord, money, plain, statsWords, statusWord } from 
 import { t } from "./l10n.js";
 
 /** @import { Api } from "./api.js" */
-/** @import { GoalStats, LiveState, Message, Part } from "./shapes.js" */
+/** @import { GoalStats, SessionView, Message, Part } from "./shapes.js" */
 
 const PAGE = 50;
 /** Longer texts are cut until somebody wants them. */
@@ -115,11 +115,11 @@ export class MessagesPane {
 
   /**
    * The numbers and the result go on as the work does.
-   * @param {LiveState | null} state
+   * @param {SessionView | null} state
    */
   update(state) {
     const { subject } = this;
-    if (!subject || !state || state.trace.trace_id !== subject.traceId) return;
+    if (!subject || !state || state.trace.traceId !== subject.traceId) return;
     const now = nowOf(subject, state);
     if (!now) return;
     const words = factsOf(now.status, now.stats ?? subject.stats);
@@ -138,17 +138,17 @@ export class MessagesPane {
 
   /**
    * A new message came: when it is of what is shown, it is fetched soon.
-   * @param {{ branch_id: string | null, goal_id: string | null }} message
+   * @param {{ branchId: string | null, goalId: string | null }} message
    */
-  touched({ branch_id, goal_id }) {
+  touched({ branchId, goalId }) {
     const { subject } = this;
     if (!subject) return;
     // What branches say is work for the goal that began them, and for those around it.
-    const within = subject.descendants && subject.goalId !== null && isWithin(branch_id, subject.branchId);
-    if (!within && subject.branchId !== branch_id) return;
-    if (!within && subject.goalId !== null && !subject.descendants && subject.goalId !== goal_id) return;
-    if (subject.beside && goal_id !== null) return;
-    if (branch_id !== subject.branchId) this.mixed = true;
+    const within = subject.descendants && subject.goalId !== null && isWithin(branchId, subject.branchId);
+    if (!within && subject.branchId !== branchId) return;
+    if (!within && subject.goalId !== null && !subject.descendants && subject.goalId !== goalId) return;
+    if (subject.beside && goalId !== null) return;
+    if (branchId !== subject.branchId) this.mixed = true;
     this.timer ??= setTimeout(() => {
       this.timer = undefined;
       if (this.subject === subject) void this.catchUp();
@@ -167,7 +167,7 @@ export class MessagesPane {
     const page = await this.answer(generation, () => this.ask(subject, oldest.sequence));
     if (!page) return;
     this.put(page.messages);
-    this.earlier.hidden = !page.has_earlier;
+    this.earlier.hidden = !page.hasEarlier;
   }
 
   /** Fetches what is newer than what is there. One at a time: a slow answer is not given up for the next one. */
@@ -192,7 +192,7 @@ export class MessagesPane {
           this.catching = true;
           ({ generation } = this);
         }
-        if (this.messages.length === 0) this.earlier.hidden = !page.has_earlier;
+        if (this.messages.length === 0) this.earlier.hidden = !page.hasEarlier;
         this.put(page.messages);
         if (this.messages.length === 0) this.note.textContent = t("No messages yet.");
       } while (this.again);
@@ -204,7 +204,7 @@ export class MessagesPane {
   /**
    * @param {Subject} subject
    * @param {number | undefined} before
-   * @returns {Promise<{ messages: Message[], has_earlier: boolean }>}
+   * @returns {Promise<{ messages: Message[], hasEarlier: boolean }>}
    */
   ask(subject, before) {
     return this.api.get(`traces/${encodeURIComponent(subject.traceId)}/messages`, {
@@ -238,10 +238,10 @@ export class MessagesPane {
   put(messages) {
     const branchId = this.subject?.branchId ?? null;
     for (const one of messages) {
-      const id = `${one.branch_id ?? ""}/${one.message_id}`;
+      const id = `${one.branchId ?? ""}/${one.messageId}`;
       if (this.known.has(id)) continue;
       const at = placeOf(this.messages, one);
-      if ((one.branch_id ?? null) !== branchId) this.mixed = true;
+      if ((one.branchId ?? null) !== branchId) this.mixed = true;
       this.list.insertBefore(messageElement(one, branchId), this.list.children[at] ?? null);
       this.messages.splice(at, 0, one);
       this.known.add(id);
@@ -253,26 +253,26 @@ export class MessagesPane {
  * @param {string} status
  * @param {GoalStats | null} stats
  */
-const factsOf = (status, stats) => [status, stats && stats.message_count ? statsWords(stats) : ""].filter(Boolean).join(" · ");
+const factsOf = (status, stats) => [status, stats && stats.messageCount ? statsWords(stats) : ""].filter(Boolean).join(" · ");
 
 /**
  * How it is now with what is shown.
  * @param {Subject} subject
- * @param {LiveState} state
+ * @param {SessionView} state
  * @returns {{ status: string, stats: GoalStats | null, text: string } | null} null: it is not known
  */
-function nowOf({ goalId, branchId, descendants, beside }, { branches, goal_tree }) {
+function nowOf({ goalId, branchId, descendants, beside }, { branches, goalTree }) {
   const branch = branchId === null ? null : branches[branchId];
   if (goalId === null) {
     if (!branch) return null;
-    const whole = branch.cumulative_stats ?? null;
-    const stats = !beside ? whole : branch.goal_tree ? besideGoals(branch, scopeOf(branch.goal_tree, branches, branchId)) : null;
+    const whole = branch.cumulativeStats ?? null;
+    const stats = !beside ? whole : branch.goalTree ? besideGoals(branch, scopeOf(branch.goalTree, branches, branchId)) : null;
     return { status: statusWord(branch.status), stats, text: branch.summary ?? "" };
   }
-  const goal = (branchId === null ? goal_tree : branch?.goal_tree)?.goals.find((one) => one.id === goalId);
+  const goal = (branchId === null ? goalTree : branch?.goalTree)?.goals.find((one) => one.id === goalId);
   if (!goal) return null;
-  const stats = descendants ? goal.cumulative_stats : goal.self_stats;
-  return { status: statusWord(goal.status), stats: stats ?? null, text: goal.summary ?? goal.merge_summary ?? "" };
+  const stats = descendants ? goal.cumulativeStats : goal.selfStats;
+  return { status: statusWord(goal.status), stats: stats ?? null, text: goal.summary ?? goal.mergeSummary ?? "" };
 }
 
 /**
@@ -286,16 +286,16 @@ const isWithin = (branchId, around) => branchId !== null && (around === null || 
  * @param {string | null} line those of its branches say which one they are of
  */
 function messageElement(message, line) {
-  const time = message.created_at ? new Date(message.created_at) : null;
+  const time = message.createdAt ? new Date(message.createdAt) : null;
   const facts = [
-    (message.branch_id ?? null) !== line ? t("branch {0}", plain(message.branch_id)) : "",
-    message.tokens ? t("{0} tokens", amount(message.tokens)) : "", money(message.cost), duration(message.duration_ms),
+    (message.branchId ?? null) !== line ? t("branch {0}", plain(message.branchId)) : "",
+    message.tokens ? t("{0} tokens", amount(message.tokens)) : "", money(message.cost), duration(message.durationMs),
     time && !Number.isNaN(time.valueOf()) ? time.toLocaleTimeString() : "",
   ];
   const parts = Array.isArray(message.content) ? message.content : [];
   const tool = parts.find((part) => part.type === "tool_result")?.["name"];
   const names = { user: t("You"), assistant: t("Agent"), tool: typeof tool === "string" ? plain(tool) : t("Tool") };
-  return h("li", { class: `message ${message.role}`, "data-id": message.message_id },
+  return h("li", { class: `message ${message.role}`, "data-id": message.messageId },
     h("p", { class: "who" }, h("b", {}, names[message.role] ?? message.role), h("span", {}, facts.filter(Boolean).join(" · "))),
     ...parts.map(partElement));
 }
@@ -311,8 +311,8 @@ function partElement(part) {
     case "tool_call":
       return folded(`→ ${plain(text("name"))} ${short(text("input"))}`, pretty(text("input")), "call");
     case "tool_result":
-      return h("div", { class: part["is_error"] === true ? "result error" : "result" },
-        folded(part["is_error"] === true ? t("Failed: {0}", text("title") || t("Result")) : `← ${text("title") || t("Result")}`, text("content"), "output"),
+      return h("div", { class: part["isError"] === true ? "result error" : "result" },
+        folded(part["isError"] === true ? t("Failed: {0}", text("title") || t("Result")) : `← ${text("title") || t("Result")}`, text("content"), "output"),
         ...images(part["images"]));
     case "file":
       return h("p", { class: "note" }, t("File: {0}", text("name")), ...images([part]));
@@ -356,7 +356,7 @@ function longText(tag, name, text) {
 function images(list) {
   if (!Array.isArray(list)) return [];
   return list.flatMap((one) => {
-    const { media_type: type, data, name } = one ?? {};
+    const { mediaType: type, data, name } = one ?? {};
     if (typeof data !== "string" || !IMAGE.test(String(type)) || !BASE64.test(data)) return [];
     return [h("img", { src: `data:${type};base64,${data}`, alt: String(name ?? "image") })];
   });

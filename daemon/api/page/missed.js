@@ -6,9 +6,9 @@
 const PAGES = 10;
 
 /**
- * @param {(before: number | undefined) => Promise<{ messages: Message[], has_earlier: boolean }>} ask for a page
+ * @param {(before: number | undefined) => Promise<{ messages: Message[], hasEarlier: boolean }>} ask for a page
  * @param {number | null} back sequence to which what is known must be reached; null: nothing is known
- * @returns {Promise<{ messages: Message[], has_earlier: boolean, joined: boolean }>} oldest first; `joined`: they reach
+ * @returns {Promise<{ messages: Message[], hasEarlier: boolean, joined: boolean }>} oldest first; `joined`: they reach
  *   back to what is known, or nothing was known. Otherwise there is a gap, and what is known must go.
  */
 export async function newest(ask, back) {
@@ -17,11 +17,11 @@ export async function newest(ask, back) {
   /** @type {number | undefined} */
   let before;
   for (let page = 1; ; page++) {
-    const { messages: older, has_earlier } = await ask(before);
+    const { messages: older, hasEarlier } = await ask(before);
     messages = [...older, ...messages];
     const next = older[0]?.sequence;
-    const joined = back === null || !has_earlier || next === undefined || next <= back;
-    if (joined || page === PAGES) return { messages, has_earlier, joined };
+    const joined = back === null || !hasEarlier || next === undefined || next <= back;
+    if (joined || page === PAGES) return { messages, hasEarlier, joined };
     before = next;
   }
 }

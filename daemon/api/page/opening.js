@@ -2,7 +2,7 @@
 
 import { branchKey, forkKey, goalKey } from "./dag.js";
 
-/** @import { Branch, GoalTree, LiveState } from "./shapes.js" */
+/** @import { Branch, GoalTree, SessionView } from "./shapes.js" */
 
 /** @param {string} id of a branch; that of the branch it is in, if any */
 export function parentOf(id) {
@@ -12,7 +12,7 @@ export function parentOf(id) {
 
 /**
  * What must be open for a branch at work to be seen: its exploration, and all that is around that. Nothing of others.
- * @param {LiveState} state
+ * @param {SessionView} state
  * @param {Branch | undefined} branch
  * @returns {string[]}
  */
@@ -23,9 +23,9 @@ export function aroundWork(state, branch) {
   for (let at = branch; at?.status === "exploring" && !seen.has(at.id); ) {
     seen.add(at.id);
     const outer = parentOf(at.id);
-    keys.push(forkKey(at.explore_start_id, outer));
-    const tree = outer === null ? state.goal_tree : state.branches[outer]?.goal_tree;
-    keys.push(...goalsAround(tree, at.explore_start_id).map((id) => goalKey(id, outer)));
+    keys.push(forkKey(at.exploreStartId, outer));
+    const tree = outer === null ? state.goalTree : state.branches[outer]?.goalTree;
+    keys.push(...goalsAround(tree, at.exploreStartId).map((id) => goalKey(id, outer)));
     if (outer !== null) keys.push(branchKey(outer));
     at = outer === null ? undefined : state.branches[outer];
   }
@@ -37,7 +37,7 @@ export function aroundWork(state, branch) {
  * @param {string} goalId
  */
 function goalsAround(tree, goalId) {
-  const parents = new Map(tree?.goals.map((goal) => [goal.id, goal.parent_id]));
+  const parents = new Map(tree?.goals.map((goal) => [goal.id, goal.parentId]));
   const around = new Set();
   for (let id = parents.get(goalId); id && !around.has(id); id = parents.get(id)) around.add(id);
   return [...around];
@@ -45,17 +45,17 @@ function goalsAround(tree, goalId) {
 
 /**
  * Everything that can be opened, as far as it is known.
- * @param {LiveState} state
+ * @param {SessionView} state
  * @returns {string[]}
  */
 export function everything(state) {
   const within = (/** @type {GoalTree | undefined} */ tree, /** @type {string | null} */ branchId) =>
     (tree?.goals ?? []).flatMap((goal) => [
-      ...(goal.parent_id ? [goalKey(goal.parent_id, branchId)] : []), ...(goal.type === "explore_start" ? [forkKey(goal.id, branchId)] : []),
+      ...(goal.parentId ? [goalKey(goal.parentId, branchId)] : []), ...(goal.type === "explore_start" ? [forkKey(goal.id, branchId)] : []),
     ]);
   return [
-    ...within(state.goal_tree, null),
-    ...Object.values(state.branches).flatMap((branch) => [branchKey(branch.id), ...within(branch.goal_tree, branch.id)]),
+    ...within(state.goalTree, null),
+    ...Object.values(state.branches).flatMap((branch) => [branchKey(branch.id), ...within(branch.goalTree, branch.id)]),
   ];
 }
 
@@ -93,22 +93,21 @@ export class Fetches {
 /**
  * Takes the details of a branch. What frames told meanwhile counts for more than an older answer, but its goals are
  * better than none.
- * @param {LiveState} state
+ * @param {SessionView} state
  * @param {string} id
  * @param {Partial<Branch>} detail
  * @param {boolean} old
+ * @returns {SessionView}
  */
 export function takeBranch(state, id, detail, old) {
   const known = state.branches[id];
-  if (!known) return;
-  const { branches, ...own } = detail;
-  state.branches[id] = old
-    ? { ...known, goal_tree: own.goal_tree ?? known.goal_tree }
-    : { ...known, ...own, id, explore_start_id: known.explore_start_id };
+  if (!known) return state;
+  const { branches: inner, ...own } = detail;
+  const branches = { ...state.branches, [id]: old ? { ...known, goalTree: own.goalTree ?? known.goalTree } : { ...known, ...own, id, exploreStartId: known.exploreStartId } };
   // Branches of a branch stand beside it, by their full ids.
-  for (const inner of Object.values(branches ?? {})) {
-    const full = inner.id.startsWith(`${id}.`) ? inner.id : `${id}.${inner.id}`;
-    const before = state.branches[full];
-    state.branches[full] = old ? { ...inner, ...before, id: full } : { ...before, ...inner, id: full };
+  for (const one of Object.values(inner ?? {})) {
+    const full = one.id.startsWith(`${id}.`) ? one.id : `${id}.${one.id}`;
+    branches[full] = old ? { ...one, ...branches[full], id: full } : { ...branches[full], ...one, id: full };
   }
+  return { ...state, branches };
 }

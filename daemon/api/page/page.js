@@ -1,4 +1,4 @@
-// The page: the list of traces, and the one that is looked at. The address says which: `#/{trace_id}` or `#/{trace_id}/steps`.
+// The page: the list of traces, and the one that is looked at. The address says which: `#/{traceId}` or `#/{traceId}/steps`.
 
 import { Api, ApiError, LOCKED, shareToken, takeToken } from "./api.js";
 import { h } from "./dom.js";
@@ -8,7 +8,7 @@ import { TraceView } from "./trace.js";
 import { amount, money, nodeStatusWord, plain, sessionWord, statusWord } from "./words.js";
 import { t } from "./l10n.js";
 
-/** @import { DagEdge, DagNode, LiveState, Step } from "./shapes.js" */
+/** @import { DagEdge, DagNode, SessionView, Step } from "./shapes.js" */
 
 const LIST_PAUSE_MS = 5000;
 
@@ -160,7 +160,7 @@ async function openTrace(traceId, wanted) {
   opened.draw();
 }
 
-/** @param {LiveState | null} state */
+/** @param {SessionView | null} state */
 function paintHead(state) {
   const trace = state?.trace;
   const title = trace ? titleOf(trace) : t("Traces");
@@ -172,10 +172,10 @@ function paintHead(state) {
     say("");
     return;
   }
-  list.heard({ ...trace, last_event_id: state.last_event_id });
+  list.heard({ ...trace, lastEventId: state.lastEventId });
   facts.append(h("span", { class: `pill ${trace.status}` }, sessionWord(trace.status)),
     [
-      t("{0} messages", amount(trace.total_messages)), t("{0} tokens", amount(trace.total_tokens)), money(trace.total_cost),
+      t("{0} messages", amount(trace.totalMessages)), t("{0} tokens", amount(trace.totalTokens)), money(trace.totalCost),
       [plain(trace.agent), plain(trace.model)].filter(Boolean).join(", "), trace.foreign ? t("from elsewhere") : "",
     ].filter(Boolean).join(" · "));
   const lines = [...Object.keys(state.branches), ...Object.keys(state.subagents)];
@@ -219,8 +219,8 @@ function openWork(node, edge) {
   if (!view) return;
   const status = node.kind === "start" ? "" : nodeStatusWord(node);
   void messages.show({
-    traceId: view.traceId, goalId: node.goal_id, branchId: node.branch_id, descendants: edge?.counts === "cumulative",
-    beside: node.goal_id === null && edge?.counts === "self",
+    traceId: view.traceId, goalId: node.goalId, branchId: node.branchId, descendants: edge?.counts === "cumulative",
+    beside: node.goalId === null && edge?.counts === "self",
     heading: node.kind === "start" ? t("All messages") : [node.label, node.title].filter(Boolean).join(" "),
     text: node.kind === "start" ? node.title : node.summary, status, stats: edge?.stats ?? null,
   });
@@ -232,7 +232,7 @@ function openWork(node, edge) {
 function openStep(step) {
   const data = Object.entries(step.data ?? {});
   messages.showContent(
-    { heading: step.description, status: `${step.step_type}, ${statusWord(step.status)}`, text: step.summary ?? "" },
+    { heading: step.description, status: `${step.stepType}, ${statusWord(step.status)}`, text: step.summary ?? "" },
     data.map(([name, value]) => h("section", {}, h("h4", {}, name.replaceAll("_", " ")), h("pre", {}, typeof value === "string" ? value : JSON.stringify(value, null, 2)))),
   );
 }
@@ -303,5 +303,5 @@ if (small.matches) showList(false);
 route();
 await list.refresh();
 const [newest] = list.traces;
-if (!location.hash && newest) location.replace(`#/${encodeURIComponent(newest.trace_id)}`);
+if (!location.hash && newest) location.replace(`#/${encodeURIComponent(newest.traceId)}`);
 setTimeout(() => void keepList(), LIST_PAUSE_MS);

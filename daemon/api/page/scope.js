@@ -7,7 +7,7 @@ import { NO_STATS, indexOf, numbersOf } from "./goals.js";
 /**
  * A plan that nodes are made of: the main line's, or a branch's own.
  * @typedef {object} Scope
- * @property {string | null} branch_id
+ * @property {string | null} branchId
  * @property {Map<string, Goal>} byId
  * @property {Map<string | null, Goal[]>} children
  * @property {Map<string, string>} numbers
@@ -27,16 +27,16 @@ import { NO_STATS, indexOf, numbersOf } from "./goals.js";
 export function scopeOf(tree, branches, branchId, working = true) {
   const { byId, children } = indexOf(tree);
   const focused = new Set();
-  for (let goal = byId.get(tree.current_id ?? ""); goal && !focused.has(goal.id); goal = byId.get(goal.parent_id ?? "")) {
+  for (let goal = byId.get(tree.currentId ?? ""); goal && !focused.has(goal.id); goal = byId.get(goal.parentId ?? "")) {
     focused.add(goal.id);
   }
   const joins = new Map();
   for (const goal of byId.values()) {
-    if (goal.type === "explore_merge" && goal.explore_start_id && goal.status !== "abandoned" && !joins.has(goal.explore_start_id)) {
-      joins.set(goal.explore_start_id, goal.id);
+    if (goal.type === "explore_merge" && goal.exploreStartId && goal.status !== "abandoned" && !joins.has(goal.exploreStartId)) {
+      joins.set(goal.exploreStartId, goal.id);
     }
   }
-  return { branch_id: branchId, byId, children, numbers: numbersOf(children), focused, joins, branches, working, meets: null };
+  return { branchId: branchId, byId, children, numbers: numbersOf(children), focused, joins, branches, working, meets: null };
 }
 
 /**
@@ -45,7 +45,7 @@ export function scopeOf(tree, branches, branchId, working = true) {
  */
 export function labelOf(goal, scope) {
   const number = scope.numbers.get(goal.id) ?? "";
-  return number && scope.branch_id ? `${scope.branch_id}.${number}` : number;
+  return number && scope.branchId ? `${scope.branchId}.${number}` : number;
 }
 
 /**
@@ -55,32 +55,32 @@ export function labelOf(goal, scope) {
  * @returns {{ id: string, value: Branch } | null}
  */
 export function branchOf(scope, id) {
-  const full = scope.branch_id && !id.startsWith(`${scope.branch_id}.`) ? `${scope.branch_id}.${id}` : id;
+  const full = scope.branchId && !id.startsWith(`${scope.branchId}.`) ? `${scope.branchId}.${id}` : id;
   for (const one of [full, id]) {
     const value = Object.hasOwn(scope.branches, one) ? scope.branches[one] : undefined;
-    if (value && one !== scope.branch_id) return { id: full, value };
+    if (value && one !== scope.branchId) return { id: full, value };
   }
   return null;
 }
 
 /**
- * What was done for a goal and all below it. Where nobody added it up (seed 000's own example has `self_stats` only), it
+ * What was done for a goal and all below it. Where nobody added it up (seed 000's own example has `selfStats` only), it
  * is the sum of what there is.
  * @param {Goal} goal
  * @param {Scope} scope
  * @returns {GoalStats}
  */
 export function wholeOf(goal, scope) {
-  if (goal.cumulative_stats) return goal.cumulative_stats;
-  const total = { ...(goal.self_stats ?? NO_STATS) };
+  if (goal.cumulativeStats) return goal.cumulativeStats;
+  const total = { ...(goal.selfStats ?? NO_STATS) };
   const todo = [...(scope.children.get(goal.id) ?? [])];
   for (let one = todo.pop(); one; one = todo.pop()) {
-    const stats = one.cumulative_stats ?? one.self_stats ?? NO_STATS;
-    total.message_count += stats.message_count;
-    total.total_tokens += stats.total_tokens;
-    total.total_cost += stats.total_cost;
-    total.duration_ms = (total.duration_ms ?? 0) + (stats.duration_ms ?? 0);
-    if (!one.cumulative_stats) todo.push(...(scope.children.get(one.id) ?? []));
+    const stats = one.cumulativeStats ?? one.selfStats ?? NO_STATS;
+    total.messageCount += stats.messageCount;
+    total.totalTokens += stats.totalTokens;
+    total.totalCost += stats.totalCost;
+    total.durationMs = (total.durationMs ?? 0) + (stats.durationMs ?? 0);
+    if (!one.cumulativeStats) todo.push(...(scope.children.get(one.id) ?? []));
   }
   return total;
 }
@@ -92,18 +92,18 @@ export function wholeOf(goal, scope) {
  * @returns {GoalStats}
  */
 export function besideGoals(branch, scope) {
-  const rest = { ...(branch.cumulative_stats ?? NO_STATS), preview: null };
+  const rest = { ...(branch.cumulativeStats ?? NO_STATS), preview: null };
   for (const goal of scope.children.get(null) ?? []) {
-    const { message_count, total_tokens, total_cost, duration_ms } = wholeOf(goal, scope);
-    rest.message_count -= message_count;
-    rest.total_tokens -= total_tokens;
-    rest.total_cost -= total_cost;
-    rest.duration_ms = (rest.duration_ms ?? 0) - (duration_ms ?? 0);
+    const { messageCount, totalTokens, totalCost, durationMs } = wholeOf(goal, scope);
+    rest.messageCount -= messageCount;
+    rest.totalTokens -= totalTokens;
+    rest.totalCost -= totalCost;
+    rest.durationMs = (rest.durationMs ?? 0) - (durationMs ?? 0);
   }
   // Numbers of the two may be of different moments.
   return {
-    message_count: Math.max(0, rest.message_count), total_tokens: Math.max(0, rest.total_tokens), total_cost: Math.max(0, rest.total_cost),
-    duration_ms: Math.max(0, rest.duration_ms ?? 0), preview: null,
+    messageCount: Math.max(0, rest.messageCount), totalTokens: Math.max(0, rest.totalTokens), totalCost: Math.max(0, rest.totalCost),
+    durationMs: Math.max(0, rest.durationMs ?? 0), preview: null,
   };
 }
 
@@ -122,7 +122,7 @@ export function meetings(scope, isOpen) {
     const onWay = new Set();
     /** @type {Goal | undefined} */
     let at = goal;
-    for (; at && !shown.has(at.id) && !onWay.has(at.id); at = scope.byId.get(at.parent_id ?? "")) {
+    for (; at && !shown.has(at.id) && !onWay.has(at.id); at = scope.byId.get(at.parentId ?? "")) {
       onWay.add(at.id);
       way.push(at);
     }

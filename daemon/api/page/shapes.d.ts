@@ -1,95 +1,43 @@
-/** What the API sends (source: seeds 000 and 003), as far as the page reads it; snake_case as on the wire. */
+/**
+ * What the API sends (source: seeds 000 and 003), as far as the page reads it: the extension's protocol, of which a trace of
+ * an older version, or a forged one, may lack anything but what is named here.
+ */
+import type * as protocol from "../../../vscode-extension/src/protocol.gen";
 
-export type GoalStatus = "pending" | "in_progress" | "completed" | "abandoned";
-export type GoalType = "normal" | "explore_start" | "explore_merge";
-export type BranchStatus = "exploring" | "completed" | "abandoned";
+type Known<T, K extends keyof T> = Pick<T, K> & Partial<T>;
+
+export type { AffectedGoal, BranchStatus, GoalStatus } from "../../../vscode-extension/src/protocol.gen";
 export type TraceStatus = "idle" | "running" | "waiting" | "completed" | "failed" | "canceled";
-
-export interface GoalStats {
-  message_count: number;
-  total_tokens: number;
-  /** US dollars. */
-  total_cost: number;
-  /** Time at work in milliseconds; traces of older versions do not have it. */
-  duration_ms?: number;
-  /** Tool calls in short, e.g. `read → edit × 2`. */
-  preview?: string | null;
-}
-
-export interface Goal {
-  id: string;
-  parent_id?: string | null;
-  branch_id?: string | null;
-  type?: GoalType;
-  description: string;
-  reason?: string;
-  status: GoalStatus;
-  summary?: string | null;
-  branch_ids?: string[] | null;
-  explore_start_id?: string | null;
-  merge_summary?: string | null;
-  selected_branch?: string | null;
-  self_stats?: GoalStats;
-  cumulative_stats?: GoalStats;
-}
+export type GoalStats = Known<protocol.GoalStats, "messageCount" | "totalTokens" | "totalCost">;
+export type Goal = Known<Omit<protocol.Goal, "selfStats" | "cumulativeStats">, "id" | "description" | "status"> & { selfStats?: GoalStats; cumulativeStats?: GoalStats };
 
 export interface GoalTree {
   mission: string;
-  current_id?: string | null;
-  /** A flat list whose `parent_id` makes the tree; its order is that of siblings. */
+  currentId?: string | null;
+  /** A flat list whose `parentId` makes the tree; its order is that of siblings. */
   goals: Goal[];
 }
 
 export interface Part {
   type: string;
-  [field: string]: unknown;
+  [field: string]: any;
 }
 
-export interface Message {
-  message_id: string;
-  branch_id?: string | null;
-  role: "user" | "assistant" | "tool";
-  sequence: number;
-  goal_id?: string | null;
-  tool_call_id?: string | null;
-  content: Part[];
-  description?: string;
-  tokens?: number | null;
-  cost?: number | null;
-  created_at?: string;
-  model?: string | null;
-  duration_ms?: number | null;
-  /** The part of `duration_ms` that a call which ran at the same time accounts for. */
-  overlap_ms?: number | null;
-}
+export type Message = Known<Omit<protocol.Message, "content">, "messageId" | "role" | "sequence"> & { content: Part[] };
 
-/** A branch as the main line lists it; `goal_tree` is there once its details were fetched. */
-export interface Branch {
-  id: string;
-  explore_start_id: string;
-  description: string;
-  status: BranchStatus;
-  summary?: string | null;
-  cumulative_stats?: GoalStats;
-  goal_count?: number;
-  last_message?: Message | null;
-  removed?: boolean;
-  goal_tree?: GoalTree;
+/** A branch as the main line lists it; `goalTree` is there once its details were fetched, or its whole life was seen. */
+export type Branch = Known<Omit<protocol.BranchMeta, "cumulativeStats" | "lastMessage">, "id" | "exploreStartId" | "description" | "status"> & {
+  cumulativeStats?: GoalStats;
+  lastMessage?: unknown;
+  goalTree?: GoalTree;
   branches?: Record<string, Branch>;
-}
+};
 
 export type Branches = Readonly<Record<string, Branch>>;
-
-export interface Subagent {
-  id: string;
-  agent: string;
-  prompt: string;
-  status: "running" | "completed" | "failed";
-  summary?: string;
-}
+export type Subagent = Known<protocol.SubagentMeta, "id" | "agent" | "prompt" | "status">;
 
 export interface TraceMeta {
-  trace_id: string;
+  traceId: string;
   title: string;
   summary?: string;
   task?: string;
@@ -98,18 +46,18 @@ export interface TraceMeta {
   model?: string | null;
   mode?: string | null;
   workspace?: string;
-  created_at?: string;
-  updated_at?: string;
-  total_messages: number;
-  total_tokens: number;
-  total_cost: number;
-  last_event_id?: number;
+  createdAt?: string;
+  updatedAt?: string;
+  totalMessages: number;
+  totalTokens: number;
+  totalCost: number;
+  lastEventId?: number;
   foreign?: boolean;
 }
 
 export interface TraceDetail extends TraceMeta {
-  goal_tree: GoalTree;
-  goal_numbers?: Record<string, string>;
+  goalTree: GoalTree;
+  goalNumbers?: Record<string, string>;
   branches: Record<string, Branch>;
   /** A list, or by id. */
   subagents?: Subagent[] | Record<string, Subagent>;
@@ -119,34 +67,26 @@ export type StepType = "goal" | "thought" | "evaluation" | "response" | "action"
 export type StepStatus = "planned" | "in_progress" | "completed" | "failed" | "skipped";
 
 export interface Step {
-  step_id: string;
-  step_type: StepType;
+  stepId: string;
+  stepType: StepType;
   status: StepStatus;
   sequence: number;
-  parent_id?: string | null;
+  parentId?: string | null;
   description: string;
   data?: Record<string, unknown>;
   summary?: string | null;
-  duration_ms?: number | null;
+  durationMs?: number | null;
   cost?: number | null;
   tokens?: number | null;
-  created_at?: string;
-  child_count?: number;
+  createdAt?: string;
+  childCount?: number;
   children?: Step[];
-}
-
-export interface AffectedGoal {
-  goal_id: string;
-  status?: GoalStatus | null;
-  summary?: string | null;
-  self_stats?: GoalStats | null;
-  cumulative_stats?: GoalStats | null;
 }
 
 /** A frame of the WebSocket. Fields differ by `event`; none can be taken for granted. */
 export interface Frame {
   event: string;
-  event_id?: number;
+  eventId?: number;
   [field: string]: any;
 }
 
@@ -156,8 +96,8 @@ export interface DagNode {
   /** `start`, `goal:4`, `goal:A/1` (goal 1 of branch A) or `branch:A`. */
   key: string;
   kind: "start" | "goal" | "explore_start" | "explore_merge" | "branch";
-  goal_id: string | null;
-  branch_id: string | null;
+  goalId: string | null;
+  branchId: string | null;
   /** The number people see: `2.1`, `A.1`, `A`; empty for the start and for abandoned goals. */
   label: string;
   title: string;
@@ -192,8 +132,8 @@ export interface DagEdge {
   from: string;
   to: string;
   /** The goal (or branch) whose work the edge is: its target. */
-  goal_id: string | null;
-  branch_id: string | null;
+  goalId: string | null;
+  branchId: string | null;
   stats: GoalStats;
   /** Which numbers: `cumulative` for a collapsed goal, `self` for an open one (source: seed 000). */
   counts: "cumulative" | "self";
@@ -266,29 +206,30 @@ export interface Layout {
   routes: Map<string, Route>;
 }
 
-/** What is known of a watched trace; changed in place by `applyFrame`. */
-export interface LiveState {
+/** What is known of a session; replaced by `applyEvent`, never changed. */
+export interface SessionView {
   trace: TraceMeta;
-  goal_tree: GoalTree;
-  branches: Record<string, Branch>;
-  subagents: Record<string, Subagent>;
+  goalTree: GoalTree;
+  /** By id, in the order in which they were started. */
+  branches: Branches;
+  subagents: Readonly<Record<string, Subagent>>;
+  /** Explorations, by their goals, that wait for the person to choose. */
+  awaits: readonly string[];
   /** What branches took that were heard from their beginning, as far as it is among the trace's totals. */
-  spent: Record<string, { tokens: number; cost: number }>;
-  last_event_id: number;
+  spent: Readonly<Record<string, { totalTokens: number; totalCost: number }>>;
+  lastEventId: number;
 }
 
-/** What a frame changed, so that only that is drawn again. */
+/** What an event changed, so that only that is drawn again. */
 export interface Changed {
-  /** Goals, branches or their numbers. */
+  /** Anything. */
+  told: boolean;
+  /** Goals, branches or their numbers, or whether the agent is at work. */
   graph: boolean;
-  /** Shape of the graph: something came, went or moved. */
-  shape: boolean;
-  /** Title, totals, status. */
-  trace: boolean;
-  /** A message of this goal (branch_id null: main line) is new. */
-  message: { branch_id: string | null; goal_id: string | null } | null;
+  /** A message of this goal (branchId null: main line) is new. */
+  message: { branchId: string | null; goalId: string | null } | null;
   /** A branch whose details are no longer what was fetched. */
-  stale_branch: string | null;
+  staleBranch: string | null;
 }
 
 export interface DagViewOptions {

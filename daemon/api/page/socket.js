@@ -1,5 +1,7 @@
 // A WebSocket that comes back: with the id of the last event it got, so that nothing is missed.
 
+import { camelKeys } from "./keys.js";
+
 /** @import { Frame } from "./shapes.js" */
 
 const FIRST_WAIT_MS = 400;
@@ -42,13 +44,13 @@ export class Watch {
     socket.onmessage = ({ data }) => {
       if (socket !== this.socket) return;
       /** @type {Frame} */
-      const frame = JSON.parse(data);
+      const frame = camelKeys(JSON.parse(data));
       if (frame.event === "connected") {
         this.failures = 0;
         onState("live", "");
         // Without an id to begin with, only what is new comes: from here on.
-        this.since ??= frame["current_event_id"] ?? null;
-      } else if (typeof frame.event_id === "number" && frame.event_id > (this.since ?? 0)) this.since = frame.event_id;
+        this.since ??= frame["currentEventId"] ?? null;
+      } else if (typeof frame.eventId === "number" && frame.eventId > (this.since ?? 0)) this.since = frame.eventId;
       onFrame(frame);
     };
     socket.onclose = ({ code, reason }) => {

@@ -58,7 +58,7 @@ export class StepTree {
    */
   async show(traceId, branchId) {
     const generation = ++this.generation;
-    const open = this.traceId === traceId && this.branchId === branchId ? [...this.items.values()].filter((item) => item.open).map((item) => item.step.step_id) : [];
+    const open = this.traceId === traceId && this.branchId === branchId ? [...this.items.values()].filter((item) => item.open).map((item) => item.step.stepId) : [];
     [this.traceId, this.branchId, this.loaded, this.waiting] = [traceId, branchId, false, []];
     if (!open.length) this.note.textContent = t("Loading…");
     const level = await this.fetch("root");
@@ -72,7 +72,7 @@ export class StepTree {
     for (const frame of this.waiting.splice(0)) this.apply(frame);
     // The one thing that is under way is what one wants to see.
     const running = level.children.findLast((step) => step.status === "in_progress");
-    const wanted = open.length ? open : running ? [running.step_id] : [];
+    const wanted = open.length ? open : running ? [running.stepId] : [];
     for (const id of wanted) await this.toggle(id, true);
     if (running && !open.length && generation === this.generation) this.root.querySelector(":scope > [data-id]:last-of-type .step:last-of-type, :scope > [data-id]:last-of-type")?.scrollIntoView({ block: "nearest" });
   }
@@ -109,7 +109,7 @@ export class StepTree {
    */
   fill(group, stepId, { children, more }) {
     // Those that came by a frame meanwhile are the same ones.
-    group.prepend(...children.filter((step) => !this.items.has(step.step_id)).map((step) => this.item(step).element));
+    group.prepend(...children.filter((step) => !this.items.has(step.stepId)).map((step) => this.item(step).element));
     const item = this.items.get(stepId);
     if (item) [item.begun, item.loaded] = [true, !more];
     else this.rootLoaded = !more;
@@ -134,26 +134,26 @@ export class StepTree {
   /** @param {Step} step */
   item(step) {
     const row = h("div", { class: "row" });
-    const element = h("li", { role: "treeitem", "data-id": step.step_id, tabindex: this.items.size === 0 ? 0 : -1 }, row);
+    const element = h("li", { role: "treeitem", "data-id": step.stepId, tabindex: this.items.size === 0 ? 0 : -1 }, row);
     /** @type {Item} */
     const item = { step, element, row, group: null, open: false, begun: false, loaded: false };
-    this.items.set(step.step_id, item);
+    this.items.set(step.stepId, item);
     this.paint(item);
     return item;
   }
 
   /** @param {Item} item */
   paint({ step, element, row, open }) {
-    const children = step.child_count ?? 0;
-    element.className = `step ${step.step_type} ${step.status}`;
+    const children = step.childCount ?? 0;
+    element.className = `step ${step.stepType} ${step.status}`;
     if (children) element.setAttribute("aria-expanded", String(open));
     else element.removeAttribute("aria-expanded");
-    const facts = [duration(step.duration_ms), step.tokens ? t("{0} tokens", amount(step.tokens)) : "", money(step.cost)].filter(Boolean).join(" · ");
-    element.setAttribute("aria-label", listed([stepTypeWord(step.step_type), step.description, statusWord(step.status), facts]));
+    const facts = [duration(step.durationMs), step.tokens ? t("{0} tokens", amount(step.tokens)) : "", money(step.cost)].filter(Boolean).join(" · ");
+    element.setAttribute("aria-label", listed([stepTypeWord(step.stepType), step.description, statusWord(step.status), facts]));
     row.replaceChildren(
       h("span", { class: "twist", "aria-hidden": "true" }, children ? (open ? "▾" : "▸") : ""),
       h("span", { class: "icon", "aria-hidden": "true" }, statusIcon(step.status)),
-      h("span", { class: "type" }, stepTypeWord(step.step_type)),
+      h("span", { class: "type" }, stepTypeWord(step.stepType)),
       h("span", { class: "words" }, step.summary || step.description),
       children && !open ? h("span", { class: "count" }, amount(children)) : "",
       h("span", { class: "cost" }, facts),
@@ -166,7 +166,7 @@ export class StepTree {
    */
   async toggle(stepId, open) {
     const item = this.items.get(stepId);
-    if (!item || item.open === open || (open && !item.step.child_count)) return;
+    if (!item || item.open === open || (open && !item.step.childCount)) return;
     item.open = open;
     this.paint(item);
     if (item.group) item.group.hidden = !open;
@@ -179,7 +179,7 @@ export class StepTree {
     if (level) this.fill(item.group, stepId, level);
     else item.open = false;
     this.caughtUp(stepId);
-    if (item.loaded) item.step.child_count = item.group.children.length;
+    if (item.loaded) item.step.childCount = item.group.children.length;
     this.paint(item);
   }
 
@@ -189,31 +189,31 @@ export class StepTree {
    */
   apply(frame) {
     if (frame.event !== "step_added" && frame.event !== "step_updated") return;
-    if ((frame["branch_id"] ?? null) !== this.branchId) return;
+    if ((frame["branchId"] ?? null) !== this.branchId) return;
     if (!this.loaded) {
       this.waiting.push(frame);
       return;
     }
-    const known = this.items.get(frame["step_id"] ?? frame["step"]?.step_id ?? "");
+    const known = this.items.get(frame["stepId"] ?? frame["step"]?.stepId ?? "");
     if (known) {
-      const { before_id: before = null, ...updates } = frame["updates"] ?? withoutCount(frame["step"]);
-      const from = known.step.parent_id ?? null;
+      const { beforeId: before = null, ...updates } = frame["updates"] ?? withoutCount(frame["step"]);
+      const from = known.step.parentId ?? null;
       Object.assign(known.step, updates);
       this.paint(known);
-      if ((known.step.parent_id ?? null) !== from) this.move(known, from, before);
+      if ((known.step.parentId ?? null) !== from) this.move(known, from, before);
       return;
     }
     if (frame.event === "step_updated") for (const frames of this.underWay.values()) frames.push(frame);
     if (frame.event !== "step_added" || !frame["step"]) return;
     /** @type {Step} */
-    const step = { child_count: 0, ...frame["step"] };
-    const fetched = this.underWay.get(step.parent_id ?? "root");
+    const step = { childCount: 0, ...frame["step"] };
+    const fetched = this.underWay.get(step.parentId ?? "root");
     if (fetched) {
       fetched.push(frame);
       return;
     }
     this.note.textContent = "";
-    this.place(step.parent_id ?? null, frame["before_id"] ?? null, () => this.item(step).element);
+    this.place(step.parentId ?? null, frame["beforeId"] ?? null, () => this.item(step).element);
   }
 
   /**
@@ -225,7 +225,7 @@ export class StepTree {
   place(parentId, before, element) {
     const parent = parentId === null ? null : this.items.get(parentId);
     if (parent) {
-      parent.step.child_count = (parent.step.child_count ?? 0) + 1;
+      parent.step.childCount = (parent.step.childCount ?? 0) + 1;
       this.paint(parent);
     }
     const group = parentId === null ? this.root : parent?.group;
@@ -246,17 +246,17 @@ export class StepTree {
   move(item, from, before) {
     const old = this.items.get(from ?? "");
     if (old) {
-      old.step.child_count = Math.max(0, (old.step.child_count ?? 1) - 1);
+      old.step.childCount = Math.max(0, (old.step.childCount ?? 1) - 1);
       this.paint(old);
     }
     item.element.remove();
-    const fetched = this.underWay.get(item.step.parent_id ?? "root");
+    const fetched = this.underWay.get(item.step.parentId ?? "root");
     // The answer that is under way may be of before.
-    fetched?.push({ event: "step_added", step: item.step, before_id: before, branch_id: this.branchId });
-    if (!fetched) this.place(item.step.parent_id ?? null, before, () => item.element);
+    fetched?.push({ event: "step_added", step: item.step, beforeId: before, branchId: this.branchId });
+    if (!fetched) this.place(item.step.parentId ?? null, before, () => item.element);
     if (item.element.isConnected) return;
     // It went to where nothing is shown yet, and is fetched with the rest there.
-    this.items.delete(item.step.step_id);
+    this.items.delete(item.step.stepId);
   }
 
   // -- what the person does
@@ -267,7 +267,7 @@ export class StepTree {
     const item = this.items.get(target?.closest("[data-id]")?.getAttribute("data-id") ?? "");
     if (!item || target?.closest("button")) return;
     this.focus(item);
-    if (target?.closest(".twist") && item.step.child_count) void this.toggle(item.step.step_id, !item.open);
+    if (target?.closest(".twist") && item.step.childCount) void this.toggle(item.step.stepId, !item.open);
     else this.onOpen(item.step);
   }
 
@@ -283,7 +283,7 @@ export class StepTree {
     const target = event.target instanceof Element ? event.target.closest("[data-id]") : null;
     const item = this.items.get(target?.getAttribute("data-id") ?? "");
     if (!item || event.altKey || event.ctrlKey || event.metaKey) return;
-    const { step_id: id } = item.step;
+    const { stepId: id } = item.step;
     const visible = () => [...this.root.querySelectorAll("[data-id]")].filter((one) => one instanceof HTMLElement && one.offsetParent !== null);
     const go = (/** @type {Element | null | undefined} */ element) => {
       const to = this.items.get(element?.getAttribute("data-id") ?? "");
@@ -293,7 +293,7 @@ export class StepTree {
       const all = visible();
       go(all[all.indexOf(item.element) + (event.key === "ArrowDown" ? 1 : -1)]);
     } else if (event.key === "ArrowRight") {
-      if (item.step.child_count && !item.open) void this.toggle(id, true);
+      if (item.step.childCount && !item.open) void this.toggle(id, true);
       else go(item.group?.querySelector("[data-id]"));
     } else if (event.key === "ArrowLeft") {
       if (item.open) void this.toggle(id, false);
@@ -312,6 +312,6 @@ export class StepTree {
  */
 function withoutCount(step) {
   if (!step) return {};
-  const { child_count: _count, children: _children, ...rest } = step;
+  const { childCount: _count, children: _children, ...rest } = step;
   return rest;
 }

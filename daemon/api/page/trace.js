@@ -7,13 +7,13 @@ import { DagView } from "./draw.js";
 import { NARROW, layoutOf } from "./layout.js";
 import { levelOf, showWay, wayTo } from "./levels.js";
 import { t } from "./l10n.js";
-import { applyFrame, isWorking, stateOf } from "./live.js";
 import { Fetches, aroundWork, everything, takeBranch } from "./opening.js";
+import { applyEvent, changesOf, isWorking, viewOf } from "./session.js";
 import { Watch } from "./socket.js";
 import { StepTree } from "./steps.js";
 
 /** @import { Api } from "./api.js" */
-/** @import { Branch, DagEdge, DagNode, Frame, LiveState, Step } from "./shapes.js" */
+/** @import { Branch, DagEdge, DagNode, Frame, SessionView, Step } from "./shapes.js" */
 
 /** Drawn again at most so often while events come in. */
 const PAUSE_MS = 80;
@@ -22,9 +22,9 @@ const AGAIN_MS = 150;
 
 /**
  * @typedef {object} TraceHooks
- * @property {(state: LiveState) => void} onState title, status or totals changed
+ * @property {(state: SessionView) => void} onState title, status or totals changed
  * @property {(state: "connecting" | "live" | "lost", detail: string) => void} onConnection
- * @property {(message: { branch_id: string | null, goal_id: string | null }) => void} onMessage
+ * @property {(message: { branchId: string | null, goalId: string | null }) => void} onMessage
  * @property {(node: DagNode, edge: DagEdge | null) => void} onOpen
  * @property {(step: Step) => void} onStep
  * @property {(message: string) => void} onError
@@ -42,7 +42,7 @@ export class TraceView {
     this.traceId = traceId;
     this.hooks = hooks;
     this.graph = graph;
-    /** @type {LiveState | null} */
+    /** @type {SessionView | null} */
     this.state = null;
     /** @type {Set<string>} */
     this.expanded = new Set();
@@ -79,13 +79,13 @@ export class TraceView {
   async open() {
     const detail = await this.api.get(`traces/${encodeURIComponent(this.traceId)}`);
     if (this.closed) return;
-    this.state = stateOf(detail);
+    this.state = viewOf(detail);
     for (const branch of Object.values(this.state.branches)) this.openFork(branch);
     this.hooks.onState(this.state);
     this.draw();
     this.watch = new Watch({
       address: (since) => this.api.watchAddress(this.traceId, { since_event_id: since, deltas: false }),
-      since: this.state.last_event_id,
+      since: this.state.lastEventId,
       onFrame: (frame) => this.apply(frame),
       onState: this.hooks.onConnection,
     });
@@ -102,31 +102,32 @@ export class TraceView {
 
   /** @param {Frame} frame */
   apply(frame) {
-    const { state } = this;
-    if (!state || this.closed) return;
+    const before = this.state;
+    if (!before || this.closed) return;
     if (frame.event.startsWith("step_")) {
       if (this.stepsShown) this.steps.apply(frame);
       return;
     }
-    const changed = applyFrame(state, frame);
-    this.fetches.happened(frame["branch_id"]);
+    const state = (this.state = applyEvent(before, frame));
+    const changed = changesOf(before, state, frame);
+    this.fetches.happened(frame["branchId"]);
     if (frame.event === "branch_started") this.openFork(state.branches[frame["branch"]?.id]);
     if (frame.event === "connected") this.caughtUp(state);
-    else if (changed.stale_branch) void this.fetchBranch(changed.stale_branch);
+    else if (changed.staleBranch) void this.fetchBranch(changed.staleBranch);
     if (changed.message) {
       this.hooks.onMessage(changed.message);
-      if (this.stepsShown && this.line && changed.message.branch_id === this.line) this.reloadSteps();
+      if (this.stepsShown && this.line && changed.message.branchId === this.line) this.reloadSteps();
     }
-    if (changed.trace || changed.shape) this.hooks.onState(state);
-    if (changed.graph || changed.shape) this.soon();
+    if (changed.told) this.hooks.onState(state);
+    if (changed.graph) this.soon();
   }
 
-  /** What happened within branches meanwhile is in their details. @param {LiveState} state */
+  /** What happened within branches meanwhile is in their details. @param {SessionView} state */
   caughtUp(state) {
     if (this.stepsShown && this.line) this.reloadSteps();
     for (const branch of Object.values(state.branches)) {
       this.openFork(branch);
-      if (branch.goal_tree) void this.fetchBranch(branch.id);
+      if (branch.goalTree) void this.fetchBranch(branch.id);
     }
   }
 
@@ -149,7 +150,7 @@ export class TraceView {
     const way = wayTo(state, this.root);
     this.root = way.at(-1)?.key ?? null;
     showWay(this.way, way, (key) => this.go(key));
-    const dag = dagOf(state.goal_tree, state.branches, this.expanded, { working: isWorking(state), root: this.root });
+    const dag = dagOf(state.goalTree, state.branches, this.expanded, { working: isWorking(state), root: this.root });
     const made = performance.now();
     // The messages beside the graph do not turn it round: only a narrow window does.
     const layout = layoutOf(dag, { wrap: Math.max(Math.min(NARROW, innerWidth), this.graph.clientWidth) });
@@ -213,7 +214,7 @@ export class TraceView {
     const { state } = this;
     if (!state || !this.all) return;
     for (const key of everything(state)) this.expanded.add(key);
-    for (const branch of Object.values(state.branches)) if (!branch.goal_tree && !branch.removed) void this.fetchBranch(branch.id);
+    for (const branch of Object.values(state.branches)) if (!branch.goalTree && !branch.removed) void this.fetchBranch(branch.id);
   }
 
   collapseAll() {
@@ -227,14 +228,13 @@ export class TraceView {
    * @param {string} id
    */
   async fetchBranch(id) {
-    const { state } = this;
-    if (!state || !this.fetches.begin(id)) return;
+    if (!this.fetches.begin(id)) return;
     try {
       const detail = await this.api.get(`traces/${encodeURIComponent(this.traceId)}/branches/${encodeURIComponent(id)}`);
       const old = this.fetches.end(id);
-      if (this.closed) return;
-      takeBranch(state, id, detail, old);
-      this.hooks.onState(state);
+      if (this.closed || !this.state) return;
+      this.state = takeBranch(this.state, id, detail, old);
+      this.hooks.onState(this.state);
       this.openAll();
       this.soon();
       if (old) setTimeout(() => !this.closed && void this.fetchBranch(id), AGAIN_MS);

@@ -31,7 +31,7 @@ export function duration(ms) {
 export const messagesWord = (count) => plural(count, "{0} message", "{0} messages", amount(count));
 
 /** @param {GoalStats} stats time at work; empty for nothing, as in traces of older versions */
-export const workTime = (stats) => (stats.duration_ms ? duration(stats.duration_ms) : "");
+export const workTime = (stats) => (stats.durationMs ? duration(stats.durationMs) : "");
 
 /** @param {number} count goals below one */
 export const subGoals = (count) => plural(count, "{0} sub-goal", "{0} sub-goals", amount(count));
@@ -47,16 +47,16 @@ export const tokensWord = (count) => plural(count ?? 0, "{0} token", "{0} tokens
  * @param {number} [most] characters; a longer line leaves out what the first number counts
  */
 export function statsLine(stats, most = Infinity) {
-  if (!stats.message_count && !stats.total_tokens) return "";
-  const count = amount(stats.message_count);
-  const line = (/** @type {string} */ first) => [first, amount(stats.total_tokens), money(stats.total_cost)].filter(Boolean).join(" · ");
-  const whole = line(plural(stats.message_count, "{0} msg", "{0} msgs", count));
+  if (!stats.messageCount && !stats.totalTokens) return "";
+  const count = amount(stats.messageCount);
+  const line = (/** @type {string} */ first) => [first, amount(stats.totalTokens), money(stats.totalCost)].filter(Boolean).join(" · ");
+  const whole = line(plural(stats.messageCount, "{0} msg", "{0} msgs", count));
   return columns(whole) > most ? line(count) : whole;
 }
 
 /** @param {GoalStats} stats in full */
 export function statsWords(stats) {
-  return listed([messagesWord(stats.message_count), tokensWord(stats.total_tokens), money(stats.total_cost), workTime(stats)]);
+  return listed([messagesWord(stats.messageCount), tokensWord(stats.totalTokens), money(stats.totalCost), workTime(stats)]);
 }
 
 /** @type {Record<string, string>} */
@@ -129,7 +129,7 @@ export function spoken(node, edge) {
     node.abandoned && node.status !== "abandoned" ? t("{0}, within abandoned work", nodeStatusWord(node)) : nodeStatusWord(node),
     node.selected ? t("used") : "",
     node.current ? t("the agent is here") : "",
-    edge?.stats.message_count ? statsWords(edge.stats) : "",
+    edge?.stats.messageCount ? statsWords(edge.stats) : "",
     ...(edge?.own ?? []).map((own) => t("begins {0}, with {1} of its own", own.node.label, statsWords(own.stats))),
     node.expand ? subGoals(node.inside) : "",
     node.fork ? branchesWord(node.branches, node.forked) : "",

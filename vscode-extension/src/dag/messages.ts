@@ -1,24 +1,24 @@
-/** What the extension host and the graph's page say to each other; snake_case as the modules of `daemon/api/page/` read it. */
-import type { Branch, Frame, GoalTree, Message, TraceDetail } from "../../../daemon/api/page/shapes";
+/** What the extension host and the graph's page say to each other. */
+import type { Branch, Frame, GoalTree, Message, SessionView } from "../../../daemon/api/page/shapes";
 
 export type ToGraph =
   /** The whole, at the beginning and whenever frames would not do. */
-  | { type: "all"; trace: TraceDetail | null }
+  | { type: "all"; view: SessionView | null }
   /** What changed since, in order. */
-  | { type: "frames"; trace_id: string; frames: readonly Frame[] }
+  | { type: "frames"; traceId: string; frames: readonly Frame[] }
   /** The plan of a branch that was asked for, and the branches within it. */
-  | { type: "branch"; trace_id: string; branch_id: string; goal_tree: GoalTree; branches: Record<string, Branch> }
-  | { type: "branchFailed"; trace_id: string; branch_id: string; text: string }
-  | { type: "messages"; request: number; messages: Message[]; has_earlier: boolean }
+  | { type: "branch"; traceId: string; branchId: string; goalTree: GoalTree; branches: Record<string, Branch> }
+  | { type: "branchFailed"; traceId: string; branchId: string; text: string }
+  | { type: "messages"; request: number; messages: Message[]; hasEarlier: boolean }
   | { type: "messagesFailed"; request: number; text: string };
 
-/** Which messages; `goal_id` is the internal one. */
+/** Which messages; `goalId` is the internal one. */
 export interface Wanted {
-  trace_id: string;
-  goal_id: string | null;
-  branch_id: string | null;
+  traceId: string;
+  goalId: string | null;
+  branchId: string | null;
   descendants: boolean;
-  without_goal: boolean;
+  withoutGoal: boolean;
   /** With those that a branch began with. */
   inherited: boolean;
   before: number | null;
@@ -27,9 +27,9 @@ export interface Wanted {
 
 export type FromGraph =
   | { type: "ready" }
-  | { type: "branch"; trace_id: string; branch_id: string }
+  | { type: "branch"; traceId: string; branchId: string }
   | { type: "messages"; request: number; wanted: Wanted }
-  | { type: "reveal"; goal_id: string | null; branch_id: string | null }
+  | { type: "reveal"; goalId: string | null; branchId: string | null }
   | { type: "focusChat" }
   | { type: "openTrace" }
   /** To be written to a file that the user chooses. */
@@ -37,7 +37,7 @@ export type FromGraph =
 
 /** What the page remembers while VS Code has thrown it away, and from one window to the next. */
 export interface SavedGraph {
-  trace_id: string;
+  traceId: string;
   expanded: readonly string[];
   /** The goal or branch that is looked at alone. */
   root?: string | null;

@@ -5,7 +5,7 @@ import { asProblem } from "../daemon/problems";
 import { childSession } from "../explore/children";
 import type { SessionController } from "../session/controller";
 import type { Update } from "../session/state";
-import { branchDetail, frameOf, messagesOf, traceOf } from "./frames";
+import { frameOf, graphView, withoutTexts } from "./frames";
 import type { FromGraph, ToGraph, Wanted } from "./messages";
 import type { Frame } from "../../../daemon/api/page/shapes";
 import { t } from "../l10n";
@@ -99,11 +99,11 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
         this.ready = true;
         return this.postAll();
       case "branch":
-        return this.sendBranch(message.trace_id, message.branch_id);
+        return this.sendBranch(message.traceId, message.branchId);
       case "messages":
         return this.sendMessages(message.request, message.wanted);
       case "reveal":
-        return this.parts.reveal(message.goal_id, message.branch_id);
+        return this.parts.reveal(message.goalId, message.branchId);
       case "focusChat":
         await vscode.commands.executeCommand("goalwright.focusChat");
         return;
@@ -116,12 +116,12 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
   }
 
   private async sendBranch(traceId: string, branchId: string): Promise<void> {
-    const about = { trace_id: traceId, branch_id: branchId };
+    const about = { traceId: traceId, branchId: branchId };
     try {
       const loaded = await this.parts.daemon.request("goalwright/session/load", { sessionId: childSession(traceId, branchId), messages: 0 });
       // What was told before this answer is older than it.
       this.flush();
-      this.post({ type: "branch", ...about, ...branchDetail(loaded) });
+      this.post({ type: "branch", ...about, goalTree: loaded.goalTree, branches: withoutTexts(loaded.branches) });
     } catch (error) {
       const text = asProblem(error).message;
       void vscode.window.setStatusBarMessage(`Goalwright: ${text}`, 6_000);
@@ -129,11 +129,11 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
     }
   }
 
-  private async sendMessages(request: number, { trace_id, goal_id, branch_id, descendants, without_goal, inherited, before, limit }: Wanted): Promise<void> {
-    const params = { sessionId: trace_id, goalId: goal_id, branchId: branch_id, descendants, withoutGoal: without_goal, inherited, before, limit };
+  private async sendMessages(request: number, { traceId, goalId, branchId, descendants, withoutGoal, inherited, before, limit }: Wanted): Promise<void> {
+    const params = { sessionId: traceId, goalId, branchId, descendants, withoutGoal, inherited, before, limit };
     try {
       const { messages, hasEarlier } = await this.parts.daemon.request("goalwright/trace/messages", params);
-      this.post({ type: "messages", request, messages: messagesOf(messages), has_earlier: hasEarlier });
+      this.post({ type: "messages", request, messages, hasEarlier: hasEarlier });
     } catch (error) {
       this.post({ type: "messagesFailed", request, text: asProblem(error).message });
     }
@@ -170,14 +170,14 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
     const frames = this.waiting;
     this.waiting = [];
     const { sessionId } = this.parts.sessions;
-    if (frames.length > 0 && sessionId) this.post({ type: "frames", trace_id: sessionId, frames });
+    if (frames.length > 0 && sessionId) this.post({ type: "frames", traceId: sessionId, frames });
   }
 
   private postAll(): void {
     // What waits is part of the whole already.
     this.waiting = [];
     const { state } = this.parts.sessions;
-    if (this.ready) this.post({ type: "all", trace: state ? traceOf(state) : null });
+    if (this.ready) this.post({ type: "all", view: state ? graphView(state) : null });
   }
 
   private post(message: ToGraph): void {

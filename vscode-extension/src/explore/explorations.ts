@@ -100,7 +100,7 @@ export class Explorations implements vscode.Disposable {
 
   private branch(sessionId: string, branchId: string): BranchMeta | undefined {
     const state = [this.sessions.state, this.records.state].find((one) => one?.session.trace.traceId === sessionId);
-    return state?.children.branches[branchId];
+    return state?.branches[branchId];
   }
 
   private show(change: Partial<Explored>): void {

@@ -19,7 +19,7 @@ export class Glimpses {
   follow(states: readonly (SessionState | undefined)[]): void {
     const wanted = new Set<string>();
     for (const state of states) {
-      for (const agent of Object.values(state?.children.subagents ?? {})) {
+      for (const agent of Object.values(state?.subagents ?? {})) {
         if (state && agent.status === "running") wanted.add(childSession(state.session.trace.traceId, agent.id));
       }
     }

@@ -22,7 +22,7 @@ export function branchActions({ sessions, explorations, records, chat }: Parts):
   return {
     showBranchChanges: on((sessionId, id) => explorations.open(sessionId, id)),
     useBranch: on((sessionId, id) => {
-      const branch = sessions.state?.children.branches[id];
+      const branch = sessions.state?.branches[id];
       return branch && explorations.use(sessionId, branch.exploreStartId, [id]);
     }),
     openBranch: on(async (sessionId, id) => {

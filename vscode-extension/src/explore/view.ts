@@ -32,17 +32,17 @@ export function explorationView(state: SessionState, call: ToolCallPart): Explor
 }
 
 export function explorationOf(state: SessionState, exploreStartId: string): ExplorationView {
-  const { children, pending, goalTree } = state;
+  const { awaits, pending, goalTree } = state;
   const merge = mergeGoal(goalTree.goals, exploreStartId);
   // Chosen while others are at work, the goal that started it has it until there is one for the choice.
   const holder = merge ?? goalTree.goals.find((goal) => goal.id === exploreStartId);
   const selected = holder?.selectedBranch ?? null;
-  const branches = branchesOf(children, exploreStartId).map((branch): BranchView => {
+  const branches = branchesOf(state.branches, exploreStartId).map((branch): BranchView => {
     const requests = pending.filter((request) => asksFor(within(state, request.branchId), branch.id));
     return { branch, requests, state: branchState(branch, requests.length > 0), chosen: takes(selected, branch.id) };
   });
   const ended = branches.length > 0 && branches.every(({ branch }) => branch.status !== "exploring");
-  return { exploreStartId, branches, ended, awaits: children.awaits.includes(exploreStartId), selected };
+  return { exploreStartId, branches, ended, awaits: awaits.includes(exploreStartId), selected };
 }
 
 /** The merge goal of an exploration, once there is one. */
@@ -52,7 +52,7 @@ export function mergeGoal(goals: readonly Goal[], exploreStartId: string): Goal 
 
 /** The sub-agent that a call of `task` started. */
 export function subagentOf(state: SessionState, call: ToolCallPart): SubagentMeta | undefined {
-  return Object.values(state.children.subagents).find((agent) => agent.toolCallId === call.id);
+  return Object.values(state.subagents).find((agent) => agent.toolCallId === call.id);
 }
 
 /** Requests of a sub-agent of this session, or of what works for it. */
@@ -71,16 +71,16 @@ function within(state: SessionState, branchId: string | null): string | null {
 function startOf(state: SessionState, call: ToolCallPart): string | undefined {
   const result = state.results[call.id];
   const said = result?.metadata["explore_start_id"];
-  if (typeof said === "string" && branchesOf(state.children, said).length > 0) return said;
+  if (typeof said === "string" && branchesOf(state.branches, said).length > 0) return said;
   if (result?.metadata["denied"] === true || result?.metadata["not_run"] === true) return undefined;
   const { branches } = argumentsOf(call.input);
   if (!Array.isArray(branches)) return undefined;
   const wanted = branches.map((one) => oneLine(String(one)));
   // Those of other calls are not this one's, although it may ask for the same.
   const taken = new Set(Object.entries(state.results).flatMap(([id, other]) => (id === call.id ? [] : [other.metadata["explore_start_id"]])));
-  const starts = [...new Set(Object.values(state.children.branches).map((branch) => branch.exploreStartId))].filter((start) => !taken.has(start));
+  const starts = [...new Set(Object.values(state.branches).map((branch) => branch.exploreStartId))].filter((start) => !taken.has(start));
   const same = starts.filter((start) => {
-    const found = branchesOf(state.children, start).map((branch) => oneLine(branch.description));
+    const found = branchesOf(state.branches, start).map((branch) => oneLine(branch.description));
     return found.length > 0 && found.every((text, index) => text !== "" && (wanted[index] ?? "").startsWith(text));
   });
   // The same may be explored twice; what still runs is the newest.

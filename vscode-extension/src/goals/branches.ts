@@ -1,10 +1,11 @@
 /** Branches in the goal tree: which rows they have, and what stands there. Pure. */
 import { bareLine } from "../chat/webview/visible";
-import { branchesOf, type Children } from "../explore/children";
+import { branchesOf } from "../explore/children";
 import { board } from "../explore/score";
 import { branchLabel, branchState, lastLine, oneLine, spentWords, STATE_WORDS, type BranchState } from "../explore/words";
 import type { BranchMeta, Goal, GoalTree } from "../protocol.gen";
 import { childrenOf } from "../session/numbers";
+import type { Branches } from "../session/state";
 import type { GoalRow } from "./model";
 import { t } from "../l10n";
 
@@ -26,8 +27,8 @@ export function branchGoalElement(id: string, goalId: string): string {
 }
 
 /** Rows below a goal: the branches that it began, then its own goals. */
-export function below(tree: GoalTree, children: Children, goalId: string | null): string[] {
-  const branches = goalId === null ? [] : branchesOf(children, goalId).map((branch) => branchElement(branch.id));
+export function below(tree: GoalTree, all: Branches, goalId: string | null): string[] {
+  const branches = goalId === null ? [] : branchesOf(all, goalId).map((branch) => branchElement(branch.id));
   return [...branches, ...childrenOf(tree, goalId).map((goal) => goal.id)];
 }
 

@@ -22,7 +22,7 @@ export class BranchTrees {
     if (!state || !sessionId) return undefined;
     if (sessionId !== this.session) this.loaded.clear();
     this.session = sessionId;
-    const seen = state.children.trees[branchId];
+    const seen = state.branches[branchId]?.goalTree;
     if (seen) return seen;
     if (!this.loaded.has(branchId)) {
       this.loaded.set(branchId, undefined);

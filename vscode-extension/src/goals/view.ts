@@ -1,12 +1,12 @@
 import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
-import { asksFor, NO_CHILDREN, type Children } from "../explore/children";
+import { asksFor } from "../explore/children";
 import { explorationOf } from "../explore/view";
 import type { FileHistory } from "../history/model";
 import type { GoalTree } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { chain, childrenOf, goalNumbers, goalOf } from "../session/numbers";
-import type { Update } from "../session/state";
+import type { Branches, Update } from "../session/state";
 import { below, branchElement, branchGoalElement, branchRow, branchTooltip, placeOf } from "./branches";
 import type { GoalCommands } from "./commands";
 import { escape, oneLine, row, tooltip, type GoalRow } from "./model";
@@ -158,7 +158,7 @@ export class GoalsView
       if (goalId !== null) await this.show(goalId);
       return;
     }
-    if (!this.children.branches[branchId]) return;
+    if (!this.branches[branchId]) return;
     if (goalId !== null && !this.trees.tree(branchId)) {
       this.wanted = { goalId, branchId };
       return;
@@ -168,7 +168,7 @@ export class GoalsView
   }
 
   getChildren(element?: string): string[] {
-    const found = (goalId: string | null): string[] => below(this.tree, this.children, goalId).filter((id) => this.matching?.has(id) ?? true);
+    const found = (goalId: string | null): string[] => below(this.tree, this.branches, goalId).filter((id) => this.matching?.has(id) ?? true);
     if (element === undefined) return found(null);
     const place = placeOf(element);
     if (!("branch" in place)) return found(place.goal);
@@ -180,7 +180,7 @@ export class GoalsView
   getParent(element: string): string | undefined {
     const place = placeOf(element);
     if (!("branch" in place)) return goalOf(this.tree, place.goal)?.parentId ?? undefined;
-    if (!("goal" in place)) return this.children.branches[place.branch]?.exploreStartId;
+    if (!("goal" in place)) return this.branches[place.branch]?.exploreStartId;
     const parent = goalOf(this.trees.tree(place.branch) ?? EMPTY, place.goal)?.parentId;
     return parent ? branchGoalElement(place.branch, parent) : branchElement(place.branch);
   }
@@ -194,7 +194,7 @@ export class GoalsView
     if (!goal) return new vscode.TreeItem("");
     const live = new Set(chain(tree, tree.currentId).map((one) => one.id));
     const { state } = this.sessions;
-    const running = inBranch === undefined ? state?.session.status !== "idle" : state?.children.branches[inBranch]?.status === "exploring";
+    const running = inBranch === undefined ? state?.session.status !== "idle" : state?.branches[inBranch]?.status === "exploring";
     const number = goalNumbers(tree).get(goal.id);
     // Numbers of a branch's goals as seed 000 writes them: `A.1`.
     const shown = row({ tree, running, branched: this.branched(inBranch) }, goal, inBranch && number ? `${inBranch}.${number}` : number, live);
@@ -221,7 +221,7 @@ export class GoalsView
   resolveTreeItem(item: vscode.TreeItem, element: string): vscode.TreeItem {
     const place = placeOf(element);
     if ("branch" in place && !("goal" in place)) {
-      const branch = this.children.branches[place.branch];
+      const branch = this.branches[place.branch];
       if (branch) item.tooltip = new vscode.MarkdownString(branchTooltip(branch, this.waits(branch.id), escape), true);
       return item;
     }
@@ -234,7 +234,7 @@ export class GoalsView
   }
 
   private branchItem(id: string): vscode.TreeItem {
-    const branch = this.children.branches[id];
+    const branch = this.branches[id];
     const { state } = this.sessions;
     if (!branch || !state) return new vscode.TreeItem("");
     const view = explorationOf(state, branch.exploreStartId).branches.find((one) => one.branch.id === id);
@@ -253,7 +253,7 @@ export class GoalsView
   }
 
   private branched(inBranch: string | undefined): ReadonlySet<string> {
-    return new Set(inBranch === undefined ? Object.values(this.children.branches).map((branch) => branch.exploreStartId) : []);
+    return new Set(inBranch === undefined ? Object.values(this.branches).map((branch) => branch.exploreStartId) : []);
   }
 
   provideFileDecoration(uri: vscode.Uri): vscode.FileDecoration | undefined {
@@ -266,8 +266,8 @@ export class GoalsView
     vscode.Disposable.from(...this.disposables).dispose();
   }
 
-  private get children(): Children {
-    return this.sessions.state?.children ?? NO_CHILDREN;
+  private get branches(): Branches {
+    return this.sessions.state?.branches ?? {};
   }
 
   private get tree(): GoalTree {

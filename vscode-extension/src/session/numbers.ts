@@ -1,4 +1,4 @@
-import { numbersOf } from "../../../daemon/api/page/goals.js";
+import { indexOf, numbersOf } from "../../../daemon/api/page/goals.js";
 import type { Goal, GoalTree } from "../protocol.gen";
 
 interface Index {
@@ -10,33 +10,26 @@ interface Index {
 /** Trees are never changed, only replaced: what is found out about one of them stays true. */
 const indexes = new WeakMap<GoalTree, Index>();
 
-function indexOf(tree: GoalTree): Index {
-  const known = indexes.get(tree);
-  if (known) return known;
-  const byId = new Map(tree.goals.map((goal) => [goal.id, goal]));
-  const children = new Map<string | null, Goal[]>();
-  for (const goal of tree.goals) {
-    const siblings = children.get(goal.parentId);
-    if (siblings) siblings.push(goal);
-    else children.set(goal.parentId, [goal]);
+function known(tree: GoalTree): Index {
+  let index = indexes.get(tree);
+  if (!index) {
+    const { byId, children } = indexOf<Goal>(tree);
+    indexes.set(tree, (index = { byId, children, numbers: numbersOf(children) }));
   }
-  const index = { byId, children, numbers: numbersOf(children) };
-  indexes.set(tree, index);
   return index;
 }
-
 /** Children of a goal (null: top level) in order. */
 export function childrenOf(tree: GoalTree, parentId: string | null): readonly Goal[] {
-  return indexOf(tree).children.get(parentId) ?? [];
+  return known(tree).children.get(parentId) ?? [];
 }
 
 export function goalOf(tree: GoalTree, goalId: string | null | undefined): Goal | undefined {
-  return indexOf(tree).byId.get(goalId ?? "");
+  return known(tree).byId.get(goalId ?? "");
 }
 
 /** Display numbers by goal id: `1`, `2.1`, …; abandoned goals and what is below them have none. */
 export function goalNumbers(tree: GoalTree): ReadonlyMap<string, string> {
-  return indexOf(tree).numbers;
+  return known(tree).numbers;
 }
 
 /** The goal and all above it, innermost first. Stops at a broken or circular link. */

@@ -1,22 +1,6 @@
 import type { FinishPart, Message, StopReason } from "../protocol.gen";
 import { t } from "../l10n";
 
-/** Keys in camelCase at every depth: `updates` of an event are stored, and so sent, as they are in the store. */
-export function camelKeys(value: Record<string, unknown>): Record<string, unknown> {
-  return convert(value) as Record<string, unknown>;
-}
-
-function convert(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(convert);
-  if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([key, inner]) => [
-      key.replace(/(?<=[a-z0-9])_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase()),
-      convert(inner),
-    ]),
-  );
-}
-
 export function finishOf(message: Message): FinishPart | undefined {
   return message.content.find((part) => part.type === "finish");
 }

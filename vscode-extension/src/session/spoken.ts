@@ -113,7 +113,7 @@ function codeWords(count: number): string {
 /** The words for what the session is doing. */
 export function stateWords(session: SessionState | null): string {
   if (!session || session.pending.length > 0) return "";
-  if (session.children.awaits.length > 0) return t("Choose a branch");
+  if (session.awaits.length > 0) return t("Choose a branch");
   if (session.compacting) return t("Compacting the context…");
   if (session.session.status === "running") return t("Goalwright is working");
   return session.items.length > 0 ? t("Goalwright is ready") : "";

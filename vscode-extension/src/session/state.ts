@@ -3,6 +3,7 @@
  * the webview both hold a copy and apply the same updates to it.
  */
 import type {
+  BranchMeta,
   Budget,
   Delta,
   Event,
@@ -16,18 +17,18 @@ import type {
   SessionInfo,
   SessionLoadResult,
   SessionMessagesResult,
+  SubagentMeta,
   Told,
   ToolResultPart,
-  Trace,
-  Usage,
 } from "../protocol.gen";
-import { applyToChildren, childrenOfLoad, withAwaited, type Children } from "../explore/children";
+import { camelKeys } from "../../../daemon/api/page/keys.js";
+import { applyEvent as applyToView, AWAITED, endedAs, MADE } from "../../../daemon/api/page/session.js";
+import type { SessionView } from "../../../daemon/api/page/shapes";
 import { goalLine } from "../goals/words";
 import { restoredLine } from "../history/words";
 import { forgottenLine, rememberedLine } from "../permission/words";
-import { isBudget, merged } from "../meter/model";
-import { applyToGoals } from "./goals";
-import { camelKeys, finishOf, stopNotice } from "./read";
+import { isBudget, merged, total } from "../meter/model";
+import { finishOf, stopNotice } from "./read";
 
 export type Level = "info" | "warning" | "error";
 
@@ -62,7 +63,10 @@ export interface ToolProgress {
   denied: boolean;
 }
 
-export interface SessionState {
+/** Plans of branches whose whole life was seen here are known; that of another one is loaded when it is looked at. */
+export type Branches = Readonly<Record<string, BranchMeta & { goalTree?: GoalTree }>>;
+
+export interface SessionState extends SessionView {
   session: SessionInfo;
   items: readonly Item[];
   hasEarlier: boolean;
@@ -79,8 +83,8 @@ export interface SessionState {
   /** The model call that is tried again, until it goes on. */
   retry: { attempt: number; attempts: number; delayS: number; reason: string } | null;
   goalTree: GoalTree;
-  /** Its branches and sub-agents. */
-  children: Children;
+  branches: Branches;
+  subagents: Readonly<Record<string, SubagentMeta>>;
   /** A turn is under way. */
   turning: boolean;
   /** Why it takes no prompts, in words; empty when it does. */
@@ -89,15 +93,11 @@ export interface SessionState {
   errorKind: string;
   /** What the session holds and costs; null when the daemon did not tell. */
   meter: Meter | null;
-  lastEventId: number;
 }
 
 export type Update = { event: Event } | { delta: Delta } | { meter: Meter };
 
 const OUTPUT_KEPT = 20_000;
-/** Notices that the daemon waits for the person to choose among the branches of the exploration they are about, or no longer. */
-const AWAITED = "explore_choice_awaited";
-const MADE = "explore_choice_made";
 
 export function fromLoad(loaded: SessionLoadResult): SessionState {
   const { streaming } = loaded;
@@ -119,13 +119,30 @@ export function fromLoad(loaded: SessionLoadResult): SessionState {
     pending: loaded.pending,
     queue: loaded.queue,
     retry: null,
+    trace: headOf(loaded.session),
     goalTree: loaded.goalTree,
-    children: childrenOfLoad(loaded),
+    branches: loaded.branches,
+    subagents: loaded.subagents,
+    awaits: loaded.awaitsChoice,
+    spent: {},
     turning: loaded.session.status !== "idle" && (loaded.pending.length === 0 || loaded.pending.some((request) => !isOwnChoice(request))),
     sealed: loaded.sealed ?? "",
     errorKind: loaded.session.status === "idle" ? errorOf(loaded.notices) : "",
     meter: loaded.meter,
     lastEventId: loaded.lastEventId,
+  };
+}
+
+function headOf({ trace, status, model }: SessionInfo): SessionView["trace"] {
+  return {
+    traceId: trace.traceId,
+    title: trace.title,
+    status: status === "idle" && trace.lastStopReason ? endedAs(trace.lastStopReason) : status,
+    agent: trace.agent,
+    model,
+    totalMessages: trace.messageCount,
+    totalTokens: total(trace.usage),
+    totalCost: trace.totalCost,
   };
 }
 
@@ -220,16 +237,13 @@ export function apply(state: SessionState, update: Update): SessionState {
 function applyEvent(state: SessionState, event: Event): SessionState {
   // After a load, updates that were already under way repeat what the load has told.
   if (event.eventId !== 0 && event.eventId <= state.lastEventId) return state;
-  const next = { ...state, lastEventId: Math.max(state.lastEventId, event.eventId) };
-  next.goalTree = applyToGoals(state.goalTree, event);
-  next.children = applyToChildren(state.children, event);
+  const next = { ...applyToView(state, event) };
   switch (event.event) {
     case "session_created":
       return { ...next, session: { ...next.session, trace: event.trace } };
     case "session_updated": {
       const { budget, ...updates } = camelKeys(event.updates);
-      const trace = spent(next.session.trace, event.usage, event.cost);
-      return withBudget(withTrace({ ...next, session: { ...next.session, trace } }, updates), budget as Budget | null | undefined);
+      return withBudget(withTrace(next, updates), budget as Budget | null | undefined);
     }
     case "message_added":
       return messageAdded(next, event.message);
@@ -241,7 +255,7 @@ function applyEvent(state: SessionState, event: Event): SessionState {
       return withStatus({ ...next, turning: true, retry: null, errorKind: "" }, "running");
     case "turn_ended": {
       const done = withTrace(next, { lastStopReason: event.stopReason });
-      const ended = withStatus({ ...done, children: { ...next.children, awaits: [] }, turning: false, streaming: null, retry: null, errorKind: event.errorKind }, next.pending.length > 0 ? "waiting" : "idle");
+      const ended = withStatus({ ...done, turning: false, streaming: null, retry: null, errorKind: event.errorKind }, next.pending.length > 0 ? "waiting" : "idle");
       return withNotice(ended, noticeOf(event, next.items, state.goalTree, next.goalTree));
     }
     case "queue_changed":
@@ -256,10 +270,9 @@ function applyEvent(state: SessionState, event: Event): SessionState {
       return { ...next, retry: { attempt: event.attempt, attempts: event.attempts, delayS: event.delayS, reason: event.reason } };
     case "notice":
       // The card asks for it.
-      if (event.code === AWAITED) return withStatus({ ...next, children: withAwaited(next.children, event.about, true) }, "waiting");
+      if (event.code === AWAITED) return withStatus(next, "waiting");
       if (event.code === MADE) {
-        const made = withStatus({ ...next, children: withAwaited(next.children, event.about, false) }, "running");
-        return withNotice(made, noticeOf(event, next.items, state.goalTree, next.goalTree));
+        return withNotice(withStatus(next, "running"), noticeOf(event, next.items, state.goalTree, next.goalTree));
       }
       if (event.code === "compaction_begins") next.compacting = !next.turning;
       if (event.code === "compaction_done" || event.code === "compaction") next.compacting = false;
@@ -302,37 +315,12 @@ function noticeOf(event: Event, items: readonly Item[], before: GoalTree, after:
 function messageAdded(state: SessionState, message: Message): SessionState {
   const placed = place([message], [], state.goalTree);
   const known = state.items.some((item) => item.key === message.messageId);
-  const explored = message.content.some((part) => part.type === "tool_result" && part.name === "explore");
   return {
     ...state,
-    // The call has its result: somebody has chosen, or it was left to the model.
-    children: explored && state.children.awaits.length > 0 ? { ...state.children, awaits: [] } : state.children,
     items: known ? state.items : [...state.items, ...placed.items],
     results: message.role === "tool" ? { ...state.results, ...placed.results } : state.results,
     streaming: state.streaming?.messageId === message.messageId ? null : state.streaming,
-    session: known ? state.session : { ...state.session, trace: counted(state.session.trace, message) },
     retry: message.role === "assistant" ? null : state.retry,
-  };
-}
-
-/** The session's totals with one more message, as the daemon counts them. */
-function counted(trace: Trace, message: Message): Trace {
-  return spent({ ...trace, messageCount: trace.messageCount + 1 }, message.usage, message.cost);
-}
-
-/** The session's totals with what one more request took. */
-function spent(trace: Trace, usage: Usage | null | undefined, cost: number | null | undefined): Trace {
-  return {
-    ...trace,
-    totalCost: trace.totalCost + (cost ?? 0),
-    usage: usage
-      ? {
-          input: trace.usage.input + usage.input,
-          output: trace.usage.output + usage.output,
-          cacheRead: trace.usage.cacheRead + usage.cacheRead,
-          cacheWrite: trace.usage.cacheWrite + usage.cacheWrite,
-        }
-      : trace.usage,
   };
 }
 

@@ -54,7 +54,7 @@ export class Attention implements vscode.Disposable {
   /** Questions that wait in all sessions; a choice among branches is one. */
   get count(): number {
     const { state } = this.shown;
-    const own = (state?.pending.length ?? 0) + (state?.children.awaits.length ?? 0);
+    const own = (state?.pending.length ?? 0) + (state?.awaits.length ?? 0);
     return this.others.reduce((sum, { asked }) => sum + Math.max(1, asked.length), own);
   }
 

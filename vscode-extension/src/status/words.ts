@@ -66,7 +66,7 @@ function connectedWords(status: DaemonStatus, session: SessionState | undefined,
   if (session && session.pending.length > 0) {
     return { icon: "bell-dot", state: needsWord(count), tooltip: [...session.pending.map(requestTitle), ...others.map(({ title }) => needsApproval(title))].join("\n"), alarm: true };
   }
-  if (session && session.children.awaits.length > 0) {
+  if (session && session.awaits.length > 0) {
     return { icon: "bell-dot", state: needsWord(count), tooltip: t("Which branch should be used?"), alarm: true };
   }
   const [other] = others;

@@ -9,8 +9,8 @@ import type { Branch, Dag, Goal, GoalTree, LayoutOptions } from "../../../daemon
 const goal = (id: string, fields: Partial<Goal> = {}): Goal => ({ id, description: `Goal ${id}`, status: "completed", ...fields });
 const tree = (goals: Goal[]): GoalTree => ({ mission: "", goals });
 const branch = (id: string, goals = 0): Branch => ({
-  id, explore_start_id: "2", description: id, status: "completed",
-  ...(goals ? { goal_tree: tree(Array.from({ length: goals }, (_, at) => goal(String(at + 1)))) } : {}),
+  id, exploreStartId: "2", description: id, status: "completed",
+  ...(goals ? { goalTree: tree(Array.from({ length: goals }, (_, at) => goal(String(at + 1)))) } : {}),
 });
 
 /** No two nodes cover each other, and each edge goes to the right or into a later row. */
@@ -37,7 +37,7 @@ function sound(dag: Dag, options: LayoutOptions = {}): void {
 }
 
 const forked = (a: number, b: number): Dag => dagOf(
-  tree([goal("1"), goal("9", { status: "abandoned" }), goal("2", { type: "explore_start", branch_ids: ["A", "B", "C"] }), goal("8", { status: "abandoned" }), goal("3", { type: "explore_merge", explore_start_id: "2" }), goal("4")]),
+  tree([goal("1"), goal("9", { status: "abandoned" }), goal("2", { type: "explore_start", branchIds: ["A", "B", "C"] }), goal("8", { status: "abandoned" }), goal("3", { type: "explore_merge", exploreStartId: "2" }), goal("4")]),
   { A: branch("A", a), B: branch("B", b), C: branch("C") },
   new Set([forkKey("2"), branchKey("A"), branchKey("B"), branchKey("C")]),
 );
@@ -89,9 +89,9 @@ function randomGoals(random: (below: number) => number): { goals: Goal[]; open: 
   for (let at = 1; at <= 3 + random(25); at++) {
     const parent = at > 1 && random(3) === 0 ? String(1 + random(at - 1)) : null;
     const kind = random(8);
-    const fields: Partial<Goal> = { parent_id: parent, status: random(5) === 0 ? "abandoned" : "completed" };
-    if (kind === 0) Object.assign(fields, { type: "explore_start", branch_ids: [`A${"ABCDEFGHIJKLMNOPQRSTUVWXYZ"[at]}`, `B${"ABCDEFGHIJKLMNOPQRSTUVWXYZ"[at]}`] });
-    if (kind === 1 && at > 1) Object.assign(fields, { type: "explore_merge", explore_start_id: String(1 + random(at - 1)) });
+    const fields: Partial<Goal> = { parentId: parent, status: random(5) === 0 ? "abandoned" : "completed" };
+    if (kind === 0) Object.assign(fields, { type: "explore_start", branchIds: [`A${"ABCDEFGHIJKLMNOPQRSTUVWXYZ"[at]}`, `B${"ABCDEFGHIJKLMNOPQRSTUVWXYZ"[at]}`] });
+    if (kind === 1 && at > 1) Object.assign(fields, { type: "explore_merge", exploreStartId: String(1 + random(at - 1)) });
     goals.push(goal(String(at), fields));
     if (random(2)) open.add(goalKey(String(at)));
     open.add(forkKey(String(at)));
@@ -105,7 +105,7 @@ test("random plans are laid out without covering", () => {
   for (let round = 0; round < 60; round++) {
     const { goals, open } = randomGoals(random);
     const branches: Record<string, Branch> = {};
-    for (const one of goals) for (const id of one.branch_ids ?? []) {
+    for (const one of goals) for (const id of one.branchIds ?? []) {
       branches[id] = branch(id, random(4));
       if (random(2)) open.add(branchKey(id));
     }
@@ -140,10 +140,10 @@ test("the page has the layout library as it is in the packages", () => {
 for (const count of [100, 300]) {
   test(`${count} goals are placed, whatever is abandoned or explored`, (context) => {
     const goals = Array.from({ length: count }, (_, at) => goal(String(at + 1), {
-      status: at % 7 === 6 ? "abandoned" : "completed", ...(at % 20 === 5 ? { type: "explore_start", branch_ids: [`A${at}`, `B${at}`] } : {}),
+      status: at % 7 === 6 ? "abandoned" : "completed", ...(at % 20 === 5 ? { type: "explore_start", branchIds: [`A${at}`, `B${at}`] } : {}),
     }));
-    const branches = Object.fromEntries(goals.flatMap((one) => (one.branch_ids ?? []).map((id) => [id, { ...branch(id, 3), explore_start_id: one.id }])));
-    const dag = dagOf(tree(goals), branches, new Set(goals.flatMap((one) => [forkKey(one.id), ...(one.branch_ids ?? []).map(branchKey)])));
+    const branches = Object.fromEntries(goals.flatMap((one) => (one.branchIds ?? []).map((id) => [id, { ...branch(id, 3), exploreStartId: one.id }])));
+    const dag = dagOf(tree(goals), branches, new Set(goals.flatMap((one) => [forkKey(one.id), ...(one.branchIds ?? []).map(branchKey)])));
     for (const wrap of [300, 900]) {
       const begun = performance.now();
       layoutOf(dag, { wrap });

@@ -4,7 +4,7 @@ import { branchKey, dagOf, goalKey } from "../../../daemon/api/page/dag.js";
 import { layoutOf } from "../../../daemon/api/page/layout.js";
 import { findGoals, forkAround, levelOf, wayTo } from "../../../daemon/api/page/levels.js";
 import { pictureOf } from "../../../daemon/api/page/picture.js";
-import type { Branch, DagNode, Goal, GoalTree, LiveState } from "../../../daemon/api/page/shapes";
+import type { Branch, DagNode, Goal, GoalTree, SessionView } from "../../../daemon/api/page/shapes";
 import { spoken, statusWord } from "../../../daemon/api/page/words.js";
 import { STATUS_WORDS } from "../../src/goals/model";
 import { STATE_WORDS } from "../../src/explore/words";
@@ -12,12 +12,12 @@ import { STATE_WORDS } from "../../src/explore/words";
 const goal = (id: string, fields: Partial<Goal> = {}): Goal => ({ id, description: `Goal ${id}`, status: "completed", ...fields });
 const tree = (...goals: Goal[]): GoalTree => ({ mission: "Sell things", goals });
 
-const inner: Branch = { id: "A", explore_start_id: "2", description: "A quick way", status: "completed", goal_tree: tree(goal("1"), goal("2", { parent_id: "1" })) };
+const inner: Branch = { id: "A", exploreStartId: "2", description: "A quick way", status: "completed", goalTree: tree(goal("1"), goal("2", { parentId: "1" })) };
 const state = {
-  trace: {}, last_event_id: 0, subagents: {}, spent: {},
-  goal_tree: tree(goal("1"), goal("2", { parent_id: "1", type: "explore_start", branch_ids: ["A"] }), goal("3", { parent_id: "2", description: "Needle" }), goal("4", { status: "pending" })),
+  trace: {}, lastEventId: 0, subagents: {}, spent: {},
+  goalTree: tree(goal("1"), goal("2", { parentId: "1", type: "explore_start", branchIds: ["A"] }), goal("3", { parentId: "2", description: "Needle" }), goal("4", { status: "pending" })),
   branches: { A: inner },
-} as unknown as LiveState;
+} as unknown as SessionView;
 
 test("the way to a level leads through the goals and branches around it", () => {
   const names = (root: string | null) => wayTo(state, root).map(({ name }) => name);
@@ -36,14 +36,14 @@ test("a goal is drawn at the level of the goal it is within, a branch beside the
 });
 
 test("a level has the goals within a goal or branch alone", () => {
-  const keys = (root: string | null) => dagOf(state.goal_tree, state.branches, new Set(), { root }).nodes.map(({ key }) => key);
+  const keys = (root: string | null) => dagOf(state.goalTree, state.branches, new Set(), { root }).nodes.map(({ key }) => key);
   assert.deepEqual(keys(null), ["start", "goal:1", "goal:4"]);
   assert.deepEqual(keys(goalKey("1")), ["start", "goal:2"]);
   assert.deepEqual(keys(branchKey("A")), ["start", "goal:A/1"]);
-  const [start] = dagOf(state.goal_tree, state.branches, new Set(), { root: goalKey("2") }).nodes;
-  assert.deepEqual([start?.label, start?.title, start?.goal_id], ["1.1", "Goal 2", "2"]);
-  const unknown = { A: { ...inner, goal_tree: undefined } } as unknown as Record<string, Branch>;
-  assert.deepEqual(dagOf(state.goal_tree, unknown, new Set(), { root: branchKey("A") }).nodes.map((node) => [node.key, node.loading]), [["start", true]]);
+  const [start] = dagOf(state.goalTree, state.branches, new Set(), { root: goalKey("2") }).nodes;
+  assert.deepEqual([start?.label, start?.title, start?.goalId], ["1.1", "Goal 2", "2"]);
+  const unknown = { A: { ...inner, goalTree: undefined } } as unknown as Record<string, Branch>;
+  assert.deepEqual(dagOf(state.goalTree, unknown, new Set(), { root: branchKey("A") }).nodes.map((node) => [node.key, node.loading]), [["start", true]]);
 });
 
 test("a search finds texts and numbers at every level", () => {
@@ -55,7 +55,7 @@ test("a search finds texts and numbers at every level", () => {
 
 test("one goal or branch has one word everywhere", () => {
   for (const [status, word] of Object.entries(STATUS_WORDS)) assert.equal(statusWord(status), word);
-  const node = (status: DagNode["status"]) => spoken({ ...(dagOf(state.goal_tree, state.branches, new Set(["goal:1", "fork:2"])).nodes.find(({ kind }) => kind === "branch") as DagNode), abandoned: false, status }, undefined);
+  const node = (status: DagNode["status"]) => spoken({ ...(dagOf(state.goalTree, state.branches, new Set(["goal:1", "fork:2"])).nodes.find(({ kind }) => kind === "branch") as DagNode), abandoned: false, status }, undefined);
   for (const [status, word] of [["in_progress", STATE_WORDS.exploring], ["completed", STATE_WORDS.completed], ["abandoned", STATE_WORDS.abandoned], ["removed", STATE_WORDS.removed]] as const) {
     assert.equal(node(status).split(", ")[1], word);
   }

@@ -42,16 +42,16 @@ test("it comes back with the id of the last event that came, frames without one 
   mock.timers.enable({ apis: ["setTimeout"] });
   try {
     const { lines, frames, states } = watched(7);
-    lines[0]?.say({ event: "connected", current_event_id: 9 });
-    lines[0]?.say({ event: "step_added", of_event_id: 8 });
-    lines[0]?.say({ event: "message_added", event_id: 8 });
+    lines[0]?.say({ event: "connected", currentEventId: 9 });
+    lines[0]?.say({ event: "step_added", ofEventId: 8 });
+    lines[0]?.say({ event: "message_added", eventId: 8 });
     lines[0]?.say({ event: "delta" });
     lines[0]?.lose("The daemon stops.");
     mock.timers.tick(399);
     assert.equal(lines.length, 1);
     mock.timers.tick(1);
     assert.deepEqual(lines.map((line) => line.address), ["since=7", "since=8"]);
-    lines[0]?.say({ event: "message_added", event_id: 99 });
+    lines[0]?.say({ event: "message_added", eventId: 99 });
     assert.deepEqual(frames, ["connected", "step_added", "message_added", "delta"]);
     assert.deepEqual(states, ["connecting", "live", "lost: The daemon stops.", "connecting"]);
   } finally {
@@ -63,7 +63,7 @@ test("without an id to begin with it comes back to where it connected", () => {
   mock.timers.enable({ apis: ["setTimeout"] });
   try {
     const { lines } = watched();
-    lines[0]?.say({ event: "connected", current_event_id: 40 });
+    lines[0]?.say({ event: "connected", currentEventId: 40 });
     lines[0]?.lose();
     mock.timers.tick(400);
     assert.equal(lines[1]?.address, "since=40");

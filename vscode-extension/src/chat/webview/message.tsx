@@ -86,7 +86,8 @@ const PLAN_TOOLS = new Set(["goal", "step"]);
 /** What a card of branches or of a sub-agent shows, and the numbers of goals in cards of the plan and in marks. */
 function sameChildren(a: MessageProps, b: MessageProps): boolean {
   const sameTree = a.session.goalTree === b.session.goalTree;
-  const same = a.explored === b.explored && a.session.children === b.session.children && a.session.pending === b.session.pending && sameTree;
+  const sameFamily = a.session.branches === b.session.branches && a.session.subagents === b.session.subagents && a.session.awaits === b.session.awaits;
+  const same = a.explored === b.explored && sameFamily && a.session.pending === b.session.pending && sameTree;
   if (same) return true;
   const calls = callsOf(b.parts);
   if (!sameTree && (b.marks !== undefined || calls.some(({ name }) => PLAN_TOOLS.has(name)))) return false;

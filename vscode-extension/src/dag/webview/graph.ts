@@ -2,9 +2,9 @@ import { branchKey, dagOf, placeOfWork } from "../../../../daemon/api/page/dag.j
 import { DagView } from "../../../../daemon/api/page/draw.js";
 import { layoutOf } from "../../../../daemon/api/page/layout.js";
 import { findGoals, forkAround, levelOf, wayTo, type Level } from "../../../../daemon/api/page/levels.js";
-import { applyFrame, isWorking, stateOf } from "../../../../daemon/api/page/live.js";
 import { Fetches, aroundWork, everything, takeBranch } from "../../../../daemon/api/page/opening.js";
-import type { Branch, DagEdge, DagNode, Frame, LiveState, TraceDetail } from "../../../../daemon/api/page/shapes";
+import { applyEvent, changesOf, isWorking } from "../../../../daemon/api/page/session.js";
+import type { Branch, DagEdge, DagNode, Frame, SessionView } from "../../../../daemon/api/page/shapes";
 import type { ToGraph } from "../messages";
 
 /** Drawn again at most so often while events come in. */
@@ -12,8 +12,8 @@ const PAUSE_MS = 80;
 
 export interface GraphHooks {
   /** Title, status or totals changed. */
-  onState(state: LiveState | null): void;
-  onMessage(message: { branch_id: string | null; goal_id: string | null }): void;
+  onState(state: SessionView | null): void;
+  onMessage(message: { branchId: string | null; goalId: string | null }): void;
   /** The person wants the messages of an edge; `reveal`: it was the node that was chosen. */
   onOpen(node: DagNode, edge: DagEdge | null, reveal: boolean): void;
   onExpanded(): void;
@@ -26,7 +26,7 @@ export interface GraphHooks {
 /** The graph of the session on display: what is open, and what events change. Drawing is the web page's. */
 export class Graph {
   readonly view: DagView;
-  state: LiveState | null = null;
+  state: SessionView | null = null;
   expanded = new Set<string>();
   /** The goal or branch that is looked at alone. */
   root: string | null = null;
@@ -70,14 +70,14 @@ export class Graph {
   }
 
   get traceId(): string {
-    return this.state?.trace.trace_id ?? "";
+    return this.state?.trace.traceId ?? "";
   }
 
   /** The whole session; what is open stays open when it is the same one. */
-  show(trace: TraceDetail | null, expanded: readonly string[], root: string | null = null): void {
+  show(state: SessionView | null, expanded: readonly string[], root: string | null = null): void {
     const before = this.state;
-    const same = before !== null && before.trace.trace_id === trace?.trace_id;
-    this.state = trace && stateOf(trace);
+    const same = before !== null && before.trace.traceId === state?.trace.traceId;
+    this.state = state;
     this.fetches.clear();
     if (!same) {
       this.all = false;
@@ -87,11 +87,11 @@ export class Graph {
       this.place = null;
       this.view.select(null);
     }
-    for (const branch of Object.values(this.state?.branches ?? {})) {
+    for (const branch of Object.values(state?.branches ?? {})) {
       this.openFork(branch);
-      const tree = before?.branches[branch.id]?.goal_tree;
+      const goalTree = before?.branches[branch.id]?.goalTree;
       // An old plan is better than none until the new one is there.
-      if (same && tree) branch.goal_tree ??= tree;
+      if (same && goalTree && this.state) this.state = { ...this.state, branches: { ...this.state.branches, [branch.id]: { goalTree, ...branch } } };
       if (this.expanded.has(branchKey(branch.id)) || this.root === branchKey(branch.id) || this.root?.startsWith(`goal:${branch.id}/`)) this.fetch(branch.id);
     }
     this.hooks.onState(this.state);
@@ -100,29 +100,30 @@ export class Graph {
   }
 
   apply(frames: readonly Frame[]): void {
-    const { state } = this;
+    let { state } = this;
     if (!state) return;
     let told = false;
     let graph = false;
     for (const frame of frames) {
-      const changed = applyFrame(state, frame);
+      const before: SessionView = state;
+      this.state = state = applyEvent(before, frame);
+      const changed = changesOf(before, state, frame);
       if (frame.event === "branch_started") this.openFork(state.branches[frame["branch"]?.id]);
-      if (changed.stale_branch) this.fetch(changed.stale_branch);
+      if (changed.staleBranch) this.fetch(changed.staleBranch);
       if (changed.message) this.hooks.onMessage(changed.message);
-      told ||= changed.trace || changed.shape;
-      graph ||= changed.graph || changed.shape;
+      told ||= changed.told;
+      graph ||= changed.graph;
     }
     if (told) this.hooks.onState(state);
     if (graph) this.soon();
   }
 
   /** The plan of a branch; branches of a branch stand beside it, by their full ids. */
-  branch({ branch_id: id, goal_tree, branches }: Extract<ToGraph, { type: "branch" }>): void {
+  branch({ branchId: id, goalTree, branches }: Extract<ToGraph, { type: "branch" }>): void {
     const again = this.fetches.end(id);
-    const { state } = this;
-    if (!state?.branches[id]) return;
+    if (!this.state?.branches[id]) return;
     // What frames told before came before this answer, so it is never older than they.
-    takeBranch(state, id, { goal_tree, goal_count: goal_tree.goals.length, branches }, false);
+    this.state = takeBranch(this.state, id, { goalTree, goalCount: goalTree.goals.length, branches }, false);
     if (again) this.fetch(id);
     this.openAll();
     this.draw();
@@ -145,7 +146,7 @@ export class Graph {
     const { state } = this;
     if (!state || !this.all) return;
     for (const key of everything(state)) this.expanded.add(key);
-    for (const branch of Object.values(state.branches)) if (!branch.goal_tree && !branch.removed) this.fetch(branch.id);
+    for (const branch of Object.values(state.branches)) if (!branch.goalTree && !branch.removed) this.fetch(branch.id);
     this.hooks.onExpanded();
   }
 
@@ -262,7 +263,7 @@ export class Graph {
     const way = wayTo(state, this.root);
     this.root = way.at(-1)?.key ?? null;
     this.hooks.onLevel(way);
-    const dag = dagOf(state.goal_tree, state.branches, this.expanded, { working: isWorking(state), root: this.root });
+    const dag = dagOf(state.goalTree, state.branches, this.expanded, { working: isWorking(state), root: this.root });
     this.width = this.host.clientWidth;
     view.show(dag, layoutOf(dag, { wrap: Math.max(1, this.width) }));
     this.host.dataset["took"] = (performance.now() - begun).toFixed(0);

@@ -19,7 +19,7 @@ export const save = (state: SavedGraph): void => vscode.setState(state);
 
 interface MessagePage {
   messages: Message[];
-  has_earlier: boolean;
+  hasEarlier: boolean;
 }
 
 const TRACE = /^traces\/([^/]+)\/messages$/;
@@ -42,11 +42,11 @@ export class HostApi {
     const request = ++this.asked;
     const { internal_goal_id: goal, branch_id: branch, before, limit } = query;
     const wanted = {
-      trace_id: decodeURIComponent(found),
-      goal_id: typeof goal === "string" ? goal : null,
-      branch_id: typeof branch === "string" ? branch : null,
+      traceId: decodeURIComponent(found),
+      goalId: typeof goal === "string" ? goal : null,
+      branchId: typeof branch === "string" ? branch : null,
       descendants: query["descendants"] === true,
-      without_goal: query["without_goal"] === true,
+      withoutGoal: query["without_goal"] === true,
       inherited: query["inherited"] !== false,
       before: typeof before === "number" ? before : null,
       limit: typeof limit === "number" ? limit : 50,
@@ -62,7 +62,7 @@ export class HostApi {
     if (message.type !== "messages" && message.type !== "messagesFailed") return;
     const waiting = this.waiting.get(message.request);
     this.waiting.delete(message.request);
-    if (message.type === "messages") waiting?.resolve({ messages: message.messages, has_earlier: message.has_earlier });
+    if (message.type === "messages") waiting?.resolve({ messages: message.messages, hasEarlier: message.hasEarlier });
     else waiting?.reject(new ApiError(0, message.text));
   }
 }

@@ -3,7 +3,7 @@ import "../../../../daemon/api/page/dag.css";
 import "./graph.css";
 import { h, svg } from "../../../../daemon/api/page/dom.js";
 import { MessagesPane } from "../../../../daemon/api/page/messages.js";
-import type { DagEdge, DagNode, LiveState } from "../../../../daemon/api/page/shapes";
+import type { DagEdge, DagNode, SessionView } from "../../../../daemon/api/page/shapes";
 import { showWay } from "../../../../daemon/api/page/levels.js";
 import { coloursOf, pictureOf } from "../../../../daemon/api/page/picture.js";
 import { messagesWord, money, nodeStatusWord, sessionWord, tokensWord } from "../../../../daemon/api/page/words.js";
@@ -43,11 +43,11 @@ function page(root: HTMLElement): void {
     },
     onOpen: (node, edge, reveal) => {
       void messages.show(subject(graph.traceId, node, edge));
-      if (reveal && (node.goal_id ?? node.branch_id) !== null) post({ type: "reveal", goal_id: node.goal_id, branch_id: node.branch_id });
+      if (reveal && (node.goalId ?? node.branchId) !== null) post({ type: "reveal", goalId: node.goalId, branchId: node.branchId });
     },
     onExpanded: remember,
     onLevel: (way) => showWay(wayHere, way, (key) => graph.go(key)),
-    onBranch: (id) => post({ type: "branch", trace_id: graph.traceId, branch_id: id }),
+    onBranch: (id) => post({ type: "branch", traceId: graph.traceId, branchId: id }),
   });
 
   const query = h("input", { type: "search", placeholder: t("Find a goal"), "aria-label": t("Find a goal"), autocomplete: "off", oninput: () => find(), onkeydown: searchKeys });
@@ -69,7 +69,7 @@ function page(root: HTMLElement): void {
   root.append(h("header", {}, h("div", { id: "head" }, title, facts), tools, wayHere), h("div", { id: "body" }, h("main", { id: "view" }, place, empty), pane));
 
   function remember(): void {
-    save({ trace_id: graph.traceId, expanded: [...graph.expanded], root: graph.root });
+    save({ traceId: graph.traceId, expanded: [...graph.expanded], root: graph.root });
   }
 
   function find(): void {
@@ -98,28 +98,28 @@ function page(root: HTMLElement): void {
     if (layout) post({ type: "savePicture", name: "goals.svg", svg: pictureOf(dag, layout, coloursOf(host), title.textContent || t("Graph")) });
   }
 
-  function paint(state: LiveState | null): void {
+  function paint(state: SessionView | null): void {
     empty.hidden = state !== null;
     tools.hidden = state === null;
-    title.textContent = (state && (state.trace.title || state.goal_tree.mission.split("\n", 1)[0]?.slice(0, 120))) || t("Graph");
+    title.textContent = (state && (state.trace.title || state.goalTree.mission.split("\n", 1)[0]?.slice(0, 120))) || t("Graph");
     facts.replaceChildren();
     if (!state) return;
     const { trace } = state;
-    const { goals } = state.goal_tree;
+    const { goals } = state.goalTree;
     const live = goals.filter((goal) => goal.status !== "abandoned");
     const done = live.filter((goal) => goal.status === "completed").length;
-    const words = [live.length > 0 ? t("{0} of {1} goals done", done, live.length) : "", messagesWord(trace.total_messages), tokensWord(trace.total_tokens), money(trace.total_cost)];
+    const words = [live.length > 0 ? t("{0} of {1} goals done", done, live.length) : "", messagesWord(trace.totalMessages), tokensWord(trace.totalTokens), money(trace.totalCost)];
     facts.append(h("span", { class: `pill ${trace.status}` }, sessionWord(trace.status)), words.filter(Boolean).join(" · "));
   }
 
   function receive(message: ToGraph): void {
     if (message.type === "all") {
-      const { trace } = message;
+      const { view } = message;
       const before = saved();
-      const another = graph.traceId !== (trace?.trace_id ?? "");
+      const another = graph.traceId !== (view?.trace.traceId ?? "");
       if (another && !pane.hidden) messages.close();
-      const same = before !== undefined && before.trace_id === trace?.trace_id;
-      graph.show(trace, same ? before.expanded : [], same ? (before.root ?? null) : null);
+      const same = before !== undefined && before.traceId === view?.trace.traceId;
+      graph.show(view, same ? before.expanded : [], same ? (before.root ?? null) : null);
       remember();
       if (another) clearSearch();
       // Of messages that came before this nobody tells.
@@ -127,10 +127,10 @@ function page(root: HTMLElement): void {
       return;
     }
     if ("request" in message) hostApi.answered(message);
-    else if (message.trace_id !== graph.traceId) return;
+    else if (message.traceId !== graph.traceId) return;
     else if (message.type === "frames") graph.apply(message.frames);
     else if (message.type === "branch") graph.branch(message);
-    else graph.branchFailed(message.branch_id);
+    else graph.branchFailed(message.branchId);
   }
 
   paint(null);
@@ -147,13 +147,13 @@ function page(root: HTMLElement): void {
 
 /** What the pane shows for an edge: the work that led to its node. */
 function subject(traceId: string, node: DagNode, edge: DagEdge | null): Parameters<MessagesPane["show"]>[0] {
-  const start = node.kind === "start" && node.goal_id === null && node.branch_id === null;
+  const start = node.kind === "start" && node.goalId === null && node.branchId === null;
   return {
     traceId,
-    goalId: node.goal_id,
-    branchId: node.branch_id,
-    descendants: edge ? edge.counts === "cumulative" : node.goal_id !== null,
-    beside: node.goal_id === null && edge?.counts === "self",
+    goalId: node.goalId,
+    branchId: node.branchId,
+    descendants: edge ? edge.counts === "cumulative" : node.goalId !== null,
+    beside: node.goalId === null && edge?.counts === "self",
     heading: start ? t("All messages") : [node.label, node.title].filter(Boolean).join(" "),
     text: start ? node.title : node.summary,
     status: start ? "" : nodeStatusWord(node),

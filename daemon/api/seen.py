@@ -27,7 +27,7 @@ def status_of(trace: Trace, state: SessionState | None) -> TraceStatus:
     workspace, does not work on it.
     """
     if state is not None:
-        return trace_status(state.trace, waiting=bool(state.pending))
+        return state.status
     return "failed" if trace.running else trace_status(trace)
 
 

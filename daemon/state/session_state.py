@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast, get_args
+from typing import TYPE_CHECKING, cast
 
 from pydantic import ValidationError
 
 from daemon.context.instructions import UNTRUSTED_KEY, instructions_of
 from daemon.context.prompt_record import with_prompt
 from daemon.context.tokens import stored_calibration
-from daemon.model.branches import branch_of
 from daemon.model.events import (
-    BranchCompleted,
     ContextMarked,
     Event,
     FileChanged,
@@ -32,11 +30,9 @@ from daemon.model.events import (
     MessagePartAdded,
     MessageTextAdded,
     Notice,
-    PermissionAsked,
     PermissionForgotten,
     PermissionReplied,
     QueueChanged,
-    SessionCreated,
     SessionUpdated,
     SystemPromptChanged,
     ToolStarted,
@@ -44,16 +40,16 @@ from daemon.model.events import (
     TurnStarted,
 )
 from daemon.model.messages import Message, NotePart, Part, ReasoningPart, TextPart, Usage, added
-from daemon.model.permissions import Mode, PermissionRequest, Rule
+from daemon.model.permissions import PermissionRequest, Rule
 from daemon.model.traces import BranchTrace, Budget, Carried, QueuedPrompt, RecordedPrompt, Trace
 from daemon.plan.tree import Added, Moved, PlanTree, Removed, Updated
-from daemon.state.children import Children
 from daemon.state.notes import JOB_ENDED, JOB_KILLED, with_note, with_notice
+from daemon.state.session_head import SessionHead
 from daemon.state.spending import Spending
 from tools.json_access import mapping
 
-_NAMES = ("title", "titled_by", "summary", "summarized_by", "model", "agent")
-"""What events change of the metadata; its numbers are counted, and its id and place never change."""
+if TYPE_CHECKING:
+    from daemon.state.children import Spent
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -63,16 +59,15 @@ class Order:
     last: int
 
 
-class SessionState:
-    """Messages, plan, queue, open questions and totals of one session."""
+class SessionState(SessionHead):
+    """All of one session: its head, messages, plan and queue."""
 
     def __init__(self, trace: Trace, plan: PlanTree | None = None, messages: Iterable[Message] = ()) -> None:
-        self.trace = trace.model_copy(update={"carried": Carried()})
+        super().__init__(trace)
         self.plan = plan or PlanTree()
         self.messages: list[Message] = list(messages)
         self.order = Order(max((message.sequence for message in self.messages), default=0))
         self.queue: tuple[QueuedPrompt, ...] = trace.carried.queue
-        self.pending: dict[str, PermissionRequest] = {}
         self.turn: str | None = None
         """Prompt id of the turn under way."""
         self.turn_has_prompt = False
@@ -101,8 +96,6 @@ class SessionState:
         """The limits of this session, when they are not those of the settings."""
         self.raised_limits = dict(trace.carried.raised_limits)
         """Limits that the person put up by "once", see daemon.loop.budget."""
-        self.children = Children.carried(trace.carried)
-        """Branches and sub-agents, and what of the totals is theirs."""
         self.spending = Spending()
         """Tokens by goal."""
         self.spending.recount(self.messages, self.plan, self.children)
@@ -120,40 +113,42 @@ class SessionState:
             self._note_files(message)
             self.call_ids.update(call.id for call in message.tool_calls())
 
-    def apply(self, event: Event) -> None:
-        """Take one event into account."""
+    def apply(self, event: Event) -> Spent | None:
+        """Take one event into account; returns what a branch or sub-agent took by it, None for other events."""
         self._note_call(event)
         self._note(event)
+        asked = self.pending.get(event.request_id) if isinstance(event, PermissionReplied) else None
+        if (spent := super().apply(event)) is not None:
+            self.spending.add_child(event, spent, self.messages, self.plan, self.children)
         match event:
             case MessageAdded() | MessagePartAdded() | MessageTextAdded() | MessageDiscarded():
                 self._apply_message(event)
             case GoalAdded() | GoalUpdated() | GoalRemoved() | GoalMoved():
                 self._apply_plan(event)
-            case PermissionAsked() | PermissionReplied() | PermissionForgotten():
-                self._apply_permission(event)
-            case TurnStarted() | TurnEnded():
-                self._apply_turn(event)
+            case PermissionReplied():
+                self._remember(event, asked)
+            case PermissionForgotten():
+                gone = {(grant.permission, grant.pattern) for grant in event.grants}
+                self.granted = [rule for rule in self.granted if (rule.permission, rule.pattern) not in gone]
+            case TurnStarted():
+                self.turn = event.prompt_id
+                self.turn_has_prompt = False
+            case TurnEnded():
+                self.turn = None
+                self.streaming.clear()
             case ContextMarked():
                 before = self.marks.history_before if event.history_before is None else event.history_before
                 self.marks = Marks(self.marks.pruned | frozenset(event.pruned), before)
             case QueueChanged():
                 self.queue = event.queue
-            case SessionCreated():
-                # Its id becomes a path, and a log may have been written by anybody.
-                kept = {"trace_id": self.trace.trace_id, "carried": Carried()}
-                self.trace = event.trace.model_copy(update=kept)
             case SessionUpdated():
                 self._update(event.updates)
-                self._spend(event.usage or Usage(), event.cost or 0.0)
             case SystemPromptChanged():
                 self.system_prompt = with_prompt(self.system_prompt, event)
-            case BranchCompleted() if event.branch_id == branch_of(event.trace_id):
-                self._end_branch(event)  # our own end: the main line has it, too
             case _:
-                if (spent := self.children.apply(event)) is not None:
-                    self.spending.add_child(event, spent, self.messages, self.plan, self.children)
-                    self._spend(*spent)
-        self.trace = self.trace.model_copy(update={"last_event_id": event.event_id, "updated_at": event.time})
+                pass
+        self._set(last_event_id=event.event_id, updated_at=event.time)
+        return spent
 
     def _note(self, event: Event) -> None:
         """Add to ``notes`` what the model must know of ``event``."""
@@ -189,38 +184,14 @@ class SessionState:
                 self.plan.apply(Moved(event.goal_id, event.parent_id, event.before_id, event.affected_goals))
                 self.spending.recount(self.messages, self.plan, self.children)
 
-    def _apply_permission(self, event: PermissionAsked | PermissionReplied | PermissionForgotten) -> None:
-        match event:
-            case PermissionAsked():
-                self.pending[event.request.request_id] = event.request
-            case PermissionReplied():
-                request = self.pending.pop(event.request_id, None)
-                if request is not None and event.reply == "always" and event.scope == "session":
-                    grants = request.suggestions if event.remembered is None else event.remembered
-                    self.granted += [
-                        Rule(
-                            permission=grant.permission,
-                            pattern=grant.pattern,
-                            action="allow",
-                            source="session",
-                        )
-                        for grant in grants
-                    ]
-            case PermissionForgotten():
-                gone = {(grant.permission, grant.pattern) for grant in event.grants}
-                self.granted = [rule for rule in self.granted if (rule.permission, rule.pattern) not in gone]
-
-    def _apply_turn(self, event: TurnStarted | TurnEnded) -> None:
-        if isinstance(event, TurnStarted):
-            self.turn = event.prompt_id
-            self.turn_has_prompt = False
-            self.trace = self.trace.model_copy(update={"running": True})
-        else:
-            self.turn = None
-            self.streaming.clear()
-            self.trace = self.trace.model_copy(
-                update={"last_stop_reason": event.stop_reason, "running": False}
-            )
+    def _remember(self, event: PermissionReplied, request: PermissionRequest | None) -> None:
+        if request is None or event.reply != "always" or event.scope != "session":
+            return
+        grants = request.suggestions if event.remembered is None else event.remembered
+        self.granted += [
+            Rule(permission=grant.permission, pattern=grant.pattern, action="allow", source="session")
+            for grant in grants
+        ]
 
     def disown(self) -> None:
         """Drop what would act in the person's name: somebody else wrote this session."""
@@ -354,14 +325,6 @@ class SessionState:
         self._note_files(message)
         self._note_job(message)
         self.spending.add(message, self.plan)
-        usage = self.trace.usage if message.usage is None else added(self.trace.usage, message.usage)
-        self.trace = self.trace.model_copy(
-            update={
-                "usage": usage,
-                "total_cost": self.trace.total_cost + (message.cost or 0.0),
-                "message_count": self.trace.message_count + 1,
-            }
-        )
 
     def _update(self, updates: Mapping[str, object]) -> None:
         """Take what is known and fits; a log that is damaged, or somebody else's, may say anything here."""
@@ -373,9 +336,6 @@ class SessionState:
             self.raised_limits = {}
             # Other limits are another question than the one that was answered by "always".
             self.granted = [rule for rule in self.granted if rule.permission != "budget"]
-        if "mode" in updates:
-            mode = next((known for known in get_args(Mode) if known == updates["mode"]), None)
-            self.trace = self.trace.model_copy(update={"mode": mode})
         raised = updates.get("raised_limits")
         if isinstance(raised, Mapping):
             items = cast("Mapping[str, object]", raised).items()
@@ -384,28 +344,6 @@ class SessionState:
         mission = updates.get("mission")
         if isinstance(mission, str):
             self.plan.mission = mission
-        names = {name: value for name in _NAMES if isinstance(value := updates.get(name), str)}
-        for name, by in (("title", "titled_by"), ("summary", "summarized_by")):
-            if name in names:
-                names.setdefault(by, "")
-        if updates.get("model", "") is None:
-            self.trace = self.trace.model_copy(update={"model": None})
-        self.trace = self.trace.model_copy(update=names)
-
-    def _spend(self, usage: Usage, cost: float) -> None:
-        if usage.total or cost:
-            spent = {"usage": added(self.trace.usage, usage), "total_cost": self.trace.total_cost + cost}
-            self.trace = self.trace.model_copy(update=spent)
-
-    def _end_branch(self, event: BranchCompleted) -> None:
-        ended = {
-            "status": event.status,
-            "summary": event.summary,
-            "cumulative_stats": event.cumulative_stats,
-            "last_message": event.last_message,
-        }
-        if isinstance(self.trace, BranchTrace):
-            self.trace = self.trace.model_copy(update=ended)
 
     def _count(self, message: Message) -> None:
         if message.compaction() is not None or self._is_inherited(message):

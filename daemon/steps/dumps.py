@@ -33,9 +33,9 @@ _UNTOLD = frozenset((
 """Fields of ``data`` that a short text leaves out."""
 
 
-def dump_tree(trace: TraceHead, steps: StepTree | Iterable[Step], *, now: datetime) -> str:
+def dump_tree(head: TraceHead, steps: StepTree | Iterable[Step], *, now: datetime) -> str:
     """The text, without secrets and without anything that drives a terminal. Times are in the zone of ``now``."""
-    tree = steps if isinstance(steps, StepTree) else StepTree(trace.trace_id, steps)
+    tree = steps if isinstance(steps, StepTree) else StepTree(head.trace.trace_id, steps)
     lines = [
         _RULE,
         " Step Tree Debug",
@@ -43,13 +43,13 @@ def dump_tree(trace: TraceHead, steps: StepTree | Iterable[Step], *, now: dateti
         _RULE,
         "",
         "## Trace",
-        f"  trace_id: {_short(trace.trace_id, _VALUE)}",
-        f"  task: {_short(trace.task, _VALUE)}",
-        f"  status: {trace.status}",
-        *([f"  detail: {_short(trace.detail, _VALUE)}"] if trace.detail else []),
+        f"  trace_id: {_short(head.trace.trace_id, _VALUE)}",
+        f"  task: {_short(head.task, _VALUE)}",
+        f"  status: {head.status}",
+        *([f"  detail: {_short(head.detail, _VALUE)}"] if head.detail else []),
         f"  total_steps: {tree.total_steps}",
-        f"  total_tokens: {trace.total_tokens}",
-        f"  total_cost: {trace.total_cost:.4f}",
+        f"  total_tokens: {head.trace.usage.total}",
+        f"  total_cost: {head.trace.total_cost:.4f}",
         "",
         "## Steps",
         "",
@@ -129,9 +129,9 @@ _MARKUP = re.compile(r"[\\`*\[\]!~|#]")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
-def dump_markdown(trace: TraceHead, steps: StepTree | Iterable[Step], *, now: datetime) -> str:
+def dump_markdown(head: TraceHead, steps: StepTree | Iterable[Step], *, now: datetime) -> str:
     """The text, without secrets; images are shortened, nothing else is. Times are in the zone of ``now``."""
-    tree = steps if isinstance(steps, StepTree) else StepTree(trace.trace_id, steps)
+    tree = steps if isinstance(steps, StepTree) else StepTree(head.trace.trace_id, steps)
     lines = [
         "# Step Tree Debug",
         "",
@@ -139,13 +139,13 @@ def dump_markdown(trace: TraceHead, steps: StepTree | Iterable[Step], *, now: da
         "",
         "## Trace",
         "",
-        f"- **trace_id**: {_escaped(trace.trace_id)}",
-        f"- **task**: {_escaped(trace.task)}",
-        f"- **status**: {trace.status}",
-        *([f"- **detail**: {_escaped(trace.detail)}"] if trace.detail else []),
+        f"- **trace_id**: {_escaped(head.trace.trace_id)}",
+        f"- **task**: {_escaped(head.task)}",
+        f"- **status**: {head.status}",
+        *([f"- **detail**: {_escaped(head.detail)}"] if head.detail else []),
         f"- **total_steps**: {tree.total_steps}",
-        f"- **total_tokens**: {trace.total_tokens}",
-        f"- **total_cost**: ${trace.total_cost:.4f}",
+        f"- **total_tokens**: {head.trace.usage.total}",
+        f"- **total_cost**: ${head.trace.total_cost:.4f}",
         "",
         "## Steps",
         "",
@@ -233,35 +233,35 @@ def _escaped(text: str) -> str:
     return _MARKUP.sub(r"\\\g<0>", one_line(text, _MARKDOWN_DESCRIPTION)).translate(_ENTITIES)
 
 
-def dump_json(trace: TraceHead, steps: StepTree | Iterable[Step], *, now: datetime) -> str:
+def dump_json(head: TraceHead, steps: StepTree | Iterable[Step], *, now: datetime) -> str:
     """``{"generated", "trace", "steps"}``: a flat list, depth first, whose ``parent_id`` makes the tree; a step a line.
 
     Without secrets; images are shortened.
     """
-    tree = steps if isinstance(steps, StepTree) else StepTree(trace.trace_id, steps)
-    head = {"generated": _written(now), "trace": head_fields(trace) | {"total_steps": tree.total_steps}}
+    tree = steps if isinstance(steps, StepTree) else StepTree(head.trace.trace_id, steps)
+    about = {"generated": _written(now), "trace": head_fields(head) | {"total_steps": tree.total_steps}}
     # A step a line: that is quick to write, and to compare with another dump.
     steps_of_it = [json_text(without_image_data(step.stored())) for _, step in tree.walk()]
-    begin = json_text(head)[:-1]
+    begin = json_text(about)[:-1]
     text = f'{begin},"steps":[\n' + ",\n".join(steps_of_it) + "\n]}\n"
     return SECRETS.json(text.encode()).decode()
 
 
-def head_fields(trace: TraceHead) -> dict[str, Any]:
+def head_fields(head: TraceHead) -> dict[str, Any]:
     """What is known of a trace, JSON-able."""
     return {
-        "trace_id": trace.trace_id,
-        "task": trace.task,
-        "title": trace.title,
-        "status": trace.status,
-        "detail": trace.detail,
-        "agent": trace.agent,
-        "model": trace.model,
-        "created_at": _written(trace.created_at),
-        "updated_at": _written(trace.updated_at),
-        "total_messages": trace.total_messages,
-        "total_tokens": trace.total_tokens,
-        "total_cost": trace.total_cost,
+        "trace_id": head.trace.trace_id,
+        "task": head.task,
+        "title": head.trace.title,
+        "status": head.status,
+        "detail": head.detail,
+        "agent": head.trace.agent,
+        "model": head.trace.model,
+        "created_at": _written(head.created_at),
+        "updated_at": _written(head.updated_at),
+        "total_messages": head.trace.message_count,
+        "total_tokens": head.trace.usage.total,
+        "total_cost": head.trace.total_cost,
     }
 
 

@@ -111,7 +111,8 @@ class StepFold:
         if event.event_id and event.event_id <= self.last_event_id:
             return []
         self.last_event_id = max(self.last_event_id, event.event_id)
-        children_took = self.head.apply(event)
+        took = self.head.apply(event)
+        children_took = NOTHING if took is None else Spent(tokens=took[0].total, cost=took[1])
         self._changes = []
         match event:
             case MessageAdded():
@@ -138,7 +139,7 @@ class StepFold:
             case SubagentCompleted():
                 self._spend(self._actions.get(event.subagent.tool_call_id), children_took)
             case BranchMessageAdded() | BranchCompleted():
-                branch = self.head.branch(event.branch_id)
+                branch = self.head.children.branches.get(event.branch_id)
                 self._spend(self._parent(branch.explore_start_id if branch else None), children_took)
             case ExploreCompleted():
                 self._spend(self._parent(event.explore_start_id), Spent(event.duration_ms))

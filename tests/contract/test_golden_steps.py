@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from daemon.model.messages import FilePart
+from daemon.model.messages import FilePart, Usage
 from daemon.model.steps import Step
 from daemon.steps.dumps import dump_json, dump_markdown, dump_tree
 from daemon.steps.fold import StepFold
@@ -157,7 +157,10 @@ def test_the_text_dump_of_the_seeds_steps_is_the_seeds() -> None:
              data={"output": ["src/main.py", "src/config.py"]}),
         step("q7r8s9t0", "goal", "修改配置", 15, status="in_progress"),
     ]  # fmt: skip
-    head = TraceHead("abc123", "修改配置文件", "running", total_tokens=1234, total_cost=0.015)
+    head = TraceHead("abc123")
+    head.task = "修改配置文件"
+    took = {"running": True, "usage": Usage(input=1234), "total_cost": 0.015}
+    head.trace = head.trace.model_copy(update=took)
     assert dump_tree(head, StepTree("abc123", steps), now=NOW) == TREE_TXT
     assert dump_tree(head, steps, now=NOW) == TREE_TXT
 

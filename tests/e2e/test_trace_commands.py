@@ -106,5 +106,8 @@ async def test_what_the_steps_of_the_demo_took_adds_up_to_what_it_took() -> None
         fold = StepFold(trace_id)
         for event in store.events(trace_id):
             fold.apply(event)
-        assert (fold.head.total_tokens, fold.head.status) == (store.trace(trace_id).usage.total, "completed")
+        assert (fold.head.trace.usage.total, fold.head.status) == (
+            store.trace(trace_id).usage.total,
+            "completed",
+        )
         check_sums(fold)

@@ -60,15 +60,16 @@ def head_lines(fold: StepFold, style: Style) -> list[str]:
     head = fold.head
     took = t(
         "{total_messages} messages, {total_tokens}, {total_cost}",
-        total_messages=head.total_messages,
-        total_tokens=tokens(head.total_tokens),
-        total_cost=money(head.total_cost),
+        total_messages=head.trace.message_count,
+        total_tokens=tokens(head.trace.usage.total),
+        total_cost=money(head.trace.total_cost),
     )
-    lines = [f"{style.bold(one_line(head.title or head.task or head.trace_id))}  {style.dim(head.trace_id)}"]
-    if head.title and head.task not in ("", head.title):
+    trace_id = head.trace.trace_id
+    lines = [f"{style.bold(one_line(head.trace.title or head.task or trace_id))}  {style.dim(trace_id)}"]
+    if head.trace.title and head.task not in ("", head.trace.title):
         lines.append(one_line(head.task, 300))
-    model = f", {one_line(head.model, 60)}" if head.model else ""
-    by = t("{took}, agent {agent}{model}", took=took, agent=one_line(head.agent, 40), model=model)
+    model = f", {one_line(head.trace.model, 60)}" if head.trace.model else ""
+    by = t("{took}, agent {agent}{model}", took=took, agent=one_line(head.trace.agent, 40), model=model)
     lines.append(f"{_coloured(state(head.status), head.status, style)} {style.dim(by)}")
     if changes := head.prompts.changes:
         times = _times_changed(len(changes) - 1)

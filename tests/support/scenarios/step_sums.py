@@ -13,9 +13,9 @@ _CENT = 1e-9
 def check_sums(fold: StepFold) -> None:
     """The steps at the top and what no step shows took what the trace took, and no step less than those below it."""
     top = fold.tree.children(None)
-    assert sum(step.tokens or 0 for step in top) + fold.unshown.tokens == fold.head.total_tokens
+    assert sum(step.tokens or 0 for step in top) + fold.unshown.tokens == fold.head.trace.usage.total
     cost = sum(step.cost or 0 for step in top) + fold.unshown.cost
-    assert math.isclose(cost, fold.head.total_cost, abs_tol=_CENT)
+    assert math.isclose(cost, fold.head.trace.total_cost, abs_tol=_CENT)
     for step in fold.tree.filter("goal"):
         below = fold.tree.children(step.step_id)
         assert (step.tokens or 0) >= sum(child.tokens or 0 for child in below), told(step, below)

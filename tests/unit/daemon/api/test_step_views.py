@@ -9,6 +9,7 @@ from daemon.api.hub import ClientLimits
 from daemon.api.reader import TraceReader
 from daemon.api.step_views import CUT, StepViews
 from daemon.model.events import Event
+from daemon.steps.dumps import head_fields
 from daemon.steps.fold import StepFold
 from daemon.store.files import FileTraceStore
 from tests.support.drivers.watched import TRACE, Watched
@@ -42,7 +43,7 @@ def test_a_copy_goes_on_as_the_fold_would_and_changes_nothing_of_it(bench: Watch
         for event in events:
             twin.apply(event)
         assert steps_of(twin) == steps_of(whole)
-        assert twin.head == whole.head
+        assert head_fields(twin.head) == head_fields(whole.head)
         assert steps_of(fold) == before
         for event in events[cut:]:
             fold.apply(event)

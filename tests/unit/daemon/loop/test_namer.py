@@ -94,7 +94,7 @@ async def test_the_turn_does_not_wait_for_the_title_which_counts_to_the_session(
         for event in bench.core.store.events(session.session_id):
             fold.apply(event)
         check_sums(fold)
-        assert fold.head.total_tokens == session.state.trace.usage.total
+        assert fold.head.trace.usage.total == session.state.trace.usage.total
         again = read_state(bench.core.store, session.session_id)
         assert (again.trace.title, again.trace.usage) == ("Mend the cart", session.state.trace.usage)
 

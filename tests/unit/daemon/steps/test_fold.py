@@ -256,7 +256,7 @@ def test_what_a_sub_agent_took_belongs_to_its_call_and_to_the_goals_above() -> N
     took = {step.step_id: (step.tokens, step.cost) for step in fold.tree.filter()}
     assert took["call_c1"] == took["goal_2"] == took["goal_1"] == (1610, 0.025)
     assert took["result_c1"] == (None, None)
-    assert (fold.head.total_tokens, fold.head.total_cost) == (1610, 0.025)
+    assert (fold.head.trace.usage.total, fold.head.trace.total_cost) == (1610, 0.025)
 
 
 def test_what_a_branch_took_belongs_to_the_goal_of_its_exploration() -> None:
@@ -284,7 +284,7 @@ def test_a_call_that_planned_without_a_focus_is_no_goals() -> None:
     log.answer("g1", "goal", "Added")
     fold = folded(log.events)
     assert [(goal.tokens, goal.cost) for goal in fold.tree.filter("goal")] == [(None, None)] * 2
-    assert (fold.unshown.tokens, fold.head.total_tokens) == (110, 110)
+    assert (fold.unshown.tokens, fold.head.trace.usage.total) == (110, 110)
 
 
 def test_a_call_that_moves_the_focus_is_of_the_goal_that_had_it() -> None:
@@ -394,8 +394,8 @@ def test_totals_and_state_of_the_head_are_those_of_the_events() -> None:
     log = configuration_change()
     fold = folded(log.events)
     head = fold.head
-    assert (head.task, head.status, head.total_messages) == ("修改配置文件", "running", 10)
-    assert (head.total_tokens, round(head.total_cost, 4)) == (4 * 110, 0.02)
+    assert (head.task, head.status, head.trace.message_count) == ("修改配置文件", "running", 10)
+    assert (head.trace.usage.total, round(head.trace.total_cost, 4)) == (4 * 110, 0.02)
     log.end()
     assert folded(log.events).head.status == "completed"
 

@@ -2,8 +2,10 @@
 
 An event's frame has the event's fields as they are stored, with ``event_id``; those of its steps stand before it with
 ``of_event_id`` and no id of their own, so that who comes back with the last ``event_id`` misses nothing: steps are
-found by their id, and hearing of one twice changes nothing. A frame that many clients would not take is shortened
-(``daemon.api.fitting``), the same live and from the log; the whole is what the REST endpoints answer.
+found by their id, and hearing of one twice changes nothing. Who gets everything finds in an event's frame, as ``view``,
+what it changed of the trace's status, totals and display numbers (``daemon.state.projection``). A frame that many
+clients would not take is shortened (``daemon.api.fitting``), the same live and from the log; the whole is what the REST
+endpoints answer.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from daemon.model.encoding import json_bytes, json_text
 from daemon.model.events import Delta, Event, MessageAdded
 
 if TYPE_CHECKING:
+    from daemon.model.views import ViewUpdate
     from daemon.steps.fold import StepAdded, StepUpdated
 
 JsonObject = dict[str, Any]
@@ -64,30 +67,40 @@ class EncodedItem:
     """Frames of its steps, which are sent before the event."""
     steps_alone: tuple[str, ...] = ()
     """The frames for clients that get no events; the last frame has the event's id."""
+    view: str = ""
+    """Field of the event's frame for clients that get everything: what changed of status, totals and numbers."""
     size: int = field(init=False)
     """Characters that it holds, about."""
 
     def __post_init__(self) -> None:
-        self.size = len(self.event) + sum(map(len, self.steps)) + 100
+        self.size = len(self.event) + len(self.view) + sum(map(len, self.steps)) + 100
 
     def of(self, wants: Wants) -> tuple[str, ...]:
         """Return the frames that a client wants; may be none."""
         if not self.event_id:
             return (self.event,) if wants.deltas and wants.events == "all" else ()
         if wants.events == "all":
-            return (*self.steps, self.event)
+            return (*self.steps, f"{self.event[:-1]},{self.view}}}" if self.view else self.event)
         if wants.events == "goals":
             return (self.event,) if self.kind in GRAPH_EVENTS else ()
         return (*self.steps_alone, self.event) if self.kind == _LAST else self.steps_alone
 
 
 def event_entry(
-    event: Event, changes: Sequence[StepAdded | StepUpdated] = (), line: bytes | None = None
+    event: Event,
+    changes: Sequence[StepAdded | StepUpdated] = (),
+    line: bytes | None = None,
+    view: ViewUpdate | None = None,
 ) -> EncodedItem:
-    """Encode a stored event with its changes of steps. ``line``: as our store has just written it."""
+    """Encode a stored event with its changes of steps, and of what clients show.
+
+    ``line``: as our store has just written it.
+    """
     steps = tuple(fitting(json_bytes(step_frame(event, change))).decode() for change in changes)
     alone = (*steps[:-1], f'{steps[-1][:-1]},"event_id":{event.event_id}}}') if steps else ()
-    return EncodedItem(event.event_id, event.event, fitting(event_text(event, line)).decode(), steps, alone)
+    text = fitting(event_text(event, line)).decode()
+    shown = "" if view is None else f'"view":{json_bytes(view.model_dump(mode="json", exclude_unset=True)).decode()}'
+    return EncodedItem(event.event_id, event.event, text, steps, alone, shown)
 
 
 def delta_entry(delta: Delta) -> EncodedItem:

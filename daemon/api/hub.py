@@ -347,7 +347,8 @@ class Hub:
             if item.event_id <= newest:
                 continue  # it was in the log before the pump began
             changes = () if steps is None else steps.changes(self._logged(item, line))
-            found.append(event_entry(item, changes, line))
+            view = None if steps is None else steps.view
+            found.append(event_entry(item, changes, line, view))
         flush()
         return found
 

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from daemon.api.frames import Wants, event_entry
 from daemon.api.step_views import CUT
 from daemon.model.events import Event
+from daemon.state.projection import Projection
 from daemon.store.reading import event_of
 from daemon.store.trace_store import TraceStore
 
 if TYPE_CHECKING:
+    from daemon.model.views import ViewUpdate
     from daemon.steps.fold import StepAdded, StepFold, StepUpdated
 
 log = logging.getLogger(__name__)
@@ -36,17 +38,23 @@ class Steps:
 
         self._fold = fold or StepFold(session_id, cut=STEP_TEXT)
         self._broken = broken
+        self._projection = Projection(self._fold.head, self._fold.plan)
+        self.view: ViewUpdate | None = None
+        """What the last event changed of what clients show."""
         self.event_id = self._fold.last_event_id
 
     def changes(self, event: Event) -> Sequence[StepAdded | StepUpdated]:
         """Apply an event and return what it changed; nothing when it was applied before."""
+        self.view = None
         if event.event_id <= self.event_id:
             return ()
         self.event_id = event.event_id
         if self._broken:
             return ()
         try:
-            return self._fold.apply(event)
+            changes = self._fold.apply(event)
+            self.view = self._projection.changes(event)
+            return changes
         except Exception:
             # A log that somebody forged may find a bug in a derived view; the events themselves must arrive.
             log.exception("the steps of a trace cannot be derived from event %d on", event.event_id)
@@ -92,5 +100,6 @@ def read_page(
     for event in events:
         changes = steps.changes(event) if steps is not None else ()
         if event.event_id > after:
-            frames += event_entry(event, changes).of(wants)
+            view = None if steps is None else steps.view
+            frames += event_entry(event, changes, view=view).of(wants)
     return Page(tuple(frames), events[-1].event_id if events else 0, len(events) < limit)

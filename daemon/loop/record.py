@@ -28,6 +28,7 @@ from daemon.model.traces import Trace, trace_status
 from daemon.plan.counting import Together, tokens_of, tools_of
 from daemon.plan.explore_goals import plan_counted
 from daemon.state.goal_events import goal_event
+from daemon.state.projection import Projection
 from daemon.state.spending import goal_of_subagent
 from daemon.store.ids import sequence_of
 from daemon.store.trace_store import StoreError
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from daemon.loop.services import Services
     from daemon.model.permissions import PermissionRequest
+    from daemon.model.views import ViewUpdate
     from daemon.permission.service import Settled
     from daemon.plan.tree import Change
     from daemon.state.session_state import SessionState
@@ -81,6 +83,9 @@ class Record:
         self._left = False
         self._told: set[str] = set()
         self._together = Together()
+        self.view: ViewUpdate | None = None
+        """What the last event changed of what clients show; known once somebody looks on."""
+        self._projection: Projection | None = None
         self._snapshot_due: asyncio.TimerHandle | None = None
         self._saving = Background("saving a snapshot")
 
@@ -110,11 +115,18 @@ class Record:
             raise Left
         stored = self._services.store.append(event)
         self.state.apply(stored)
+        self.view = None if self._projection is None else self._projection.changes(stored)
         self._services.bus.publish(stored)
         for follower in self._followers:
             follower(stored)
         if self._snapshot_due is None:
             self._snapshot_due = asyncio.get_running_loop().call_later(_SNAPSHOT_DELAY_S, self._snapshot_soon)
+
+    def shown(self) -> ViewUpdate:
+        """Status and totals for a client that looks on from now on: ``view`` is told with each event."""
+        if self._projection is None:
+            self._projection = Projection(self.state, self.state.plan)
+        return self._projection.whole()
 
     def delta(self, delta: Delta) -> None:
         """Publish something that is not stored."""

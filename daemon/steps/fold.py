@@ -88,7 +88,7 @@ class StepFold:
         self._trace_id = root_of(trace_id)
         self._cut = cut
         self._workspace = ""
-        self._plan = PlanTree()
+        self.plan = PlanTree()
         self._sequence = 0
         self._inherited = 0
         """Messages up to this sequence are the main line's, see BranchTrace."""
@@ -120,9 +120,9 @@ class StepFold:
             case GoalAdded() | GoalUpdated() | GoalMoved() | GoalRemoved():
                 self._apply_plan(event)
             case ToolStarted():
-                self._place_call(event.tool_call_id, self._plan.current_id)
+                self._place_call(event.tool_call_id, self.plan.current_id)
             case ModelRetry():
-                step_id, parent = retry_step_id(event.event_id), self._parent(self._plan.current_id)
+                step_id, parent = retry_step_id(event.event_id), self._parent(self.plan.current_id)
                 self._add(self._free(step_id), "action", parent, event.time, failed_request(event))
             case TurnStarted() | TurnEnded():
                 self._response = None
@@ -150,22 +150,20 @@ class StepFold:
     def _apply_plan(self, event: GoalAdded | GoalUpdated | GoalMoved | GoalRemoved) -> None:
         match event:
             case GoalAdded():
-                self._plan.apply(Added(event.goal, event.index))
+                self.plan.apply(Added(event.goal, event.index))
                 self._sync(event.goal.id, event.time)
                 self._planned(event.by)
             case GoalUpdated():
-                self._plan.apply(
-                    Updated(event.goal_id, event.updates, event.current_id, event.affected_goals)
-                )
+                self.plan.apply(Updated(event.goal_id, event.updates, event.current_id, event.affected_goals))
                 self._sync(event.goal_id, event.time)
                 self._sync_all(event.affected_goals, event.time)
                 self._planned(event.by)
             case GoalMoved():
-                self._plan.apply(Moved(event.goal_id, event.parent_id, event.before_id, event.affected_goals))
+                self.plan.apply(Moved(event.goal_id, event.parent_id, event.before_id, event.affected_goals))
                 self._move_goal(event.goal_id)
                 self._sync_all(event.affected_goals, event.time)
             case GoalRemoved():
-                self._plan.apply(Removed(event.goal_id, event.current_id))
+                self.plan.apply(Removed(event.goal_id, event.current_id))
                 self._update(goal_step_id(event.goal_id), {"status": "skipped"})
 
     def break_off(self) -> list[StepChange]:
@@ -183,7 +181,7 @@ class StepFold:
     def copy(self) -> StepFold:
         """An independent copy, to go on from here. Costs little: what never changes is shared."""
         twin = StepFold(self.tree.trace_id, cut=self._cut)
-        twin.tree, twin.head, twin._plan = self.tree.copy(), deepcopy(self.head), self._plan.copy()
+        twin.tree, twin.head, twin.plan = self.tree.copy(), deepcopy(self.head), self.plan.copy()
         twin.last_event_id, twin._sequence = self.last_event_id, self._sequence
         twin._workspace, twin._inherited, twin._response = self._workspace, self._inherited, self._response
         twin._calls, twin._actions = dict(self._calls), dict(self._actions)
@@ -199,7 +197,7 @@ class StepFold:
 
     def _sync(self, goal_id: str, now: datetime) -> None:
         """Make the steps of a goal say what the plan says."""
-        goal = self._plan.goals.get(goal_id)
+        goal = self.plan.goals.get(goal_id)
         if goal is None:
             return
         step_id = goal_step_id(goal_id)
@@ -231,7 +229,7 @@ class StepFold:
 
     def _following(self, goal: Goal, parent: str | None) -> str | None:
         """The sibling goal that comes next in the plan, when there is one, and it stands below ``parent`` here, too."""
-        siblings = self._plan.children(goal.parent_id)
+        siblings = self.plan.children(goal.parent_id)
         if not siblings or siblings[-1].id == goal.id:
             return None
         place = next((at for at, sibling in enumerate(siblings) if sibling.id == goal.id), len(siblings))
@@ -239,7 +237,7 @@ class StepFold:
         return step.step_id if step is not None and step.parent_id == parent else None
 
     def _move_goal(self, goal_id: str) -> None:
-        goal = self._plan.goals.get(goal_id)
+        goal = self.plan.goals.get(goal_id)
         step = self.tree.get(goal_step_id(goal_id))
         if goal is None or step is None:
             return
@@ -270,7 +268,7 @@ class StepFold:
 
     def _add_message(self, event: MessageAdded) -> None:
         message = event.message
-        self._plan.apply_counts(event.affected_goals)
+        self.plan.apply_counts(event.affected_goals)
         if message.sequence > self._inherited:
             parent = self._parent(message.goal_id)
             if message.role == "assistant":

@@ -19,6 +19,7 @@ from daemon.model.meters import Meter
 from daemon.model.permissions import Mode, PermissionRequest, Trust
 from daemon.model.stored_model import Model
 from daemon.model.traces import BranchTrace, Budget, Planner, QueuedPrompt, SessionStatus, Trace
+from daemon.model.views import ViewUpdate
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION
 
 
@@ -138,6 +139,8 @@ class SessionLoadResult(Model):
     goal_tree: GoalTree
     goal_numbers: dict[str, str]
     """Display number of each goal by its id; abandoned ones have none."""
+    view: ViewUpdate | None = None
+    """Status and totals, ready to show; updates tell what changes."""
     pending: tuple[PermissionRequest, ...]
     queue: tuple[QueuedPrompt, ...]
     last_event_id: int
@@ -328,6 +331,8 @@ class SessionUpdate(Notification):
     method = "goalwright/session/update"
     session_id: str
     event: Event
+    view: ViewUpdate | None = None
+    """What the event changed of status, totals and numbers, ready to show."""
 
 
 class SessionMeter(Notification):

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from daemon.api.door import ApiDoor
     from daemon.core import Daemon
     from daemon.loop.session import Session
+    from daemon.model.views import ViewUpdate
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +111,7 @@ class ClientServer:
         self._writer = writer
         self._client = ClientState()
         self._peer: EditorPeer | None = None
-        self._held: dict[str, list[Event | Delta | Metered]] = {}
+        self._held: dict[str, list[tuple[Event | Delta | Metered, ViewUpdate | None]]] = {}
         """Sessions whose updates wait until the answer to the request that subscribed is on its way."""
         self._holds: dict[str, int] = {}
         """How many such answers there are, by session."""
@@ -243,16 +244,18 @@ class ClientServer:
             return
         del self._holds[session_id]
         for item in self._held.pop(session_id, ()):
-            self._send(item)
+            self._send(*item)
 
     def _published(self, item: Event | Delta | Metered) -> None:
+        session = None if isinstance(item, Delta | Metered) else self._core.live(item.trace_id)
+        view = None if session is None else session.record.view
         held = self._held.get(item.trace_id)
         if held is not None:
-            held.append(item)
+            held.append((item, view))
         else:
-            self._send(item)
+            self._send(item, view)
 
-    def _send(self, item: Event | Delta | Metered) -> None:
+    def _send(self, item: Event | Delta | Metered, view: ViewUpdate | None) -> None:
         if self.closed or self._writer.is_closing():
             return
         waiting = self._writer.transport.get_write_buffer_size()
@@ -261,7 +264,7 @@ class ClientServer:
                 log.warning("hung up on %s: it does not read", self._client.name)
                 self._writer.transport.abort()
                 return
-            self._notify(p.SessionUpdate(session_id=item.trace_id, event=item))
+            self._notify(p.SessionUpdate(session_id=item.trace_id, event=item, view=view))
         elif waiting < _SLOW_CLIENT:
             if isinstance(item, Metered):
                 self._notify(p.SessionMeter(session_id=item.trace_id, meter=item.meter))

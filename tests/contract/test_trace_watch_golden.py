@@ -45,7 +45,10 @@ def first(frames: list[Frame], event: str) -> Frame:
 
 def leveled(frame: Frame) -> Frame:
     """Ids of events depend on what else happened at the same time."""
-    known = {key: 99 for key in ("event_id", "of_event_id", "current_event_id") if key in frame}
+    known: Frame = {key: 99 for key in ("event_id", "of_event_id", "current_event_id") if key in frame}
+    if frame["event"] == "branch_message_added":
+        # So do the session's totals while branches work side by side.
+        known["view"] = {key: value if key == "branches" else 99 for key, value in frame["view"].items()}
     return {**frame, **known}
 
 

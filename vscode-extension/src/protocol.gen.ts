@@ -1795,6 +1795,8 @@ export interface SessionLoadResult {
   goalTree: GoalTree;
   /** Display number of each goal by its id; abandoned ones have none. */
   goalNumbers: Record<string, string>;
+  /** Status and totals, ready to show; updates tell what changes. */
+  view: ViewUpdate | null;
   pending: PermissionRequest[];
   queue: QueuedPrompt[];
   lastEventId: number;
@@ -1903,6 +1905,8 @@ export interface SessionSetParams {
 export interface SessionUpdate {
   sessionId: string;
   event: Event;
+  /** What the event changed of status, totals and numbers, ready to show. */
+  view: ViewUpdate | null;
 }
 
 /** Title, summary, model, mission or totals changed. */
@@ -2241,6 +2245,22 @@ export interface Usage {
   output: Count;
   cacheRead: Count;
   cacheWrite: Count;
+}
+
+/** What an event changed of a session's status, totals and numbers; null: nothing. */
+export interface ViewUpdate {
+  status: TraceStatus | null;
+  totalMessages: Count | null;
+  /** Sent and received, also by branches and sub-agents. */
+  totalTokens: Count | null;
+  /** US dollars. */
+  totalCost: Cost | null;
+  /** `total_tokens` in detail. */
+  usage: Usage | null;
+  /** New display numbers by goal id; null: the goal has none any more. */
+  goalNumbers: Record<string, string | null> | null;
+  /** What a branch did so far, by its id. */
+  branches: Record<string, GoalStats> | null;
 }
 
 /** Requests of a client, by method. */

@@ -13,7 +13,7 @@ import { below, branchRow, branchTooltip, placeOf } from "../src/goals/branches"
 import { row } from "../src/goals/model";
 import { apply, fromLoad, type SessionState } from "../src/session/state";
 import { branch, completed, score, started, subagent } from "./fakes/branches";
-import { call, event, file, goal, loaded, message, NO_STATS, request, result, session, text } from "./fakes/protocol";
+import { call, event, file, goal, loaded, message, NO_STATS, request, result, session, text, view as update } from "./fakes/protocol";
 
 const TIME = "2026-01-01T00:00:00Z";
 
@@ -27,7 +27,7 @@ test("branches are followed from their beginning to their end", () => {
     { event: started(2, branch("B")) },
     { event: { event: "branch_goal_added", eventId: 3, traceId: "s1", time: TIME, branchId: "A", goal: goal("1"), parentId: null } },
     { event: { event: "branch_goal_updated", eventId: 4, traceId: "s1", time: TIME, branchId: "A", goalId: "1", updates: { status: "completed" }, affectedGoals: [], currentId: null } },
-    { event: { event: "branch_message_added", eventId: 5, traceId: "s1", time: TIME, branchId: "A", message: message("assistant", 1, [text("Reading.")], { tokens: 10, cost: 0.5, usage: { input: 20, output: 10, cacheRead: 6, cacheWrite: 4 } }), affectedGoals: [] } },
+    { event: { event: "branch_message_added", eventId: 5, traceId: "s1", time: TIME, branchId: "A", message: message("assistant", 1, [text("Reading.")], { tokens: 10, cost: 0.5, usage: { input: 20, output: 10, cacheRead: 6, cacheWrite: 4 } }), affectedGoals: [] }, view: update({ branches: { A: { ...NO_STATS, messageCount: 1, totalTokens: 40, totalCost: 0.5 } } }) },
   );
   const a = state.branches["A"];
   assert.equal(a?.goalCount, 1);
@@ -254,10 +254,10 @@ test("sub-agents at work are watched, and forgotten when they end", async () => 
   assert.deepEqual(asked, ["s1:s1"]);
   assert.deepEqual(shown, { "s1:s1": { line: "Looking.", messages: 2 } });
   const added = event(9, "message_added", { message: message("assistant", 2, [call("c", "read", { file_path: "a.py" })]), affectedGoals: [] });
-  glimpses.receive({ sessionId: "s1:s1", ...added });
+  glimpses.receive({ sessionId: "s1:s1", view: null, ...added });
   assert.deepEqual(shown, { "s1:s1": { line: "read a.py", messages: 3 } });
   glimpses.follow([fromLoad(loaded())]);
   shown = {};
-  glimpses.receive({ sessionId: "s1:s1", ...added });
+  glimpses.receive({ sessionId: "s1:s1", view: null, ...added });
   assert.deepEqual(shown, {});
 });

@@ -13,7 +13,7 @@ import { GraphPanel } from "../src/dag/panel";
 import type { BranchMeta } from "../src/protocol.gen";
 import type { Change, SessionController } from "../src/session/controller";
 import { apply, fromLoad, type SessionState, type Update } from "../src/session/state";
-import { event, goal, loaded, message, session, text, UNPAID } from "./fakes/protocol";
+import { event, goal, loaded, message, text, UNPAID, view } from "./fakes/protocol";
 import { answers as chosen, env, EventEmitter, type FakePanel, opened, panels, ran, shown as told, UIKind } from "./fakes/vscode";
 
 /** An extension's folder with the files of the page. */
@@ -30,21 +30,21 @@ function branch(id: string): BranchMeta {
 
 /** What happens in a session, of every kind that a graph shows. */
 const STORY: Update[] = [
-  event(1, "turn_started", { promptId: "p", text: "go" } as never),
+  { ...event(1, "turn_started", { promptId: "p", text: "a long prompt" } as never), view: view({ status: "running" }) },
   event(2, "goal_added", { goal: goal("1"), parentId: null, index: null, by: "" }),
   event(3, "goal_added", { goal: goal("2", { type: "explore_start", branchIds: ["A"] }), parentId: null, index: null, by: "" }),
   event(4, "goal_added", { goal: goal("3", { parentId: "1" }), parentId: "1", index: 1, by: "" }),
   event(5, "goal_updated", { goalId: "1", updates: { status: "in_progress", branch_ids: null }, affectedGoals: [], currentId: "1", by: "" }),
-  event(6, "message_added", {
+  { ...event(6, "message_added", {
     message: message("assistant", 1, [text("a long text")], { goalId: "3", tokens: 10, cost: 0.5, usage: { input: 4, output: 6, cacheRead: 0, cacheWrite: 0 } }),
     affectedGoals: [
       { goalId: "3", status: null, summary: null, selfStats: STATS, cumulativeStats: STATS },
       { goalId: "1", status: null, summary: null, selfStats: null, cumulativeStats: STATS },
     ],
-  }),
+  }), view: view({ totalMessages: 1, totalTokens: 10, totalCost: 0.5 }) },
   event(7, "branch_started", { exploreStartId: "2", branch: branch("A") }),
   event(8, "branch_goal_added", { branchId: "A", goal: goal("1"), parentId: null }),
-  event(9, "branch_message_added", { branchId: "A", message: message("assistant", 1, [text("secretly long")], { branchId: "A", goalId: "1", tokens: 7, cost: 0.25 }), affectedGoals: [{ goalId: "1", status: null, summary: null, selfStats: STATS, cumulativeStats: STATS }] }),
+  { ...event(9, "branch_message_added", { branchId: "A", message: message("assistant", 1, [text("secretly long")], { branchId: "A", goalId: "1", tokens: 7, cost: 0.25 }), affectedGoals: [{ goalId: "1", status: null, summary: null, selfStats: STATS, cumulativeStats: STATS }] }), view: view({ totalCost: 0.75, branches: { A: STATS } }) },
   event(10, "branch_goal_updated", { branchId: "A", goalId: "1", updates: { status: "completed", summary: "done" }, affectedGoals: [], currentId: null }),
   event(11, "branch_completed", { branchId: "A", status: "completed", summary: "it works", cumulativeStats: STATS, lastMessage: null, score: null } as never),
   event(12, "goal_moved", { goalId: "2", parentId: null, beforeId: "1", affectedGoals: [], by: "" }),
@@ -52,7 +52,7 @@ const STORY: Update[] = [
   event(14, "session_updated", { ...UNPAID, updates: { title: "A title", mission: "The mission" } }),
   event(15, "branch_removed", { branchId: "A", by: "" }),
   event(16, "goal_removed", { goalId: "3", currentId: "1" } as never),
-  event(17, "turn_ended", { promptId: "p", stopReason: "canceled", detail: "" } as never),
+  { ...event(17, "turn_ended", { promptId: "p", stopReason: "canceled", detail: "" } as never), view: view({ status: "canceled" }) },
 ];
 
 /** As the host posts it: through JSON. */
@@ -62,7 +62,7 @@ test("events as frames make of the graph what the session's own state says, wher
   const whole = STORY.reduce(apply, fromLoad(loaded()));
   for (let cut = 0; cut <= STORY.length; cut++) {
     const begun = sent(graphView(STORY.slice(0, cut).reduce(apply, fromLoad(loaded()))));
-    const frames = STORY.slice(cut).flatMap((update) => ("event" in update ? (frameOf(update.event) ?? []) : []));
+    const frames = STORY.slice(cut).flatMap((update) => ("event" in update ? (frameOf(update) ?? []) : []));
     const { branches, ...state } = sent(frames).reduce(applyEvent, begun);
     const { branches: wanted, ...rest } = sent(graphView(whole));
     assert.deepEqual(state, rest, `after ${cut}`);
@@ -73,18 +73,14 @@ test("events as frames make of the graph what the session's own state says, wher
 });
 
 test("texts of messages stay in the host, and what changes nothing in the graph is not told", () => {
-  const frames = STORY.flatMap((update) => ("event" in update ? [frameOf(update.event)] : []));
+  const frames = STORY.flatMap((update) => ("event" in update ? [frameOf(update)] : []));
   assert.ok(!JSON.stringify(frames).includes("long"));
-  assert.equal(frameOf(event(1, "file_changed", {} as never).event), undefined);
+  assert.equal(frameOf(event(1, "file_changed", {} as never)), undefined);
 });
 
-test("a session at rest has the status that its last turn left", () => {
-  const status = (lastStopReason: unknown, now = "idle"): string => {
-    const info = session();
-    return fromLoad(loaded({ session: { ...info, status: now, trace: { ...info.trace, lastStopReason } } as never })).trace.status;
-  };
-  assert.deepEqual([null, "end_turn", "canceled", "error", "permission_denied"].map((one) => status(one)), ["idle", "completed", "canceled", "failed", "canceled"]);
-  assert.equal(status("error", "waiting"), "waiting");
+test("a session at rest has the status and the totals that the daemon tells when it is loaded", () => {
+  const { trace } = fromLoad(loaded({ view: view({ status: "canceled", totalMessages: 4, totalTokens: 90, totalCost: 1 }) }));
+  assert.deepEqual([trace.status, trace.totalMessages, trace.totalTokens, trace.totalCost], ["canceled", 4, 90, 1]);
 });
 
 class FakeSessions {

@@ -9,37 +9,6 @@ import { camelKeys } from "./keys.js";
 export const NO_STATS = Object.freeze({ messageCount: 0, totalTokens: 0, totalCost: 0, durationMs: 0, preview: null });
 
 /**
- * The time at work that a message stands for, as the daemon's `daemon/plan/counting.py: worked_ms` has it.
- * @param {{ durationMs?: number | null, overlapMs?: number | null } | null | undefined} message
- */
-export const workedMs = (message) => Math.max(0, (message?.durationMs ?? 0) - (message?.overlapMs ?? 0));
-
-const LONGEST_PREVIEW = 8;
-const LONGEST_NAME = 40;
-/** What they do is in the plan itself, as `daemon/plan/counting.py: tools_of` has it. */
-const TOOLS_OF_THE_PLAN = new Set(["goal", "step", "read_progress"]);
-
-/**
- * The preview after one more message, as the daemon's `daemon/plan/counting.py: extended_preview` has it.
- * @param {string | null} preview
- * @param {{ content?: readonly { type: string, name?: string }[] } | undefined} message
- * @returns {string | null}
- */
-export function extendedPreview(preview, message) {
-  let segments = preview ? preview.split(" → ") : [];
-  for (const part of message?.content ?? []) {
-    if (part?.type !== "tool_result" || TOOLS_OF_THE_PLAN.has(part.name ?? "")) continue;
-    const words = String(part.name ?? "").replace(/[→×…]/g, "-").split(/\s+/).filter(Boolean).join(" ");
-    const wanted = [...words].slice(0, LONGEST_NAME).join("").trim() || "?";
-    const [name, count] = (segments.at(-1) ?? "").split(" × ");
-    if (segments.length > 0 && name === wanted) segments[segments.length - 1] = `${wanted} × ${(Number(count) || 1) + 1}`;
-    else segments.push(wanted);
-  }
-  if (segments.length > LONGEST_PREVIEW) segments = ["…", ...segments.slice(1 - LONGEST_PREVIEW)];
-  return segments.join(" → ") || null;
-}
-
-/**
  * The plan after an event; the same object when the event is not about goals. What is missing of it changes nothing.
  * @template {GoalTree} T
  * @param {T} tree

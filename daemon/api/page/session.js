@@ -1,8 +1,8 @@
 // What is known of a session, and how its events change it: for the extension, its chat and graph, and the trace page. Pure.
 
-import { applyToGoals, extendedPreview, NO_STATS, workedMs } from "./goals.js";
+import { applyToGoals } from "./goals.js";
 
-/** @import { Branch, Changed, Frame, GoalTree, SessionView, Subagent, TraceDetail, TraceMeta } from "./shapes.js" */
+/** @import { Branch, Changed, Frame, GoalTree, SessionView, Subagent, TraceDetail, ViewUpdate } from "./shapes.js" */
 
 /**
  * @param {TraceDetail} detail the answer of `GET /api/traces/{id}`
@@ -10,7 +10,7 @@ import { applyToGoals, extendedPreview, NO_STATS, workedMs } from "./goals.js";
  */
 export function viewOf(detail) {
   const { goalTree, goalNumbers: _numbers, branches, subagents, ...trace } = detail;
-  return { trace, goalTree: treeOf(goalTree), branches, subagents: byId(subagents), awaits: [], spent: {}, lastEventId: detail.lastEventId ?? 0 };
+  return { trace, goalTree: treeOf(goalTree), branches, subagents: byId(subagents), awaits: [], lastEventId: detail.lastEventId ?? 0 };
 }
 
 /** Whether the agent is at work, or waits for an answer. @param {Pick<SessionView, "trace">} view */
@@ -29,7 +29,9 @@ export function applyEvent(view, event) {
   if (eventId > 0 && eventId <= view.lastEventId) return view;
   const change = event["traceId"] && view.trace.traceId && event["traceId"] !== view.trace.traceId ? undefined : own(CHANGES, event.event);
   const changes = change?.(view, event);
-  return changes || eventId > 0 ? { ...view, ...changes, lastEventId: changes?.lastEventId ?? Math.max(view.lastEventId, eventId) } : view;
+  if (!changes && eventId === 0) return view;
+  const next = { ...view, ...changes, lastEventId: changes?.lastEventId ?? Math.max(view.lastEventId, eventId) };
+  return event["view"] ? { ...next, ...shown(next, event["view"]) } : next;
 }
 
 /**
@@ -43,9 +45,9 @@ export function changesOf(before, after, event) {
   const { lastEventId } = before;
   const told = Object.entries({ ...after, lastEventId }).some(([name, value]) => value !== /** @type {any} */ (before)[name]);
   const graph = after.goalTree !== before.goalTree || after.branches !== before.branches || isWorking(after) !== isWorking(before);
-  const said = told && (event.event === "message_added" || event.event === "branch_message_added");
+  const said = after !== before && (event.event === "message_added" || event.event === "branch_message_added");
   const message = said ? { branchId: event["branchId"] ?? event["message"]?.branchId ?? null, goalId: event["message"]?.goalId ?? null } : null;
-  const ended = told && event.event === "branch_completed" ? own(after.branches, event["branchId"]) : undefined;
+  const ended = after !== before && event.event === "branch_completed" ? own(after.branches, event["branchId"]) : undefined;
   return { told, graph, message, staleBranch: ended?.goalTree ? ended.id : null };
 }
 
@@ -59,7 +61,6 @@ const CHANGES = {
     branches: branches ? Object.fromEntries(Object.entries(branches).map(([id, one]) => [id, { ...own(view.branches, id), ...one }])) : view.branches,
     subagents: subagents ? byId(subagents) : view.subagents,
     trace: { ...view.trace, ...trace },
-    spent: {},
     lastEventId: typeof currentEventId === "number" ? currentEventId : view.lastEventId,
   }),
   goal_added: inPlan,
@@ -68,7 +69,6 @@ const CHANGES = {
   goal_removed: inPlan,
   message_added: (view, event) => ({
     ...inPlan(view, event),
-    trace: spend({ ...view.trace, totalMessages: view.trace.totalMessages + 1 }, spentBy(event["message"])),
     // The call has its result: somebody has chosen, or it was left to the model.
     awaits: event["message"]?.content?.some((/** @type {any} */ part) => part.type === "tool_result" && part.name === "explore") ? [] : view.awaits,
   }),
@@ -76,88 +76,56 @@ const CHANGES = {
     const { updates } = event;
     const told = Object.fromEntries(["title", "summary", "model", "agent", "mode"].filter((name) => updates && name in updates).map((name) => [name, updates[name]]));
     const task = typeof updates?.mission === "string" ? { task: updates.mission } : {};
-    // A small model wrote the title or the summary.
-    return { ...inPlan(view, event), trace: { ...spend(view.trace, spentBy(event)), ...told, ...task } };
+    return { ...inPlan(view, event), trace: { ...view.trace, ...told, ...task } };
   },
-  turn_started: (view) => withStatus(view, "running"),
-  turn_ended: (view, { stopReason }) => ({ ...withStatus(view, endedAs(stopReason)), awaits: [] }),
-  permission_asked: (view) => withStatus(view, "waiting"),
-  permission_replied: (view) => withStatus(view, "running"),
-  trace_completed: ({ trace }, { status = trace.status, totalMessages = trace.totalMessages, totalTokens = trace.totalTokens, totalCost = trace.totalCost }) => ({
-    trace: { ...trace, status, totalMessages, totalTokens, totalCost },
-  }),
+  turn_ended: () => ({ awaits: [] }),
   notice({ awaits }, { code, about }) {
     if (code === AWAITED) return { awaits: [...awaits.filter((one) => one !== about), about] };
     return code === MADE ? { awaits: awaits.filter((one) => one !== about) } : undefined;
   },
   branch_started(view, { branch, exploreStartId }) {
     if (!branch?.id) return undefined;
-    // From here on all that it takes and does is known, see branch_completed.
     const goalTree = { mission: branch.description, currentId: null, goals: [] };
-    return {
-      branches: { ...view.branches, [branch.id]: { goalTree, ...branch, exploreStartId: branch.exploreStartId ?? exploreStartId } },
-      spent: { ...view.spent, [branch.id]: { totalTokens: 0, totalCost: 0 } },
-    };
+    return { branches: { ...view.branches, [branch.id]: { goalTree, ...branch, exploreStartId: branch.exploreStartId ?? exploreStartId } } };
   },
   branch_goal_added: (view, event) => inBranch(view, event, (branch) => ({ goalCount: (branch.goalCount ?? 0) + 1 })),
   branch_goal_updated: (view, event) => inBranch(view, event),
-  branch_message_added(view, event) {
-    const { branchId, message } = event;
-    // What branches take is part of what the session takes (source: daemon/state/children.py).
-    const taken = spentBy(message);
-    const counted = own(view.spent, branchId);
-    return {
-      trace: spend(view.trace, taken),
-      spent: counted ? { ...view.spent, [branchId]: spend(counted, taken) } : view.spent,
-      ...inBranch(view, event, ({ cumulativeStats = NO_STATS }) => ({
-        lastMessage: message,
-        cumulativeStats: {
-          ...spend(cumulativeStats, taken),
-          messageCount: cumulativeStats.messageCount + 1,
-          durationMs: (cumulativeStats.durationMs ?? 0) + workedMs(message),
-          preview: extendedPreview(cumulativeStats.preview ?? null, message),
-        },
-      })),
-    };
-  },
-  branch_completed(view, event) {
-    const { branchId, status = "completed", cumulativeStats, lastMessage, score = null } = event;
-    const { [branchId]: counted, ...spent } = view.spent;
-    const all = spentBy(event);
-    // Its sub-agents' share was not among its messages. Where only a part of those was heard, the turn's end has the sum.
-    const rest = counted && { totalTokens: Math.max(0, all.totalTokens - counted.totalTokens), totalCost: Math.max(0, all.totalCost - counted.totalCost) };
-    return {
-      trace: rest ? spend(view.trace, rest) : view.trace,
-      spent,
-      ...inBranch(view, event, (branch) => ({
-        status,
-        score,
-        summary: event["summary"] ?? branch.summary ?? null,
-        cumulativeStats: cumulativeStats ?? branch.cumulativeStats,
-        lastMessage: lastMessage ?? branch.lastMessage ?? null,
-      })),
-    };
-  },
+  branch_message_added: (view, event) => inBranch(view, event, () => ({ lastMessage: event["message"] })),
+  branch_completed: (view, event) => inBranch(view, event, (branch) => ({
+    status: event["status"] ?? "completed",
+    score: event["score"] ?? null,
+    summary: event["summary"] ?? branch.summary ?? null,
+    cumulativeStats: event["cumulativeStats"] ?? branch.cumulativeStats,
+    lastMessage: event["lastMessage"] ?? branch.lastMessage ?? null,
+  })),
   branch_removed: (view, event) => inBranch(view, event, () => ({ removed: true })),
   subagent_started: withSubagent,
-  subagent_completed: (view, event) => ({ ...withSubagent(view, event), trace: spend(view.trace, spentBy(event["subagent"])) }),
+  subagent_completed: withSubagent,
 };
 
 /** Notices that the daemon waits for the person to choose among the branches of the exploration they are about, or no longer. */
 export const AWAITED = "explore_choice_awaited";
 export const MADE = "explore_choice_made";
 
-/** Events that change something here. @type {ReadonlySet<string>} */
+/** Events that change something here, beside what `view` says of them. @type {ReadonlySet<string>} */
 export const TOLD = new Set(Object.keys(CHANGES));
 
 /**
- * The status that a turn leaves, as the daemon's `daemon/model/traces.py: trace_status` has it.
- * @param {string} reason why it ended
- * @returns {TraceMeta["status"]}
+ * What the daemon says beside an event, ready to show: status and totals, and what a branch did so far.
+ * @param {SessionView} view
+ * @param {ViewUpdate} update
+ * @returns {Partial<SessionView>}
  */
-export function endedAs(reason) {
-  if (reason === "end_turn" || reason === "tool_use") return "completed";
-  return reason === "canceled" || reason === "permission_denied" ? "canceled" : "failed";
+function shown({ trace, branches }, { status, totalMessages, totalTokens, totalCost, branches: stats }) {
+  const told = Object.entries({ status, totalMessages, totalTokens, totalCost }).filter(([, value]) => value != null);
+  const worked = Object.entries(stats ?? {}).flatMap(([id, cumulativeStats]) => {
+    const branch = own(branches, id);
+    return branch ? [[id, { ...branch, cumulativeStats }]] : [];
+  });
+  return {
+    trace: told.length > 0 ? { ...trace, ...Object.fromEntries(told) } : trace,
+    branches: worked.length > 0 ? { ...branches, ...Object.fromEntries(worked) } : branches,
+  };
 }
 
 /** @type {Change} */
@@ -184,29 +152,6 @@ function inBranch({ branches }, event, also = () => ({})) {
 function withSubagent({ subagents }, { subagent }) {
   return subagent?.id ? { subagents: { ...subagents, [subagent.id]: subagent } } : {};
 }
-
-/**
- * @param {SessionView} view
- * @param {TraceMeta["status"]} status
- */
-const withStatus = ({ trace }, status) => ({ trace: { ...trace, status } });
-
-/**
- * What something took: all tokens that went in or came out, as in the API's totals.
- * @param {any} of a message, or what else has `usage` and `cost`
- */
-function spentBy(of) {
-  const { input = 0, output = 0, cacheRead = 0, cacheWrite = 0 } = of?.usage ?? {};
-  return { totalTokens: input + output + cacheRead + cacheWrite, totalCost: of?.cost ?? 0 };
-}
-
-/**
- * @template {{ totalTokens: number, totalCost: number }} T
- * @param {T} total
- * @param {{ totalTokens: number, totalCost: number }} more
- * @returns {T}
- */
-const spend = (total, more) => ({ ...total, totalTokens: total.totalTokens + more.totalTokens, totalCost: total.totalCost + more.totalCost });
 
 /**
  * @param {GoalTree | undefined} tree

@@ -6,8 +6,7 @@ import type * as protocol from "../../../vscode-extension/src/protocol.gen";
 
 type Known<T, K extends keyof T> = Pick<T, K> & Partial<T>;
 
-export type { AffectedGoal, BranchStatus, GoalStatus } from "../../../vscode-extension/src/protocol.gen";
-export type TraceStatus = "idle" | "running" | "waiting" | "completed" | "failed" | "canceled";
+export type { AffectedGoal, BranchStatus, GoalStatus, TraceStatus, ViewUpdate } from "../../../vscode-extension/src/protocol.gen";
 export type GoalStats = Known<protocol.GoalStats, "messageCount" | "totalTokens" | "totalCost">;
 export type Goal = Known<Omit<protocol.Goal, "selfStats" | "cumulativeStats">, "id" | "description" | "status"> & { selfStats?: GoalStats; cumulativeStats?: GoalStats };
 
@@ -215,8 +214,6 @@ export interface SessionView {
   subagents: Readonly<Record<string, Subagent>>;
   /** Explorations, by their goals, that wait for the person to choose. */
   awaits: readonly string[];
-  /** What branches took that were heard from their beginning, as far as it is among the trace's totals. */
-  spent: Readonly<Record<string, { totalTokens: number; totalCost: number }>>;
   lastEventId: number;
 }
 

@@ -158,6 +158,7 @@ class SessionRequests:
             ),
             goal_tree=state.plan.snapshot(),
             goal_numbers=state.plan.numbers(),
+            view=session.record.shown(),
             pending=tuple(self._core.permissions.pending(session.session_id)),
             queue=session.queued(),
             last_event_id=state.trace.last_event_id,

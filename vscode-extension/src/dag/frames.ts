@@ -2,33 +2,31 @@
 import { TOLD } from "../../../daemon/api/page/session.js";
 import type { Branch, Branches, Frame, SessionView } from "../../../daemon/api/page/shapes";
 import type { Event, Message } from "../protocol.gen";
+import type { Update } from "../session/state";
 
-export function graphView({ trace, goalTree, branches, subagents, awaits, spent, lastEventId }: SessionView): SessionView {
-  return { trace, goalTree, branches: withoutTexts(branches), subagents, awaits, spent, lastEventId };
+export function graphView({ trace, goalTree, branches, subagents, awaits, lastEventId }: SessionView): SessionView {
+  return { trace, goalTree, branches: withoutTexts(branches), subagents, awaits, lastEventId };
 }
 
 export function withoutTexts(branches: Branches): Record<string, Branch> {
   return Object.fromEntries(Object.entries(branches).map(([id, branch]) => [id, { ...branch, lastMessage: null }]));
 }
 
-/** The event; undefined for what changes nothing in the graph. */
-export function frameOf(event: Event): Frame | undefined {
-  if (!TOLD.has(event.event)) return undefined;
+/** An event with what it changed; undefined for what changes nothing in the graph. */
+export function frameOf({ event, view }: Extract<Update, { event: Event }>): Frame | undefined {
+  const { eventId, traceId } = event;
+  if (!TOLD.has(event.event)) return view ? { event: event.event, eventId, traceId, view } : undefined;
   switch (event.event) {
     case "message_added":
     case "branch_message_added":
-      return { ...event, message: slim(event.message) };
+      return { ...event, view, message: slim(event.message) };
     case "branch_completed":
-      return { ...event, lastMessage: null };
-    case "permission_asked":
-      return { event: event.event, eventId: event.eventId, traceId: event.traceId };
+      return { ...event, view, lastMessage: null };
     default:
-      return { ...event };
+      return { ...event, view };
   }
 }
 
-function slim({ messageId, role, sequence, goalId, branchId, tokens, cost, usage, durationMs, overlapMs, content }: Message): object {
-  // The names of the tools are in previews.
-  const named = content.flatMap((part) => (part.type === "tool_call" || part.type === "tool_result" ? [{ type: part.type, name: part.name }] : []));
-  return { messageId, role, sequence, goalId, branchId, tokens, cost, usage, durationMs, overlapMs, content: named };
+function slim({ messageId, role, sequence, goalId, branchId }: Message): object {
+  return { messageId, role, sequence, goalId, branchId };
 }

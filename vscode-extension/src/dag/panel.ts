@@ -158,7 +158,7 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
 
   private enqueue(update: Update): void {
     if (!this.ready || !("event" in update)) return;
-    const frame = frameOf(update.event);
+    const frame = frameOf(update);
     if (!frame) return;
     this.waiting.push(frame);
     this.timer ??= setTimeout(() => this.flush(), PAUSE_MS);

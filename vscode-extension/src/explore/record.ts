@@ -24,7 +24,7 @@ export class Records implements vscode.Disposable {
     let shown = sessions.sessionId;
     this.disposables = [
       this.changed,
-      daemon.onUpdate(({ sessionId, event }) => this.receive(sessionId, { event })),
+      daemon.onUpdate(({ sessionId, event, view }) => this.receive(sessionId, { event, view })),
       daemon.onDelta(({ sessionId, delta }) => this.receive(sessionId, { delta })),
       sessions.onDidChange(() => {
         // A record belongs to the session it was opened from.

@@ -72,7 +72,7 @@ export class SessionController implements vscode.Disposable {
       this.changed,
       this.answered,
       this.undelivered,
-      daemon.onUpdate(({ sessionId, event }) => this.receive(sessionId, { event })),
+      daemon.onUpdate(({ sessionId, event, view }) => this.receive(sessionId, { event, view })),
       daemon.onDelta(({ sessionId, delta }) => this.receive(sessionId, { delta })),
       daemon.onMeter(({ sessionId, meter }) => this.receive(sessionId, { meter })),
       daemon.onDidChangeState((state) => {

@@ -20,14 +20,15 @@ import type {
   SubagentMeta,
   Told,
   ToolResultPart,
+  ViewUpdate,
 } from "../protocol.gen";
 import { camelKeys } from "../../../daemon/api/page/keys.js";
-import { applyEvent as applyToView, AWAITED, endedAs, MADE } from "../../../daemon/api/page/session.js";
+import { applyEvent as applyToView, AWAITED, MADE } from "../../../daemon/api/page/session.js";
 import type { SessionView } from "../../../daemon/api/page/shapes";
 import { goalLine } from "../goals/words";
 import { restoredLine } from "../history/words";
 import { forgottenLine, rememberedLine } from "../permission/words";
-import { isBudget, merged, total } from "../meter/model";
+import { isBudget, merged } from "../meter/model";
 import { finishOf, stopNotice } from "./read";
 
 export type Level = "info" | "warning" | "error";
@@ -95,7 +96,8 @@ export interface SessionState extends SessionView {
   meter: Meter | null;
 }
 
-export type Update = { event: Event } | { delta: Delta } | { meter: Meter };
+/** `view`: what the event changed of status and totals, ready to show. */
+export type Update = { event: Event; view?: ViewUpdate | null } | { delta: Delta } | { meter: Meter };
 
 const OUTPUT_KEPT = 20_000;
 
@@ -119,12 +121,11 @@ export function fromLoad(loaded: SessionLoadResult): SessionState {
     pending: loaded.pending,
     queue: loaded.queue,
     retry: null,
-    trace: headOf(loaded.session),
+    trace: headOf(loaded),
     goalTree: loaded.goalTree,
     branches: loaded.branches,
     subagents: loaded.subagents,
     awaits: loaded.awaitsChoice,
-    spent: {},
     turning: loaded.session.status !== "idle" && (loaded.pending.length === 0 || loaded.pending.some((request) => !isOwnChoice(request))),
     sealed: loaded.sealed ?? "",
     errorKind: loaded.session.status === "idle" ? errorOf(loaded.notices) : "",
@@ -133,16 +134,17 @@ export function fromLoad(loaded: SessionLoadResult): SessionState {
   };
 }
 
-function headOf({ trace, status, model }: SessionInfo): SessionView["trace"] {
+function headOf({ session: { trace, model, status }, view }: SessionLoadResult): SessionView["trace"] {
+  const { traceId, title, agent } = trace;
   return {
-    traceId: trace.traceId,
-    title: trace.title,
-    status: status === "idle" && trace.lastStopReason ? endedAs(trace.lastStopReason) : status,
-    agent: trace.agent,
+    traceId,
+    title,
+    agent,
     model,
-    totalMessages: trace.messageCount,
-    totalTokens: total(trace.usage),
-    totalCost: trace.totalCost,
+    status: view?.status ?? status,
+    totalMessages: view?.totalMessages ?? 0,
+    totalTokens: view?.totalTokens ?? 0,
+    totalCost: view?.totalCost ?? 0,
   };
 }
 
@@ -230,14 +232,14 @@ export function firstSequence(state: SessionState): number | undefined {
 }
 
 export function apply(state: SessionState, update: Update): SessionState {
-  if ("event" in update) return applyEvent(state, update.event);
+  if ("event" in update) return applyEvent(state, update.event, update.view);
   return "delta" in update ? applyDelta(state, update.delta) : { ...state, meter: merged(state.meter, update.meter) };
 }
 
-function applyEvent(state: SessionState, event: Event): SessionState {
+function applyEvent(state: SessionState, event: Event, view: ViewUpdate | null | undefined): SessionState {
   // After a load, updates that were already under way repeat what the load has told.
   if (event.eventId !== 0 && event.eventId <= state.lastEventId) return state;
-  const next = { ...applyToView(state, event) };
+  const next = { ...applyToView(state, { ...event, view }) };
   switch (event.event) {
     case "session_created":
       return { ...next, session: { ...next.session, trace: event.trace } };

@@ -16,6 +16,7 @@ import type {
   StoredGrant,
   ToolResultPart,
   Trace,
+  ViewUpdate,
 } from "../../src/protocol.gen";
 
 const TIME = "2026-01-01T00:00:00Z";
@@ -51,6 +52,11 @@ export function session(over: Partial<SessionInfo> = {}): SessionInfo {
   };
 }
 
+/** What changed of what is shown. */
+export function view(over: Partial<ViewUpdate>): ViewUpdate {
+  return { status: null, totalMessages: null, totalTokens: null, totalCost: null, usage: null, goalNumbers: null, branches: null, ...over };
+}
+
 export function loaded(over: Partial<SessionLoadResult> = {}): SessionLoadResult {
   return {
     session: session(),
@@ -58,6 +64,7 @@ export function loaded(over: Partial<SessionLoadResult> = {}): SessionLoadResult
     hasEarlier: false,
     streaming: null,
     goalTree: { mission: "", currentId: null, goals: [] },
+    view: null,
     goalNumbers: {},
     pending: [],
     queue: [],

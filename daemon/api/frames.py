@@ -99,7 +99,11 @@ def event_entry(
     steps = tuple(fitting(json_bytes(step_frame(event, change))).decode() for change in changes)
     alone = (*steps[:-1], f'{steps[-1][:-1]},"event_id":{event.event_id}}}') if steps else ()
     text = fitting(event_text(event, line)).decode()
-    shown = "" if view is None else f'"view":{json_bytes(view.model_dump(mode="json", exclude_unset=True)).decode()}'
+    shown = (
+        ""
+        if view is None
+        else f'"view":{json_bytes(view.model_dump(mode="json", exclude_unset=True)).decode()}'
+    )
     return EncodedItem(event.event_id, event.event, text, steps, alone, shown)
 
 

@@ -18,7 +18,6 @@ from daemon.model.events import AffectedGoal
 from daemon.model.goals import Goal, GoalStats, GoalTree
 from daemon.plan.changes import Added, Change, Moved, PlanError, Removed, Updated
 from daemon.plan.counting import counted
-from daemon.plan.numbers import display_numbers
 from tools.localization import t
 from tools.text.truncate import short
 
@@ -223,7 +222,18 @@ class GoalForest:
         return f"{self.number_of(goal_id) or ''} {text}".strip()
 
     def _numbered(self) -> Iterator[tuple[str, str]]:
-        return display_numbers(self._children, self._abandoned)
+        """Each live goal's id with its number, in the order of the plan."""
+
+        def level(parent: str | None, prefix: str) -> list[tuple[str, str]]:
+            live = (one for one in self._children.get(parent, ()) if one not in self._abandoned)
+            return [(goal_id, f"{prefix}{place}") for place, goal_id in enumerate(live, 1)][::-1]
+
+        todo = level(None, "")
+        while todo:
+            goal_id, number = todo.pop()
+            yield goal_id, number
+            if goal_id in self._children:
+                todo += level(goal_id, f"{number}.")
 
     def _no_such_goal(self, number: str) -> str:
         wanted = short(number, 80)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lsp_bridge.cli.text import share
-from tools.json_access import integer, mapping, number, string
+from tools.json_access import integer, mapping, number
 from tools.localization import t
 
 
@@ -22,38 +22,29 @@ class Totals:
     """US dollars."""
     priced: bool = False
     """At least one call had a known price."""
-    _branches: dict[str, Totals] = field(default_factory=dict[str, "Totals"])
-    """What of this was counted by the messages of a branch."""
+    _session: dict[str, Any] = field(default_factory=dict[str, Any])
+    """The session's totals as they were told last."""
 
-    def count(self, event: dict[str, Any]) -> None:
-        """Add what an event of the session says was taken, by itself, a branch or a sub-agent.
+    def follow(self, event: dict[str, Any], view: dict[str, Any], *, counts: bool) -> None:
+        """Take what came with an event (``ViewUpdate``: the session's totals).
 
-        As the daemon counts (``daemon.state.children``): a branch by its messages, and when it has ended the
-        rest of it (its sub-agents); a sub-agent when it has ended.
+        ``counts``: the run is under way. Titles and summaries are made beside it, and are none of it.
         """
-        name = event.get("event")
-        if name == "message_added":
-            self._add(mapping(event.get("message")))
-        elif name == "branch_message_added":
-            message = mapping(event.get("message"))
-            self._add(message)
-            self._branches.setdefault(string(event.get("branchId")), Totals())._add(message)
-        elif name == "branch_completed":
-            self._add(event, self._branches.pop(string(event.get("branchId")), None))
-        elif name == "subagent_completed":
-            self._add(mapping(event.get("subagent")))
-
-    def _add(self, what: dict[str, Any], counted: Totals | None = None) -> None:
-        """The ``usage`` and ``cost`` of something, without what of it was counted already."""
-        usage, counted = mapping(what.get("usage")), counted or Totals()
-        self.input += max(0, integer(usage.get("input")) - counted.input)
-        self.output += max(0, integer(usage.get("output")) - counted.output)
-        self.cache_read += max(0, integer(usage.get("cacheRead")) - counted.cache_read)
-        self.cache_write += max(0, integer(usage.get("cacheWrite")) - counted.cache_write)
-        # The total of several calls is 0 where no price is known, and null for a single one.
-        if (cost := what.get("cost")) is not None and ("content" in what or number(cost) > 0):
-            self.priced = True
-            self.cost += max(0.0, number(cost) - counted.cost)
+        before, self._session = (
+            self._session,
+            {**self._session, **{k: v for k, v in view.items() if v is not None}},
+        )
+        if not counts or event.get("event") == "session_updated":
+            return
+        was, now = mapping(before.get("usage")), mapping(self._session.get("usage"))
+        self.input += integer(now.get("input")) - integer(was.get("input"))
+        self.output += integer(now.get("output")) - integer(was.get("output"))
+        self.cache_read += integer(now.get("cacheRead")) - integer(was.get("cacheRead"))
+        self.cache_write += integer(now.get("cacheWrite")) - integer(was.get("cacheWrite"))
+        cost = number(self._session.get("totalCost")) - number(before.get("totalCost"))
+        self.cost += cost
+        # The cost of a single call is null where no price is known.
+        self.priced |= cost > 0 or mapping(event.get("message")).get("cost") is not None
 
     def to_json(self) -> dict[str, Any]:
         """For the result line of ``--json``; ``cost`` is null when no price is known."""

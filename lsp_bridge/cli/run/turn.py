@@ -382,7 +382,8 @@ class _Run:
         session = mapping(loaded.get("session"))
         chosen = self._options.model or mapping(session.get("trace")).get("model")
         self.only_demo = session.get("demo") is True and not chosen
-        self._view.opened(session, mapping(loaded.get("goalTree")))
+        self._view.opened(session, mapping(loaded.get("goalTree")), mapping(loaded.get("goalNumbers")))
+        self._totals.follow({}, mapping(loaded.get("view")), counts=False)
         for request in mappings(loaded.get("pending")):
             self._asked(request)
         for start_id in strings(loaded.get("awaitsChoice")):
@@ -411,14 +412,15 @@ class _Run:
             event = mapping(params.get("event"))
             if integer(event.get("eventId")) > self.heard.last_event_id:
                 self.heard.last_event_id = integer(event.get("eventId"))
-                self._view.event(session_id, event)
+                view = mapping(params.get("view"))
+                self._view.event(session_id, event, view)
+                self.heard.totals.follow(event, view, counts=self._started)
                 self._follow(event)
 
     def _follow(self, event: dict[str, Any]) -> None:
         name, own = event.get("event"), event.get("promptId") == self._prompt_id
         if self._started:
             self._waiting.event(event)
-            self.heard.totals.count(event)
             if name == "notice":
                 self.heard.notices.add((string(event.get("code")), string(event.get("level"))))
         if name == "turn_started" and own:

@@ -27,6 +27,7 @@ Write = Callable[[str], None]
 """Writes and flushes."""
 
 _OUTPUT_TAIL = 8
+_GOAL_EVENTS = ("goal_added", "goal_updated", "goal_moved", "goal_removed")
 _SAID_AT_THE_END = (("run_limit", "warning"), ("written_call", "warning"), ("written_call", "error"))
 """Codes and levels of notices that are the reason why the turn ended, too."""
 _CLEAR_LINE = "\r\x1b[K"
@@ -49,12 +50,14 @@ _MAIN_ARGUMENTS = (
 class View(Protocol):
     """Where a run is shown."""
 
-    def opened(self, session: dict[str, Any], goal_tree: dict[str, Any]) -> None:
+    def opened(
+        self, session: dict[str, Any], goal_tree: dict[str, Any], goal_numbers: dict[str, Any]
+    ) -> None:
         """The session (``SessionInfo``) and its plan as they are before the prompt."""
         ...
 
-    def event(self, session_id: str, event: dict[str, Any]) -> None:
-        """A stored event."""
+    def event(self, session_id: str, event: dict[str, Any], view: dict[str, Any]) -> None:
+        """A stored event, and what it changed of what is shown (``ViewUpdate``)."""
         ...
 
     def delta(self, session_id: str, delta: dict[str, Any]) -> None:
@@ -75,12 +78,14 @@ class JsonView:
     def _line(self, value: dict[str, Any]) -> None:
         self._write(json.dumps(value, separators=(",", ":")) + "\n")
 
-    def opened(self, session: dict[str, Any], goal_tree: dict[str, Any]) -> None:
+    def opened(
+        self, session: dict[str, Any], goal_tree: dict[str, Any], goal_numbers: dict[str, Any]
+    ) -> None:
         """The session, once."""
         session_id = mapping(session.get("trace")).get("traceId")
         self._line({"type": "session", "sessionId": session_id, "session": session, "goalTree": goal_tree})
 
-    def event(self, session_id: str, event: dict[str, Any]) -> None:
+    def event(self, session_id: str, event: dict[str, Any], view: dict[str, Any]) -> None:
         """The event as it came."""
         self._line({"type": "event", "sessionId": session_id, "event": event})
 
@@ -140,25 +145,28 @@ class TextView:
             "message_part_added": self._part_event,
             "message_discarded": self._discarded,
             "tool_started": self._tool_started,
-            "goal_added": self._goal,
-            "goal_updated": self._goal,
-            "goal_moved": self._goal,
-            "goal_removed": self._goal,
             "model_retry": self._retry,
             "notice": self._notice,
         }
 
     # -- what others may use -------------------------------------------------------------------------------
 
-    def opened(self, session: dict[str, Any], goal_tree: dict[str, Any]) -> None:
+    def opened(
+        self, session: dict[str, Any], goal_tree: dict[str, Any], goal_numbers: dict[str, Any]
+    ) -> None:
         """Says when it is only the demo."""
-        self._goals.load(goal_tree)
+        self._goals.load(goal_tree, goal_numbers)
         if session.get("demo") is True:
             self.line(self._style.yellow(t("Demo: a scripted model answers, not a real one.")))
 
-    def event(self, session_id: str, event: dict[str, Any]) -> None:
+    def event(self, session_id: str, event: dict[str, Any], view: dict[str, Any]) -> None:
         """A line, or none."""
-        handler = self._events.get(string(event.get("event")))
+        name = string(event.get("event"))
+        if name in _GOAL_EVENTS:
+            for line in self._goals.apply(event, mapping(view.get("goalNumbers"))):
+                self.line(line)
+            return
+        handler = self._events.get(name)
         if handler is not None:
             handler(event)
             return
@@ -335,10 +343,6 @@ class TextView:
             self.line(self._style.dim(f"    {short(line, 200)}"))
 
     # -- the rest ------------------------------------------------------------------------------------------
-
-    def _goal(self, event: dict[str, Any]) -> None:
-        for line in self._goals.apply(event):
-            self.line(line)
 
     def _retry(self, event: dict[str, Any]) -> None:
         seconds = number(event.get("delayS"))

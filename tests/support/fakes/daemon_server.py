@@ -69,8 +69,8 @@ class Turn:
         self.prompt_id = params["promptId"]
         self.canceled = asyncio.Event()
 
-    def event(self, name: str, **fields: Any) -> None:
-        self.fake.event(self.session_id, name, **fields)
+    def event(self, name: str, view: dict[str, Any] | None = None, **fields: Any) -> None:
+        self.fake.event(self.session_id, name, view, **fields)
 
     def delta(self, kind: str, text: str, message_id: str = "m1", index: int = 0, **fields: Any) -> None:
         delta = {
@@ -84,20 +84,27 @@ class Turn:
             "goalwright/session/delta", {"sessionId": self.session_id, "delta": {**delta, **fields}}
         )
 
-    def message(self, role: str, *content: dict[str, Any], message_id: str = "m1", **fields: Any) -> None:
+    def message(
+        self,
+        role: str,
+        *content: dict[str, Any],
+        message_id: str = "m1",
+        view: dict[str, Any] | None = None,
+        **fields: Any,
+    ) -> None:
         message = {
             "messageId": message_id,
             "traceId": self.session_id,
             "role": role,
             "content": list(content),
         }
-        self.event("message_added", message={**message, **fields})
+        self.event("message_added", view, message={**message, **fields})
 
     def say(self, text: str, message_id: str = "m1") -> None:
         usage = {"input": 100, "output": 20, "cacheRead": 1000, "cacheWrite": 0}
-        self.message(
-            "assistant", {"type": "text", "text": text}, message_id=message_id, usage=usage, cost=0.001
-        )
+        view = {"usage": usage, "totalCost": 0.001}
+        part = {"type": "text", "text": text}
+        self.message("assistant", part, message_id=message_id, view=view, usage=usage, cost=0.001)
 
     async def ask(self, request_id: str = "r1", **fields: Any) -> dict[str, Any]:
         """Ask for permission; the reply, or ``{"reply": "canceled"}``."""
@@ -202,14 +209,16 @@ class FakeDaemon:
             if connection.name != "launcher":
                 connection.send({"method": method, "params": params})
 
-    def event(self, session_id: str, name: str, **fields: Any) -> None:
+    def event(self, session_id: str, name: str, view: dict[str, Any] | None = None, **fields: Any) -> None:
         event = {
             "event": name,
             "eventId": next(self.event_ids),
             "traceId": session_id,
             "time": NOW.isoformat(),
         }
-        self.notify("goalwright/session/update", {"sessionId": session_id, "event": {**event, **fields}})
+        self.notify(
+            "goalwright/session/update", {"sessionId": session_id, "event": {**event, **fields}, "view": view}
+        )
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = Connection(self, reader, writer)

@@ -1,45 +1,37 @@
-"""What a run took is what the daemon counts of it, branches and sub-agents among it."""
+"""What a run took is what the session's totals, as they are told beside events, grew by while it ran."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
+from typing import Any
 
 from lsp_bridge.cli.run.totals import Totals
-from tests.support.fakes.models import Call
-from tests.support.scenarios.branches import explore, exploring, ran
-from tests.support.scenarios.subagents import task
+
+Json = dict[str, Any]
 
 
-async def test_what_a_run_counts_by_its_events_is_the_total_of_the_session(tmp_path: Path) -> None:
-    write = Call("write", {"file_path": "x.py", "content": "x = 1\n"})
-    main = [[task("Look.", "explore")], explore("one", "two"), "Done."]
-    branches = {
-        "s1": ["Nothing there."],
-        "A": [[task("Think.", "explore")], [write], "A is done."],
-        "A.s1": [[Call("ls", {})], "Thought."],
-        "B": [[write], "B is done."],
-    }
-    async with exploring(tmp_path, main, branches) as bench:
-        session = await ran(bench)
-        counted = Totals()
-        for event in bench.core.store.events(session.session_id):
-            counted.count(event.wire())
-        trace = session.state.trace
-        assert counted.to_json() == {
-            "input": trace.usage.input,
-            "output": trace.usage.output,
-            "cacheRead": trace.usage.cache_read,
-            "cacheWrite": trace.usage.cache_write,
-            "cost": pytest.approx(trace.total_cost),
-        }
-        own = sum(m.usage.total for m in session.state.messages if m.usage is not None)
-        assert own < trace.usage.total
+def view(tokens: int, cost: float) -> Json:
+    return {"usage": {"input": tokens, "output": 1, "cacheRead": 2, "cacheWrite": 3}, "totalCost": cost}
+
+
+def test_what_came_before_the_run_and_titles_beside_it_are_none_of_it() -> None:
+    totals = Totals()
+    totals.follow({}, view(100, 1.0), counts=False)
+    totals.follow({"event": "message_added"}, view(150, 1.5), counts=False)
+    totals.follow({"event": "message_added"}, view(160, 1.75), counts=True)
+    totals.follow({"event": "session_updated"}, view(1000, 9.0), counts=True)
+    # A branch and a sub-agent: their share is in the session's totals.
+    totals.follow(
+        {"event": "branch_message_added"}, {"status": None, "usage": None, "totalCost": None}, counts=True
+    )
+    totals.follow({"event": "subagent_completed"}, view(1005, 9.5), counts=True)
+    took = {"input": 15, "output": 0, "cacheRead": 0, "cacheWrite": 0, "cost": 0.75}
+    assert totals.to_json() == took
 
 
 def test_where_no_price_is_known_no_cost_is_told() -> None:
-    counted = Totals()
-    counted.count({"event": "message_added", "message": {"content": [], "usage": {"input": 5}, "cost": None}})
-    counted.count({"event": "subagent_completed", "subagent": {"usage": {"input": 7}, "cost": 0.0}})
-    assert (counted.to_json()["input"], counted.to_json()["cost"]) == (12, None)
+    totals = Totals()
+    totals.follow({"event": "message_added", "message": {"cost": None}}, view(5, 0.0), counts=True)
+    totals.follow({"event": "subagent_completed", "subagent": {"cost": 0.0}}, view(12, 0.0), counts=True)
+    assert (totals.to_json()["input"], totals.to_json()["cost"]) == (12, None)
+    totals.follow({"event": "message_added", "message": {"cost": 0.0}}, view(13, 0.0), counts=True)
+    assert totals.to_json()["cost"] == 0

@@ -383,7 +383,7 @@ class _Run:
         chosen = self._options.model or mapping(session.get("trace")).get("model")
         self.only_demo = session.get("demo") is True and not chosen
         self._view.opened(session, mapping(loaded.get("goalTree")), mapping(loaded.get("goalNumbers")))
-        self._totals.follow({}, mapping(loaded.get("view")), counts=False)
+        self.heard.totals.follow({}, mapping(loaded.get("view")), counts=False)
         for request in mappings(loaded.get("pending")):
             self._asked(request)
         for start_id in strings(loaded.get("awaitsChoice")):

@@ -22,7 +22,7 @@ def told(*answers: str, note: str = ASK) -> str:
     written: list[str] = []
     view = TextView(written.append, style=Style(False))
     for number, answer in enumerate(answers):
-        view.event("s", added("user", "note", note, f"ask {number}"))
+        view.event("s", added("user", "note", note, f"ask {number}"), {})
         name = f"answer {number}"
         for piece in (answer[:5], answer[5:]):
             view.delta("s", {"kind": "text", "messageId": name, "index": 0, "text": piece})
@@ -30,8 +30,9 @@ def told(*answers: str, note: str = ASK) -> str:
         view.event(
             "s",
             {"event": "message_part_added", "role": "assistant", "messageId": name, "index": 0, "part": part},
+            {},
         )
-        view.event("s", added("assistant", "text", answer, name))
+        view.event("s", added("assistant", "text", answer, name), {})
     return "".join(written)
 
 

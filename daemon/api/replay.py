@@ -40,7 +40,7 @@ class Steps:
         self._broken = broken
         self._projection = Projection(self._fold.head, self._fold.plan)
         self.view: ViewUpdate | None = None
-        """What the last event changed of what clients show."""
+        """The change of the last event for clients that show the session."""
         self.event_id = self._fold.last_event_id
 
     def changes(self, event: Event) -> Sequence[StepAdded | StepUpdated]:

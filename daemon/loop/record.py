@@ -84,7 +84,7 @@ class Record:
         self._told: set[str] = set()
         self._together = Together()
         self.view: ViewUpdate | None = None
-        """What the last event changed of what clients show; known once somebody looks on."""
+        """The change of the last event for clients that show the session; known once one of them looks on."""
         self._projection: Projection | None = None
         self._snapshot_due: asyncio.TimerHandle | None = None
         self._saving = Background("saving a snapshot")

@@ -1,4 +1,4 @@
-"""What clients show of a session, ready to show (never stored: it follows from the events)."""
+"""Values that clients show of a session (never stored: they follow from the events)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from daemon.model.traces import TraceStatus
 
 
 class ViewUpdate(Model):
-    """What an event changed of a session's status, totals and numbers; null: nothing."""
+    """New values of a session's status, totals and numbers, ready to show; null: unchanged."""
 
     status: TraceStatus | None = None
     total_messages: Count | None = None
@@ -22,4 +22,4 @@ class ViewUpdate(Model):
     goal_numbers: dict[str, str | None] | None = None
     """New display numbers by goal id; null: the goal has none any more."""
     branches: dict[str, GoalStats] | None = None
-    """What a branch did so far, by its id."""
+    """Statistics of a branch so far, by its id."""

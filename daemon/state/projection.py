@@ -1,4 +1,4 @@
-"""What each event changed of what clients show, ready to show: sent beside the event, live and from the log. Pure."""
+"""Derives from each event the new values that clients show. They are sent beside it, live and from the log. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Projection:
-    """Of one session. What an event costs here does not grow with the session: only where goals are numbered anew,
+    """Follows one session. The cost of an event does not grow with the session: only where goals are numbered anew,
     all goals are looked at."""
 
     def __init__(self, head: SessionHead, plan: GoalForest) -> None:
@@ -35,7 +35,7 @@ class Projection:
         return ViewUpdate(**self._totals())
 
     def changes(self, event: Event) -> ViewUpdate | None:
-        """What ``event``, which was applied to head and plan a moment ago, changed; None: nothing."""
+        """Return the new values after ``event``, which head and plan have just applied; None: nothing changed."""
         before, self._shown = self._shown, self._totals()
         changed = {name: value for name, value in self._shown.items() if value != before[name]}
         if isinstance(event, GoalAdded | GoalMoved | GoalRemoved | GoalUpdated) and (

@@ -34,7 +34,7 @@ _NAMES = ("title", "titled_by", "summary", "summarized_by", "model", "agent")
 
 
 class SessionHead:
-    """Of one session."""
+    """Adds up the events of one session, as far as lists and dumps need it."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace.model_copy(update={"carried": Carried()})

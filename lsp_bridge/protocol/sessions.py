@@ -332,7 +332,7 @@ class SessionUpdate(Notification):
     session_id: str
     event: Event
     view: ViewUpdate | None = None
-    """What the event changed of status, totals and numbers, ready to show."""
+    """New values of status, totals and numbers after the event, ready to show."""
 
 
 class SessionMeter(Notification):

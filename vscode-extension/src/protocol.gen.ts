@@ -1905,7 +1905,7 @@ export interface SessionSetParams {
 export interface SessionUpdate {
   sessionId: string;
   event: Event;
-  /** What the event changed of status, totals and numbers, ready to show. */
+  /** New values of status, totals and numbers after the event, ready to show. */
   view: ViewUpdate | null;
 }
 
@@ -2247,7 +2247,7 @@ export interface Usage {
   cacheWrite: Count;
 }
 
-/** What an event changed of a session's status, totals and numbers; null: nothing. */
+/** New values of a session's status, totals and numbers, ready to show; null: unchanged. */
 export interface ViewUpdate {
   status: TraceStatus | null;
   totalMessages: Count | null;
@@ -2259,7 +2259,7 @@ export interface ViewUpdate {
   usage: Usage | null;
   /** New display numbers by goal id; null: the goal has none any more. */
   goalNumbers: Record<string, string | null> | null;
-  /** What a branch did so far, by its id. */
+  /** Statistics of a branch so far, by its id. */
   branches: Record<string, GoalStats> | null;
 }
 

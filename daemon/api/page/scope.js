@@ -64,7 +64,7 @@ export function branchOf(scope, id) {
 }
 
 /**
- * What was done for a goal and all below it. Where nobody added it up (seed 000's own example has `selfStats` only), it
+ * What was done for a goal and all below it. Where nobody added it up (a goal may have `selfStats` only), it
  * is the sum of what there is.
  * @param {Goal} goal
  * @param {Scope} scope

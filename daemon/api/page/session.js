@@ -171,4 +171,4 @@ const byId = (subagents) => Object.fromEntries(Object.values(subagents ?? {}).ma
  * @param {string | undefined} key
  * @returns {T | undefined}
  */
-export const own = (record, key) => (key !== undefined && Object.hasOwn(record, key) ? record[key] : undefined);
+const own = (record, key) => (key !== undefined && Object.hasOwn(record, key) ? record[key] : undefined);

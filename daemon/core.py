@@ -222,7 +222,7 @@ class Daemon:
         settings = (config or self.config()).settings
         now = self.now()
         trace = Trace(
-            trace_id=new_trace_id(now),
+            trace_id=new_trace_id(now, self._at_hand.live),
             workspace=str(self.workspace),
             agent=agent,
             model=model or (None if agent in settings.model.models else profile.model) or None,

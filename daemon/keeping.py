@@ -24,7 +24,7 @@ from daemon.store.trace_store import StoreError
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+    from collections.abc import AsyncGenerator, Callable, Collection, Container, Sequence
     from datetime import datetime
 
     from daemon.config import Config
@@ -257,7 +257,7 @@ class Keeping:
             )
         now = self._now()
         fork = Fork(
-            trace_id=new_trace_id(now),
+            trace_id=new_trace_id(now, self._sessions),
             time=now,
             source_title=state.trace.title,
             mode=state.trace.mode,
@@ -312,9 +312,11 @@ class Keeping:
         return [session for key, session in self._sessions.items() if root_of(key) == trace_id]
 
 
-def new_trace_id(now: datetime) -> str:
-    """Return an id for a new session. It sorts by age, also among sessions of the same second."""
-    return f"{now:%Y%m%d-%H%M%S-%f}{secrets.token_hex(2)}"
+def new_trace_id(now: datetime, taken: Container[str]) -> str:
+    """Return an id for a new session, none of ``taken``. It sorts by age, also among sessions of the same second."""
+    while (made := f"{now:%Y%m%d-%H%M%S-%f}{secrets.token_hex(2)}") in taken:
+        pass
+    return made
 
 
 def _write_fork(store: FileTraceStore, fork: Fork, source: str, message: str | None) -> None:
